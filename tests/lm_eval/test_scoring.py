@@ -1,16 +1,23 @@
 """Scores of stored answers are those that lm_eval gives the same responses, question by question."""
 
+import random
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import datasets
 import pytest
 
+from regrade.lm_eval.documents import document_of
 from regrade.lm_eval.index import TaskEntry
+from regrade.lm_eval.plan import plan_tasks
+from regrade.lm_eval.requests import ask
+from regrade.lm_eval.scoring import StoredQuestion, TaskScores
 from tests.benchmarks.files import shared
 from tests.lm_eval import rows
 from tests.lm_eval.comparing import differences, ours, theirs
 from tests.lm_eval.equality import real_splits
+from tests.scorers.test_any_text import mutated, real_answers
 
 Index = Mapping[str, TaskEntry]
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -60,3 +67,52 @@ def test_every_number_of_whole_benchmarks_is_that_of_the_harness(
 
     assert different == []
     assert compared > (2 * 1_319 if spec == "gsm8k" else 14_042)
+
+
+GENERATED = (
+    *("gsm8k", "gsm8k_cot_llama", "gsm8k_cot_self_consistency", "mmlu_pro_math"),
+    *("bbh_cot_zeroshot_boolean_expressions", "triviaqa"),
+)
+"""Tasks with filters of all kinds that generate texts."""
+
+
+def changed_answers_are_scored(spec: str, index: Index, count: int) -> None:
+    plan, texts = plan_tasks(spec, index), real_answers()
+    [task] = ask(plan, rows.datasets, chat=False)
+    drawn = random.Random(count)
+    for start in range(0, count, 100):
+        number = min(count - start, 100)
+        questions = [
+            StoredQuestion(
+                n,
+                document_of(task.questions[n % len(task.questions)].document),
+                [[mutated(drawn.choice(texts), start + n, texts) for _ in range(task.repeats)]],
+            )
+            for n in range(number)
+        ]
+        started = time.process_time()
+        found = TaskScores(plan).score(
+            task.name,
+            task.kind,
+            questions,
+            multiple_inputs=task.multiple_inputs,
+            multiple_targets=task.multiple_targets,
+        )
+        assert len(found) == number
+        assert time.process_time() - started < 5 + 0.1 * number * task.repeats
+        for question in found:
+            assert all(0 <= value <= 1 for value in question.metrics.values())
+
+
+@pytest.mark.parametrize("spec", GENERATED)
+def test_changed_answers_are_scored_by_filters_and_metrics(spec: str, index: Index) -> None:
+    changed_answers_are_scored(spec, index, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("spec", GENERATED)
+def test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics(
+    spec: str, index: Index
+) -> None:
+    changed_answers_are_scored(spec, index, 20_000)

@@ -1,6 +1,8 @@
 """Scores of IFEval and IFBench over stored answers."""
 
+import inspect
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +13,13 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.processes.limited import Limits
 from regrade.scorers.instructions import scorer
+from regrade.scorers.instructions.checking import _library, check
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.builders import row
+from tests.scorers.instructions.test_checking import INSTRUCTIONS
+from tests.scorers.test_any_text import check as check_scores
+from tests.scorers.test_any_text import mutated, real_answers
 from tests.stored import publish, score
 
 NO_COMMA = {"id": "punctuation:no_comma", "kwargs": {}}
@@ -166,3 +172,63 @@ def test_without_the_data_the_command_is_named_and_nothing_is_downloaded(
         SettingsError, match="`python -m nltk.downloader punkt_tab`, or copy it into a folder"
     ):
         score(stored(tmp_path, *rows("A b c d")), "ifeval")
+
+
+ARGUMENTS: dict[str, Any] = {
+    "N": 3,
+    "n": 3,
+    "m": 2,
+    "small_n": 1,
+    "percentage": 10,
+    "min_words": 2,
+    "max_words": 20,
+    "n_start": 1,
+    "n_end": 3,
+    "keyword": "house",
+    "word": "garden",
+    "sep": "...",
+    "options": "yes/no",
+    "reference_text": "A house.",
+    **{f"keyword{n}": f"word{n}" for n in range(1, 6)},
+    "prompt_to_repeat": "Write.",
+}
+
+
+def every_instruction(benchmark: str) -> str:
+    """Return a request with all instructions of a benchmark that can be checked."""
+    if benchmark == "ifeval":
+        return document(*({"id": name, "kwargs": given} for name, given in INSTRUCTIONS))
+    task = {"benchmark": benchmark, "data": list(nltk.data.path), "prompt": "Write.", "answer": ""}
+    found = []
+    for name, checker in _library(benchmark, tuple(nltk.data.path))[0].items():
+        read = inspect.signature(checker.build_description).parameters
+        given = {key: ARGUMENTS[key] for key in read if key in ARGUMENTS}
+        instruction = {"id": name, "kwargs": given}
+        if "unusable" not in check({**task, "instructions": [instruction]}):
+            found.append(instruction)
+    assert len(found) > 50
+    return document(*found)
+
+
+@pytest.mark.usefixtures("nltk_data")
+@pytest.mark.parametrize("benchmark", ["ifeval", "ifbench"])
+def test_changed_answers_are_checked(benchmark: str):
+    changed_answers_are_checked(benchmark, 5)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@pytest.mark.usefixtures("nltk_data")
+@pytest.mark.parametrize("benchmark", ["ifeval", "ifbench"])
+def test_twenty_thousand_changed_answers_are_checked(benchmark: str):
+    changed_answers_are_checked(benchmark, 20_000)
+
+
+def changed_answers_are_checked(benchmark: str, count: int) -> None:
+    texts, instructions = real_answers(), every_instruction(benchmark)
+    drawn = random.Random(count)
+    for start in range(0, count, 100):
+        answers = [
+            mutated(drawn.choice(texts), start + n, texts) for n in range(min(count - start, 100))
+        ]
+        check_scores(benchmark, answers, doc=instructions)
