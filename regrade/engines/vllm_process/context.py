@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from regrade.settings.errors import SettingsError
 
 _MULTIPLE = 256
-"""The context length is rounded up to a multiple of this, in tokens."""
+"""The context length is a multiple of this, in tokens."""
+_LARGEST_STEP = 8192
+"""Up to here, the context length is rounded up to a power of two, and beyond to a multiple of this. vLLM compiles a model anew for each
+length, so that few lengths let the next benchmark find it compiled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,7 @@ class Need:
 
 
 def choose_max_model_len(
-    needs: Sequence[Need], *, limit: int, explicit: int | None, truncate: bool
+    needs: Sequence[Need], *, limit: int, explicit: int | None, truncate: bool, tight: bool = False
 ) -> int:
     """Return the context length in tokens to load the model with.
 
@@ -34,6 +37,7 @@ def choose_max_model_len(
         limit: The model's maximum.
         explicit: The length in the settings, if set; rows whose prompts do not fit then fail.
         truncate: Prompts may be cut.
+        tight: Round up no further than necessary, for a memory that is full.
 
     Raises:
         SettingsError: If the settings do not fit the model; the message has the numbers and the options.
@@ -58,7 +62,10 @@ def choose_max_model_len(
         if truncate:
             return limit
         raise SettingsError(_advice(longest, limit))
-    return min(limit, math.ceil(longest.total / _MULTIPLE) * _MULTIPLE)
+    step = _MULTIPLE if tight else _LARGEST_STEP
+    if longest.total <= step:
+        return min(limit, max(_MULTIPLE, 1 << (longest.total - 1).bit_length()))
+    return min(limit, math.ceil(longest.total / step) * step)
 
 
 def check_memory(needs: Sequence[Need], context: int) -> None:

@@ -150,9 +150,8 @@ def load(
     if summary.budgeted or summary.structured_after_reasoning:
         # vLLM learns from its parser where a thought begins and ends.
         arguments.reasoning_parser = "" if reader is None else reader.name
-    config = engine_config(
-        arguments, tokenising.context, chunked_prefill=False if unchunked else None
-    )
+    chunked_prefill = False if unchunked else None
+    config = engine_config(arguments, tokenising.context, chunked_prefill=chunked_prefill)
     if summary.budgeted and not (config.reasoning_config and config.reasoning_config.enabled):
         raise SettingsError(
             "vLLM cannot limit the reasoning of this model: it has no parser that knows where the reasoning begins and ends "
@@ -161,7 +160,13 @@ def load(
     need = None
     if not is_cpu or config.cache_config.kv_cache_memory_bytes is not None:
         on_progress("checking the memory")
-        need = check_fit(config, by_memory=tokenising.context == AS_MEMORY_ALLOWS)
+        try:
+            need = check_fit(config, by_memory=tokenising.context == AS_MEMORY_ALLOWS)
+        except SettingsError:
+            if (tight := tokenising.tight_context) == tokenising.context:
+                raise
+            config = engine_config(arguments, tight, chunked_prefill=chunked_prefill)
+            need = check_fit(config, by_memory=False)
     on_progress("loading the model")
     engine: SteppedEngine
     meter = Meter()

@@ -145,6 +145,13 @@ class Tokenising:
         chosen = self._chosen(self.summary.needs)
         self.context = AS_MEMORY_ALLOWS if meanwhile and by_memory else chosen
 
+    @property
+    def tight_context(self) -> int:
+        """The smallest context for the requests; it differs from `context` if that is rounded up further."""
+        if self.context == AS_MEMORY_ALLOWS:
+            return self.context
+        return self._chosen(self.summary.needs, tight=True)
+
     def finished(self, max_model_len: int) -> PromptsAhead:
         """Wait for all requests and return them.
 
@@ -164,9 +171,9 @@ class Tokenising:
             )
         return ahead
 
-    def _chosen(self, needs: Sequence[Need]) -> int:
+    def _chosen(self, needs: Sequence[Need], *, tight: bool = False) -> int:
         return choose_max_model_len(
-            needs, limit=self._limit, explicit=self._explicit, truncate=self._truncate
+            needs, limit=self._limit, explicit=self._explicit, truncate=self._truncate, tight=tight
         )
 
 

@@ -1,17 +1,45 @@
+from pathlib import Path
+
 import pytest
 
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.context import Need, check_memory, choose_max_model_len, too_long
+from regrade.records import Request
+from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
 
 
-def _choose(needs, *, limit=4096, explicit=None, truncate=False):
-    return choose_max_model_len(needs, limit=limit, explicit=explicit, truncate=truncate)
+def _choose(needs, *, limit=4096, explicit=None, truncate=False, tight=False):
+    return choose_max_model_len(
+        needs, limit=limit, explicit=explicit, truncate=truncate, tight=tight
+    )
 
 
-def test_the_context_holds_the_longest_request_and_is_rounded_up():
-    assert _choose([Need(100, 50), Need(1000, 64)]) == 1280  # 1064, up to a multiple of 256
-    assert _choose([Need(1216, 64), Need(1, 900)]) == 1280
-    assert _choose([Need(1217, 64)]) == 1536
+@pytest.mark.parametrize(
+    ("longest", "rounded", "tight"),
+    [
+        (2, 256, 256),
+        (257, 512, 512),
+        (1064, 2048, 1280),
+        (2048, 2048, 2048),
+        (8192, 8192, 8192),
+        (33_500, 40_960, 33_536),
+    ],
+)
+def test_the_context_holds_the_longest_request_and_is_rounded_up(
+    longest: int, rounded: int, tight: int
+):
+    needs = [Need(longest - 1, 1), Need(1, 1)]
+
+    assert _choose(needs, limit=131_072) == rounded
+    assert _choose(needs, limit=131_072, tight=True) == tight
+
+
+def test_benchmarks_of_usual_lengths_share_a_context():
+    lengths = range(1, 32_768)
+
+    assert len({_choose([Need(length, 1)], limit=131_072) for length in lengths}) == 9
 
 
 def test_rounding_never_exceeds_the_models_maximum():
@@ -82,3 +110,47 @@ def test_a_request_for_which_the_memory_is_too_small_is_refused_with_the_numbers
         SettingsError, match=r"128 together, .* a context of 127\. .* to 127 to let"
     ):
         check_memory([Need(10, 6), Need(100, 28)], 127)
+
+
+def _started(model: Path, log: Path, *, tokens: int, cache: int, eager: bool) -> int:
+    """Return the context with which real vLLM starts for an answer of at most so many tokens."""
+    settings = VllmEngine(enforce_eager=eager, extra=(f"kv_cache_memory_bytes={cache}",))
+    request = Request(0, "2 + 3 =", SamplingParams(temperature=0, max_tokens=tokens, stop=("\n",)))
+    engine = settings.open(
+        settings.resolve(str(model)), requests=[[request]], rendering=PromptRendering(), log=log
+    )
+    with engine:
+        answers = [answer for batch in engine.generate([request]) for answer in batch]
+    assert [answer.error for answer in answers] == [None]
+    length = engine.info.max_model_len
+    assert length is not None
+    return length
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_the_next_benchmark_finds_the_model_compiled(
+    demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("VLLM_CACHE_ROOT", str(tmp_path / "cache"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
+
+    for tokens in (600, 900):
+        log = tmp_path / f"{tokens}.log"
+        assert _started(demo_model, log, tokens=tokens, cache=1 << 28, eager=False) == 1024
+
+    # On a CPU, vLLM 0.32 finds what it compiled and fails to load the outer part of it ('finalize_loading'); the kernels are found.
+    found = list((tmp_path / "cache/torch_compile_cache/torch_aot_compile").iterdir())
+    assert len(found) == 1
+    assert str(found[0]) in log.read_text(errors="replace")
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_context_is_rounded_up_less_if_the_memory_is_full(demo_model: Path, tmp_path: Path):
+    of_a_token = 2 * 4 * 4 * 32 * 4  # of the demo model, in bytes
+    room = 900 * of_a_token
+
+    assert _started(demo_model, tmp_path / "log", tokens=700, cache=room, eager=True) == 768
