@@ -21,6 +21,10 @@ say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes
 pip --upgrade pip || fail
 # The CPU build of torch: from the configured package indexes, else from PyTorch's index.
 pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
+packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+# Before torchvision, whose import fails without it beside a CPU build of torch.
+cp infra/torchvision_operators.py "$packages/"
+echo 'import torchvision_operators' > "$packages/torchvision_operators.pth"
 pip --require-hashes --requirement requirements/cpu.txt || fail
 if [ "${1:-}" = --dev ]; then
     pip --require-hashes --requirement requirements/dev.txt || fail

@@ -1,5 +1,6 @@
 """Tiny models of real architectures with random weights, and the answers that transformers computes for them."""
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -82,6 +83,87 @@ ARCHITECTURES: Mapping[str, Mapping[str, Any]] = {
 }
 """Values of the configuration beside the common ones, by `model_type`."""
 
+_TOWER: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "image_size": 56,
+    "patch_size": 14,
+}
+SEEING: Mapping[str, Mapping[str, Any]] = {
+    "qwen3_vl": {
+        "text_config": {
+            "model_type": "qwen3_vl_text",
+            "rope_parameters": {
+                "rope_type": "default",
+                "rope_theta": 10000.0,
+                "mrope_section": [8, 4, 4],
+                "mrope_interleaved": True,
+            },
+        },
+        "vision_config": {
+            "model_type": "qwen3_vl",
+            "depth": 2,
+            "hidden_size": 64,
+            "intermediate_size": 64,
+            "num_heads": 2,
+            "patch_size": 16,
+            "out_hidden_size": 128,
+            "deepstack_visual_indexes": [0],
+        },
+    },
+    "gemma3": {
+        "text_config": {"model_type": "gemma3_text", **ARCHITECTURES["gemma3_text"]},
+        "vision_config": {"model_type": "siglip_vision_model", **_TOWER},
+        "mm_tokens_per_image": 4,
+    },
+    "mistral3": {
+        # As above, an answer would end inside of a character.
+        "text_config": {"model_type": "mistral", "sliding_window": None, "intermediate_size": 224},
+        "vision_config": {"model_type": "pixtral", **_TOWER, "head_dim": 32},
+    },
+    "llama4": {
+        "text_config": {
+            "model_type": "llama4_text",
+            "intermediate_size_mlp": 192,
+            "num_local_experts": 2,
+            "num_experts_per_tok": 1,
+            "interleave_moe_layer_step": 1,
+            "attention_chunk_size": 128,  # of the block of the KV cache
+        },
+        "vision_config": {
+            "model_type": "llama4_vision_model",
+            **_TOWER,
+            "vision_output_dim": 64,
+            "projector_input_dim": 64,
+            "projector_output_dim": 64,
+        },
+    },
+}
+"""Values of the configurations of models that also see, by `model_type`."""
+_LOOKS: Mapping[str, Mapping[str, Any]] = {
+    "qwen3_vl": {
+        "preprocessor_config.json": {
+            "image_processor_type": "Qwen2VLImageProcessorFast",
+            "processor_class": "Qwen3VLProcessor",
+            "size": {"longest_edge": 65536, "shortest_edge": 4096},
+            "patch_size": 16,
+            "temporal_patch_size": 2,
+            "merge_size": 2,
+        },
+        "video_preprocessor_config.json": {
+            "video_processor_type": "Qwen3VLVideoProcessor",
+            "processor_class": "Qwen3VLProcessor",
+            "size": {"longest_edge": 65536, "shortest_edge": 4096},
+            "patch_size": 16,
+            "temporal_patch_size": 2,
+            "merge_size": 2,
+        },
+    },
+}
+"""Further files of models that also see."""
+
 
 def random_model(model_type: str, demo_model: Path, folder: Path, **changes: Any) -> Path:
     """Make a model of an architecture with the demo model's tokenizer and chat template.
@@ -91,15 +173,21 @@ def random_model(model_type: str, demo_model: Path, folder: Path, **changes: Any
     All weights differ from their initial values, so that a bias or a scale that is left out changes the answers.
     """
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText
 
     torch.manual_seed(0)
-    config = AutoConfig.for_model(model_type, **{**_COMMON, **ARCHITECTURES[model_type], **changes})
-    model = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    sees = model_type in SEEING
+    values = SEEING[model_type] if sees else {**_COMMON, **ARCHITECTURES[model_type]}
+    if sees:
+        values = {**values, "text_config": {**_COMMON, **values["text_config"]}}
+    config = AutoConfig.for_model(model_type, **{**values, **changes})
+    kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
+    model = kind.from_config(config, dtype=torch.float32)
+    tied = config.get_text_config().tie_word_embeddings
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             # A large tied embedding would only repeat the last token.
-            scale = 0.03 if "embed" in name and config.tie_word_embeddings else 0.1
+            scale = 0.03 if "embed" in name and tied else 0.1
             parameter.add_(torch.randn_like(parameter) * scale)
     model.save_pretrained(folder)
     for name in (
@@ -109,6 +197,8 @@ def random_model(model_type: str, demo_model: Path, folder: Path, **changes: Any
         "tokenizer_config.json",
     ):
         shutil.copy(demo_model / name, folder / name)
+    for name, content in _LOOKS.get(model_type, {}).items():
+        (folder / name).write_text(json.dumps(content))
     return folder
 
 
@@ -117,10 +207,17 @@ class Reference:
 
     def __init__(self, folder: Path):
         import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        from transformers import (
+            AutoConfig,
+            AutoModelForCausalLM,
+            AutoModelForImageTextToText,
+            AutoTokenizer,
+        )
 
+        sees = AutoConfig.from_pretrained(folder).model_type in SEEING
+        kind = AutoModelForImageTextToText if sees else AutoModelForCausalLM
         self._tokenizer = AutoTokenizer.from_pretrained(folder)
-        self._model: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+        self._model: PreTrainedModel = kind.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager"
         ).eval()
 

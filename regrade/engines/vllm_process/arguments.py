@@ -99,9 +99,9 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     values |= {"model": open_message["model"], "revision": open_message["revision"]}
     if open_message["revision"] is not None:
         values["tokenizer_revision"] = open_message["revision"]
-    return _accepted(
-        lambda: EngineArgs(**(values | {"disable_log_stats": False} | adapter | extra))
-    )
+    # All prompts are text: of a model that also sees, neither is its tower loaded nor its images profiled.
+    ours = {"disable_log_stats": False, "language_model_only": True}
+    return _accepted(lambda: EngineArgs(**(values | ours | adapter | extra)))
 
 
 def keep_to_forms(arguments: "EngineArgs") -> None:

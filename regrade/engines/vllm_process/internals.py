@@ -91,7 +91,7 @@ MEMBERS: Mapping[type, str] = {
     CompletionOutput: "finish_reason logprobs text token_ids",
     EngineArgs: (
         "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats enable_lora "
-        "max_lora_rank max_loras reasoning_parser"
+        "language_model_only max_lora_rank max_loras reasoning_parser"
     ),
     FinishedRequestStats: "e2e_latency mean_time_per_output_token num_generation_tokens queued_time",
     LLMEngine: "abort_request add_lora add_request from_vllm_config step",

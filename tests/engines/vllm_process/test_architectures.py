@@ -15,7 +15,7 @@ from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.records import Request
 from regrade.settings import SamplingParams
-from tests.architectures import ARCHITECTURES, Reference, random_model
+from tests.architectures import ARCHITECTURES, SEEING, Reference, random_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 EXTRA = ("kv_cache_memory_bytes=268435456",)
@@ -46,7 +46,7 @@ def compiled_kernels(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
         yield
 
 
-@pytest.mark.parametrize("model_type", ARCHITECTURES)
+@pytest.mark.parametrize("model_type", [*ARCHITECTURES, *SEEING])
 def test_answers_are_those_of_the_forward_pass(model_type: str, demo_model: Path, tmp_path: Path):
     folder = random_model(model_type, demo_model, tmp_path / "model")
     reference = Reference(folder)
@@ -64,6 +64,9 @@ def test_answers_are_those_of_the_forward_pass(model_type: str, demo_model: Path
         batches = engine.generate([*ANSWERED, *RANKED])
         answers = {answer.key: answer for batch in batches for answer in batch}
 
+    if model_type in SEEING:
+        log = (tmp_path / "vllm.log").read_text(errors="replace")
+        assert "Encoder cache" not in log  # the tower is not profiled
     assert (info.engine, info.device, info.dtype) == ("vllm", "cpu", "float32")
     assert info.max_model_len == SETTINGS.max_model_len
     assert [answers[key].error for key in range(4)] == [None] * 4
