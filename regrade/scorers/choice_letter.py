@@ -69,18 +69,19 @@ class ChoiceLetterScorer:
 
         def read_slot(slots: Slots) -> Found:
             found = first_letter(slots.content, self.statement)
-            found = found.otherwise(first_letter(_stated(slots.content, found), self.statement))
+            stated = _stated(slots.content, found)
+            if c.is_any(stated.present):
+                found = found.otherwise(first_letter(stated, self.statement))
             named = slots.content.where(found.open).before_first("\n").trimmed()
             return found.otherwise(_repeated(named, choices))
 
         localised = texts.matches(LOCALISED[0][0])
         found = only_letter(texts.without(localised))
         found = found.otherwise(_repeated(texts.where(found.open), choices))
-        for table, rows in (
-            (STRUCTURED, texts),
-            ((*_STATEMENTS, *LOCALISED), texts.where(localised)),
-            (_STATEMENTS, texts),
-        ):
+        tables = [(STRUCTURED, texts), (_STATEMENTS, texts)]
+        if c.is_any(localised):
+            tables.insert(1, ((*_STATEMENTS, *LOCALISED), texts.where(localised)))
+        for table, rows in tables:
             in_slots, _ = read(rows.where(found.open), table, read_slot, self.statement)
             found = found.otherwise(in_slots)
         found = found.otherwise(correct_letter(texts.where(found.open)))
