@@ -103,6 +103,8 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
     no_system = None if imported else "none"
     systems = left.prompt.system or no_system, right.prompt.system or no_system
     yield "prompt", "system message", *systems
+    begun = left.prompt.prefill or no_system, right.prompt.prefill or no_system
+    yield "prompt", "beginning of answers", *begun
     templates = left.prompt.chat_template or "own", right.prompt.chat_template or "own"
     yield "chat_template", "chat template", *templates
     for name, old, new in _differing(

@@ -16,7 +16,7 @@ from regrade.engines.base import BaseEngineSettings, PromptRendering
 from regrade.jobs.question_settings import question_settings
 from regrade.jobs.shares import Share
 from regrade.models import ResolvedModel
-from regrade.records import Request, Sample
+from regrade.records import Message, Request, Sample
 from regrade.records.specification import Specification, effective_sampling, version_1_folder
 from regrade.settings import PromptSettings, SamplingSettings
 from regrade.settings.errors import SettingsError
@@ -138,7 +138,10 @@ class PlannedRequests:
             if rendered is not None and sample is rendered[0]:  # repeats have the same prompt
                 request = replace(rendered[1], key=key, sampling=params)
             else:
-                prompt, labels = benchmark.prompt(sample), benchmark.labels(sample)
+                prompt, labels = (
+                    prompt_of(benchmark, sample, specification.prompt.prefill),
+                    benchmark.labels(sample),
+                )
                 request = Request(
                     key,
                     prompt,
@@ -196,8 +199,11 @@ def make_plan(
             changes["labels"] = "turn"
         prompt_identity = prompt_identity.model_copy(update=changes)
     samples = benchmark.samples()
+    if prompt.prefill is not None:
+        _check_prefill(benchmark, samples[0])
+        prompt_identity = prompt_identity.model_copy(update={"prefill": prompt.prefill})
     if model.identity.kind == "served":
-        _check_server(benchmark, samples[0])
+        _check_server(benchmark, samples[0], prompt.prefill)
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
         identity = identity.model_copy(update={"limit": None})  # the limit has no effect
@@ -229,7 +235,31 @@ def make_plan(
     )
 
 
-def _check_server(benchmark: Benchmark, sample: Sample) -> None:
+def prompt_of(
+    benchmark: Benchmark, sample: Sample, prefill: str | None
+) -> str | tuple[Message, ...]:
+    """Return the prompt of a question, with the beginning of the model's turn if there is one."""
+    prompt = benchmark.prompt(sample)
+    if prefill is None or isinstance(prompt, str):
+        return prompt
+    return (*prompt, {"role": "assistant", "content": prefill})
+
+
+def _check_prefill(benchmark: Benchmark, sample: Sample) -> None:
+    """Refuse to begin answers that are no chats, are ranked, or are begun by the benchmark.
+
+    Raises:
+        SettingsError: If the benchmark is one of these.
+    """
+    prompt = benchmark.prompt(sample)
+    if benchmark.method == "rank" or isinstance(prompt, str) or prompt[-1]["role"] == "assistant":
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' has no answers that `--prefill` could begin: they should be generated in a chat "
+            "(`--format chat`) that ends with the user's turn. Leave it out."
+        )
+
+
+def _check_server(benchmark: Benchmark, sample: Sample, prefill: str | None) -> None:
     """Refuse requests that servers do not accept.
 
     Raises:
@@ -240,10 +270,11 @@ def _check_server(benchmark: Benchmark, sample: Sample) -> None:
             f"Benchmark '{benchmark.name}' ranks continuations as lm-evaluation-harness does, which servers do not. Use vLLM on "
             "this machine (`--engine vllm`)."
         )
-    prompt = benchmark.prompt(sample)
+    prompt = prompt_of(benchmark, sample, prefill)
     if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
+        who = f"Benchmark '{benchmark.name}'" if prefill is None else "`--prefill`"
         raise SettingsError(
-            f"Benchmark '{benchmark.name}' begins the model's answers in chats, which servers do not continue. Use vLLM on this "
+            f"{who} begins the model's answers in chats, which servers do not continue. Use vLLM on this "
             "machine (`--engine vllm`), or `--format completion`."
         )
 

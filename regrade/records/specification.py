@@ -163,6 +163,8 @@ class PromptIdentity(StrictModel):
     n_shots: int | None
     """None: not known (imported answers)."""
     system: str | None = None
+    prefill: str | None = Field(None, exclude_if=lambda text: text is None)
+    """Beginning of the model's turn; None: the model begins it."""
     chat_template: str | None = None
     """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)

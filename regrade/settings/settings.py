@@ -203,6 +203,8 @@ class PromptSettings(Settings):
     """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
     system: Annotated[str | None, FREE_TEXT] = None
     """System message (chat), or text at the start of the prompt (completion)."""
+    prefill: Annotated[str | None, FREE_TEXT] = Field(None, min_length=1)
+    """Beginning of the model's turn in a chat, which its answer continues. Default: the model begins by itself."""
     chat_template: Annotated[str | None, PATH] = None
     """File with a Jinja chat template to use instead of the model's."""
     chat_template_args: tuple[str, ...] = ()

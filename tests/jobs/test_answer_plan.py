@@ -4,9 +4,9 @@ from datetime import UTC, date, datetime
 import pytest
 
 from regrade.answers.manifest import Session
-from regrade.jobs.plan import make_plan, request_seed
+from regrade.jobs.plan import Plan, make_plan, request_seed
 from regrade.models import ResolvedModel
-from regrade.records.specification import BenchmarkIdentity
+from regrade.records.specification import BenchmarkIdentity, ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import session, specification
@@ -102,3 +102,33 @@ def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_i
     assert days() == {datetime.now().astimezone().date()}
     assert plan.requests([], (first,)).day == date(2026, 3, 1)
     assert plan_of(2).requests([], (first,)).day is None
+
+
+def begun(
+    prefill: str | None, *, benchmark: Sums | None = None, model: ResolvedModel = MODEL
+) -> Plan:
+    prompt = PromptSettings(prefill=prefill)
+    return make_plan(benchmark or Sums(1), model, SERVER, sampling=None, prompt=prompt, repeats=1)
+
+
+def test_the_models_turn_can_be_begun_in_a_chat_and_that_is_part_of_the_identity():
+    plan, plain = begun("```python\n"), begun(None)
+
+    (request,) = plan.requests(plan.missing(set()))
+
+    assert request.prompt[-1] == {"role": "assistant", "content": "```python\n"}
+    assert request.prompt[:-1] == plan.benchmark.prompt(plan.samples[0])
+    assert plan.specification.prompt.prefill == "```python\n"
+    assert "prefill" not in plain.specification.prompt.model_dump()
+    assert plan.specification.answer_set_id != plain.specification.answer_set_id
+
+
+def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    served = replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r"))
+    with pytest.raises(SettingsError, match="`--prefill` begins the model's answers in chats"):
+        begun("So", model=served)
+    monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
+    with pytest.raises(SettingsError, match="has no answers that `--prefill` could begin"):
+        begun("So")

@@ -151,7 +151,7 @@ def test_arena_hard_counts_strong_labels_three_times_and_each_order_as_a_game(tm
     assert numbers["weighted_wins"] == pytest.approx((3 + 0 + 0.5 + 3) / 8)
 
 
-def test_safety_classifiers_have_several_fields_or_an_answer_as_a_message(tmp_path: Path):
+def test_safety_classifiers_have_several_fields_or_an_example_as_turns(tmp_path: Path):
     answers = candidates(tmp_path / "a", TEXTS)
     benchmark = published(tmp_path, "wildguard", answers)
     replies = [
@@ -162,19 +162,23 @@ def test_safety_classifiers_have_several_fields_or_an_answer_as_a_message(tmp_pa
     assert [(row["value"], row["outcome"]) for row in rows] == [(0.0, "scored"), (None, "unparsed")]
     assert json.loads(rows[0]["metrics"]) == {"refusal": 0.0}
 
-    guard = published(tmp_path, "llama_guard", answers)
-    assert sent(guard, guard.samples()[0]) == [("user", "What is 1?"), ("assistant", TEXTS[0])]
+    guard = published(tmp_path, "one_word", answers)
+    assert sent(guard, guard.samples()[0]) == [
+        ("user", "(the classifier's text and an example)"),
+        ("assistant", "safe"),
+        ("user", f"What is 1? {TEXTS[0]}"),
+    ]
     _, rows = scored(tmp_path / "l", guard, ["\n\nsafe", "unsafe\nS1"])
     assert [row["value"] for row in rows] == [1.0, 0.0]
 
 
 def test_messages_are_no_plain_text_and_take_no_second_system_message(tmp_path: Path):
     answers = candidates(tmp_path / "a", TEXTS)
-    published(tmp_path, "llama_guard", answers)
-    rubric = open_rubric(str(tmp_path / "llama_guard.jinja"))
+    published(tmp_path, "one_word", answers)
+    rubric = open_rubric(str(tmp_path / "one_word.jinja"))
     with pytest.raises(SettingsError, match="has several messages, which plain text has not"):
         JudgeQuestions(judged(answers), rubric, prompt=PromptSettings(format="completion"))
-    (tmp_path / "s.jinja").write_text(EXAMPLES["llama_guard"].replace("--- user", "--- system"))
+    (tmp_path / "s.jinja").write_text(EXAMPLES["one_word"].replace("--- user", "--- system", 1))
     rubric = open_rubric(str(tmp_path / "s.jinja"))
     with pytest.raises(SettingsError, match="has a system message of its own"):
         JudgeQuestions(judged(answers), rubric, prompt=PromptSettings(system="Be strict."))

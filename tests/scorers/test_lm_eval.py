@@ -148,6 +148,7 @@ def test_the_headline_is_the_first_share_of_right_answers() -> None:
     assert headline("mine", found, ["acc,none", "acc_norm,none"], {"acc": True}) == "acc,none"
     published = headline("hellaswag", found, ["acc,none", "acc_norm,none"], {"acc": True})
     assert published == "acc_norm,none"
+    assert headline("drop", _scores(em=0, f1=0.5), ["em,none", "f1,none"], {}) == "f1,none"
     assert headline("mine", _scores(score=40.0), ["score,none"], {"score": True}) is None
     assert headline("mine", _scores(bias=0.5), ["bias,none"], {"bias": False}) is None
 

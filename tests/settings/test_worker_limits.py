@@ -41,8 +41,15 @@ HARMLESS = {
     ),  # vLLM's and our choices
     *("name", "benchmark", "benchmarks", "tasks", "max_drop_of", "organisations", "pattern"),
     *("config", "revision", "split", "shots_split", "answer_set"),
-    *("target_column", "choices_column", "subset_column"),
-    *("prompt", "system", "shot_answer", "chat_template_args", "stop"),  # texts and templates
+    *("target_column", "choices_column", "subset_column", "messages_column", "doc_columns"),
+    *(
+        "prompt",
+        "system",
+        "prefill",
+        "shot_answer",
+        "chat_template_args",
+        "stop",
+    ),  # texts and templates
     *("setting", "values"),  # axes of a sweep, whose points are checked as jobs
     "share",
 }

@@ -67,6 +67,8 @@ def provenance(made: Made) -> Iterator[tuple[str, str]]:
     yield "prompt", f"{spec.prompt.format or 'format not known'}, worked examples: {shots}"
     if spec.prompt.system is not None:
         yield "system message", spec.prompt.system
+    if spec.prompt.prefill is not None:
+        yield "beginning of answers", spec.prompt.prefill
     if spec.prompt.chat_template_args:
         yield "chat template arguments", _pairs(spec.prompt.chat_template_args)
     sampling = spec.sampling

@@ -37,7 +37,8 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
     """Return the program in an answer, or None if it has none.
 
     From a chat answer: the last fenced block that defines `name`, else the last that says that it is Python, else the last one
-    without a language; without fenced blocks the lines that are a program, if they define `name`. A fence that is not closed ends with the answer.
+    without a language; without fenced blocks, or before a fence that ends a block of the prompt, the lines that are a program, if they define `name`. A
+    fence that is not closed ends with the answer.
     A completion is a program as a whole, unless it has fenced blocks that define `name`.
 
     Args:
@@ -51,6 +52,14 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
         return defining[-1]
     if is_completion:
         return Program(answer, 0, len(answer)) if answer.strip() else None
+    fence = _FENCE.search(answer)
+    if (
+        fence is not None
+        and not fence["language"]
+        and name
+        and defines(answer[: fence.start()], name)
+    ):
+        return _bare_program(answer[: fence.start()], name)  # the prompt had opened the block
     if blocks:
         # A block without a language after the program is often its output.
         return next((block for block in reversed(blocks) if block.labelled), blocks[-1])
