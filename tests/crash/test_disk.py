@@ -2,17 +2,19 @@
 
 import os
 import resource
+import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.spool import Spool, SpoolError
-from tests.builders import row
+from regrade.answers.origin import begin_session
+from regrade.answers.publishing import publish_leftovers
+from regrade.answers.spool import Spool, SpoolError, spool_folder
+from tests.builders import description, row, session
 from tests.command_line import ROOT
 from tests.crash.conftest import LIMIT
 from tests.crash.harness import Command, spooled, stored
@@ -110,6 +112,37 @@ def test_a_read_only_disk_says_so(disk: SmallDisk):
         assert len(spool.states().done) == 1
 
 
+def test_rows_of_a_killed_run_wait_until_their_read_only_disk_can_be_written(
+    disk: SmallDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_SPOOL", str(disk.folder))
+    disk.set("size=1m")
+    repository, asked = LocalRepository(tmp_path / "answers"), description(5)
+    folder = spool_folder(repository.uri, asked.specification.answer_set_id)
+    if not (process := os.fork()):
+        try:
+            with Spool(folder) as spool:
+                begin_session(spool, repository.uri, asked, session())
+                spool.append([row(number) for number in range(5)])
+                os.kill(os.getpid(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+    os.waitpid(process, 0)
+
+    disk.set("ro")
+    (refused,) = publish_leftovers()
+    assert "Read-only file system" in str(refused.error)
+    assert repository.head() is None
+    assert len(spooled(disk.folder)) == 5
+
+    disk.set("rw")
+    (found,) = publish_leftovers()
+    assert found.published is not None
+    assert (found.published.manifest.rows, found.published.manifest.state) == (5, "complete")
+    assert len(dict(stored(repository))) == len(stored(repository)) == 5
+    assert spooled(disk.folder) == {}
+
+
 @pytest.mark.slow
 @pytest.mark.prefect
 def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
@@ -135,48 +168,6 @@ def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
     disk.set("size=8m")
     done = command.finish()
     assert done.code == 0, done.err
-    rows = stored(repository)
-    assert len(rows) == len(dict(rows)) == LIMIT
-    assert left.items() <= dict(rows).items()
-
-
-@pytest.mark.slow
-@pytest.mark.prefect
-def test_a_killed_run_whose_spool_is_read_only_by_then_goes_on_when_it_can_be_written(
-    disk: SmallDisk, served: Path, prefect_server: str, tmp_path: Path
-):
-    disk.set("size=8m")
-    repository = LocalRepository(tmp_path / "answers")
-    command = Command(
-        tmp_path / "here",
-        ["generate", "--config", str(served), "--answers", repository.uri],
-        {
-            "PREFECT_API_URL": prefect_server,
-            "REGRADE_SPOOL": str(disk.folder),
-            "REGRADE_PUBLISH_SECONDS": "600",
-        },
-    )
-    with command.started() as run:
-        run.until("is ready")
-        while len(spooled(disk.folder)) < 20 and run.process.poll() is None:
-            time.sleep(0.05)
-        run.kill()
-    left = spooled(disk.folder)
-    assert 20 <= len(left) < LIMIT
-
-    disk.set("ro")
-    refused = command.finish()
-    assert refused.code in (1, 2), refused.err
-    assert "Read-only file system" in refused.err
-    assert "Traceback" not in refused.err
-    command.assert_nothing_left()
-    assert repository.head() is None
-    assert spooled(disk.folder) == left
-
-    disk.set("rw")
-    done = command.finish()
-    assert done.code == 0, done.err
-    assert f"continuing, {len(left)} of {LIMIT}" in done.err
     rows = stored(repository)
     assert len(rows) == len(dict(rows)) == LIMIT
     assert left.items() <= dict(rows).items()
