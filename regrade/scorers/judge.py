@@ -1,18 +1,21 @@
 """Scorer of judge runs: reads the verdicts of a judge model on stored answers."""
 
 import json
+import logging
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import combinations, pairwise
 from typing import Any
 
 import pyarrow as pa
 
+from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.records import REFUSAL
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.records.rubrics.facts import FieldFacts, JudgeRun, judge_run
+from regrade.records.rubrics.facts import FieldFacts, JudgeRun, RubricFacts, judge_run
 from regrade.records.rubrics.reading import Reading, read_verdict
 from regrade.records.rubrics.self_test import MOVED, self_test_result
 from regrade.scorers.base import TargetKind, answer_part
@@ -28,6 +31,10 @@ NO_JUDGE_RUN = (
 )
 
 
+LIMITS = Limits(cpu_seconds=2, seconds=60, memory=512 << 20)
+"""Limits of a reply that patterns of a rubric read: they are a stranger's, and may take any time."""
+_Read = Callable[[str, RubricFacts, int], Reading | None]
+logger = logging.getLogger("regrade.score")
 _COLUMNS = ["sample_id", "repeat", "value", "extracted", "outcome", "metrics"]
 CONFIDENCE = "confidence"
 """Field of a verdict with how sure the judged model is of its answer, in the unit of its range."""
@@ -63,6 +70,7 @@ class JudgeScorer:
     passes = False
     needs_coverage = True
     code = (
+        "regrade.processes.limited",
         "regrade.records.rubrics.reading",
         "regrade.records.rubrics.facts",
         "regrade.records.rubrics.base",
@@ -98,7 +106,12 @@ class JudgeScorer:
                     benchmark=specification.benchmark.name, answer_set=specification.answer_set_id
                 )
             )
-        yield lambda batch: _scored(batch, run)
+        if not run.rubric.fields[0].pattern:
+            yield lambda batch: _scored(batch, run, read_verdict)
+            return
+        function = f"{__name__}:{read_apart.__name__}"
+        with LimitedProcesses(function, LIMITS, processes=1) as pool:
+            yield lambda batch: _scored(batch, run, partial(_read_limited, pool))
 
     def aggregates(self, scores: pa.Table, context: ScoringContext) -> Sequence[Aggregate]:
         """Return coverage and flip rate, and for rubrics with verdicts such as "not attempted" the rates without these."""
@@ -121,10 +134,36 @@ class JudgeScorer:
         return (*found, *_calibration(rows, run))
 
 
-def _scored(batch: pa.RecordBatch, run: JudgeRun) -> pa.RecordBatch:
+def read_apart(request: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Return what `read_verdict` does. Runs in a child process."""
+    rubric = RubricFacts.model_validate(request["rubric"])
+    reading = read_verdict(request["text"], rubric, request["criteria"])
+    return None if reading is None else asdict(reading)
+
+
+def _read_limited(
+    pool: LimitedProcesses, text: str, rubric: RubricFacts, criteria: int
+) -> Reading | None:
+    request = {"text": text, "rubric": rubric.model_dump(mode="json"), "criteria": criteria}
+    found = pool.compute(request)
+    if isinstance(found, Stopped):
+        logger.warning(
+            "a reply is not read, because a pattern of rubric '%s' takes more than %g s of CPU time or %d MiB for it",
+            rubric.name,
+            LIMITS.cpu_seconds,
+            LIMITS.memory >> 20,
+        )
+        return None
+    if found is None:
+        return None
+    assert isinstance(found, dict)  # noqa: S101 - `read_apart` returns it
+    return Reading(tuple(found["labels"]), tuple(found["explanations"]))
+
+
+def _scored(batch: pa.RecordBatch, run: JudgeRun, read: _Read) -> pa.RecordBatch:
     texts = answer_part(batch).text.to_pylist()
     rows = batch.to_pylist()
-    verdicts = [_verdict(row, text, run) for row, text in zip(rows, texts, strict=True)]
+    verdicts = [_verdict(row, text, run, read) for row, text in zip(rows, texts, strict=True)]
     if run.rubric.kind == "pairwise":
         verdicts = _paired(rows, verdicts, run)
     scored = [
@@ -141,14 +180,14 @@ def _scored(batch: pa.RecordBatch, run: JudgeRun) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(scored, schema=SCORING_SCHEMA)
 
 
-def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun) -> _Verdict:
+def _verdict(row: Mapping[str, Any], text: str | None, run: JudgeRun, read: _Read) -> _Verdict:
     if row["error"] is not None:
         return _Verdict("refused" if row["error"].startswith(REFUSAL) else "failed")
     rubric = run.rubric
     points, tags = _criteria(row["target"]) if rubric.kind == "criteria" else ([], None)
     if _begins_as_json(row):
         text = row["text"]  # an explanation may quote the marks of a thought
-    reading = None if text is None else read_verdict(text, rubric, len(points))
+    reading = None if text is None else read(text, rubric, len(points))
     if reading is None:
         if row["finish_reason"] == "content_filter":
             return _Verdict("refused")

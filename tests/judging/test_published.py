@@ -14,10 +14,12 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
+from regrade.processes.limited import Limits
 from regrade.records import Sample
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.facts import rubric_facts
 from regrade.records.rubrics.reading import read_verdict
+from regrade.scorers import judge
 from regrade.scoring.score import score_answers
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
@@ -182,3 +184,16 @@ def test_messages_are_no_plain_text_and_take_no_second_system_message(tmp_path: 
     rubric = open_rubric(str(tmp_path / "s.jinja"))
     with pytest.raises(SettingsError, match="has a system message of its own"):
         JudgeQuestions(judged(answers), rubric, prompt=PromptSettings(system="Be strict."))
+
+
+def test_a_pattern_that_never_ends_costs_its_verdict_and_not_the_scoring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr(judge, "LIMITS", Limits(cpu_seconds=0.5, seconds=20, memory=512 << 20))
+    EXAMPLES["endless"] = (
+        "---\nname: endless\nverdicts: {a: 1, b: 0}\npattern: (?:(a+)+$|b)\n---\n{{ answer }}"
+    )
+    benchmark = published(tmp_path, "endless", candidates(tmp_path / "a", TEXTS))
+    _, rows = scored(tmp_path / "e", benchmark, ["a" * 60 + "c", "b"])
+    assert [row["outcome"] for row in rows] == ["unparsed", "scored"]
+    assert "a reply is not read, because a pattern of rubric 'endless'" in caplog.text
