@@ -63,7 +63,7 @@ audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could
 	@touch $@
 
 perf: .peers/installed  ## Compare the speed with other tools on this machine (an hour; docs/performance.md)
-	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering multiple_choice lm_eval_tasks server "server --table" clients viewing tune; do \
+	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering pooling multiple_choice lm_eval_tasks server "server --table" clients viewing tune; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || missed=1; done; exit $$missed
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt

@@ -17,7 +17,16 @@ from flows.gating import (
 )
 from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name
 from flows.judging import check_rubric, judge_job, judge_sets
-from flows.scoring import Scorings, own_scorers, publish, report, score, track, unscored
+from flows.scoring import (
+    Scorings,
+    own_scorers,
+    publish,
+    report,
+    score,
+    score_early,
+    track,
+    unscored,
+)
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
@@ -30,6 +39,7 @@ from regrade.settings import GateSettings
 from regrade.settings.errors import RegradeError
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, prepare
+from tasks.work import Work
 
 # Add a report, one file to pass on, to each evaluated model's run in MLflow.
 
@@ -90,17 +100,21 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     if job.gate is not None and not first:
         check_baseline(job.gate, job.answers, job.names)
     prepare()  # imports MLflow while the engine loads
+    scorers = None if job.scorer is None else (stored_name(job.scorer),)
+
+    def score_published(work: Work) -> None:
+        score_early(work, scorers or own_scorers(work.answers), job.scoring_options)
+
     if job.machines is None:
         with generating.plan(job) as works:
-            # Each answer set is published while the next is generated.
-            generating.generate(job, works)
+            # Each answer set is published and scored while the others are generated.
+            generating.generate(job, works, score_published)
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)
     whole = [answers for answers in sets if is_to_be_scored(answers, works)]
     if not whole:
         return completed(SCORED_ELSEWHERE, finish_unscored(works))
-    scorers = None if job.scorer is None else (stored_name(job.scorer),)
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
     if job.judge is not None:
         judging = judge_job(job.judge, job, whole)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
 from regrade.engines.base import WAITING, Engine, LimitedEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
-from regrade.jobs.plan import prompt_rendering
+from regrade.jobs.plan import PooledRequests, prompt_rendering
 from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.machines import machines_ended_early, start_machines, wait_for_machines
@@ -90,18 +90,25 @@ def opened(works: list[Work]) -> Iterator[list[Work]]:
         yield works
 
 
-def generate(job: EngineJob, works: Sequence[Work]) -> None:
-    """Generate missing answers; each answer set is published while the next one is generated.
+def generate(
+    job: EngineJob, works: Sequence[Work], after: Callable[[Work], None] = lambda _: None
+) -> None:
+    """Generate missing answers; each answer set is published when it is complete, while the others are generated.
 
     Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks. On
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
     replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
+
+    Args:
+        job: The job with the engine's settings.
+        works: Planned answer sets, their spools open.
+        after: Called with each answer set that is being published.
     """
     todo = [work for work in works if work.requests]
     retrying = False
     while todo:
         try:
-            _generate(job, todo)
+            _generate(job, todo, after)
             break
         except (OperationError, UserError) as error:
             left = [work for work in todo if work.publishing is None]
@@ -225,12 +232,14 @@ def _publish_siblings(work: Work) -> None:
             )
 
 
-def _generate(job: EngineJob, todo: Sequence[Work]) -> None:
+def _generate(job: EngineJob, todo: Sequence[Work], after: Callable[[Work], None]) -> None:
+    def publish_complete(work: Work) -> None:
+        work.publishing = publish_answers.submit(work)
+        after(work)
+
     job = tuned(job, todo)
     with loaded_engine(job, todo) as engine:
-        for work in todo:
-            generate_missing(work, engine, job.engine, job.goodput)
-            work.publishing = publish_answers.submit(work)
+        generate_missing(todo, engine, job.engine, job.goodput, publish_complete)
 
 
 def tuned(job: _Job, works: Sequence[Work]) -> _Job:
@@ -241,17 +250,22 @@ def tuned(job: _Job, works: Sequence[Work]) -> _Job:
 
 
 @contextmanager
-def loaded_engine(job: EngineJob, works: Sequence[Work]) -> Iterator[Engine]:
+def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     """Load the engine of a job for the missing answers of some works, and stop it when the block ends.
 
     Must run on the main thread.
 
+    Args:
+        job: The job with the engine's settings.
+        rounds: The works of each call of `generate_missing`.
+
     Raises:
         SettingsError: If earlier answers of a work were computed otherwise.
     """
+    works = [work for together in rounds for work in together]
     engine = job.engine.open(
         works[0].plan.model,
-        requests=[work.requests for work in works],
+        requests=[PooledRequests(tuple(w.requests for w in together)) for together in rounds],
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
         on_progress=Stages().show,

@@ -4,7 +4,7 @@ Imports no Prefect: `regrade score` runs this without a flow run if there is no 
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
@@ -30,7 +30,7 @@ from regrade.settings.errors import DamagedAnswersError, RegradeError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
 from tasks.publish_scores import publish_scores
-from tasks.score import Graded, ScoredSet, compare_set, score_set
+from tasks.score import Graded, ScoredSet, compare_set, score_set, score_when_published
 from tasks.step import error_of, hidden, in_flow_run
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work
@@ -123,18 +123,32 @@ def score(
         SettingsError: If there is only one scoring, and its scorer does not exist or does not fit.
         DamagedAnswersError: If there is only one scoring, and its answers are damaged.
     """
-    for name in dict.fromkeys(name for _, names in chosen for name in names):
-        label_now(name)  # imports and hashes the scorer once, before several threads use it
+    _prepare(name for _, names in chosen for name in names)
+    by_id = {work.plan.specification.answer_set_id: work for work in works}
+    begun = {name: work.scoring for name, work in by_id.items() if work.scoring is not None}
+    early = {name: found for name, started in begun.items() if (found := started.result())}
     futures = [
-        score_set.start(hidden(answers), names, force=force, intact=intact, options=options)
+        early.get(answers.manifest.answer_set_id)
+        or score_set.start(hidden(answers), names, force=force, intact=intact, options=options)
         for answers, names in chosen
     ]
-    sets = [future.result() for future in futures]
+    sets = [one if isinstance(one, ScoredSet) else one.result() for one in futures]
     errors = [*damaged, *(error for scored_set in sets for error in scored_set.errors.values())]
     if len(errors) == 1 and not any(scored_set.scored for scored_set in sets):
         raise errors[0]
-    by_id = {work.plan.specification.answer_set_id: work for work in works}
     return Scorings(sets, damaged, by_id, chosen[0][0].revision)
+
+
+def score_early(work: Work, names: tuple[str, ...], options: ScoringOptions) -> None:
+    """Begin to score an answer set that is being published, while other answers are generated; `score` takes the result."""
+    _prepare(names)
+    work.scoring = score_when_published.start(work, names, options=options)
+
+
+def _prepare(names: Iterable[str]) -> None:
+    """Import and hash scorers once, before several threads use them."""
+    for name in dict.fromkeys(names):
+        label_now(name)
 
 
 def publish(scorings: Scorings) -> None:

@@ -121,7 +121,7 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
         raise RuntimeError("a point without a job has no works")
     at: RunningPoint | None = None
     try:
-        with loaded_engine(job, [work for _, work in todo]) as engine:
+        with loaded_engine(job, *([work] for _, work in todo)) as engine:
             shown: RunningPoint | None = None
             for at, work in todo:
                 if at.failure is None:
@@ -129,7 +129,7 @@ def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
                         logger.info("point %s", at.point.name)
                         shown = at
                     limit(engine, at.point.in_flight)
-                    generate_missing(work, engine, job.engine, job.goodput)
+                    generate_missing([work], engine, job.engine, job.goodput)
                     _measure_again(at, work, engine)
                     work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:

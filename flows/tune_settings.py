@@ -168,7 +168,7 @@ class _Tuner:
             rate=rate,
             requests=n,
             seconds=progress.seconds,
-            speed=engine.speed if isinstance(engine, MeasuredEngine) else None,
+            speed=engine.measure() if isinstance(engine, MeasuredEngine) else None,
         )
 
     def _answer(
@@ -180,8 +180,9 @@ class _Tuner:
         self._work.begin(session)
         progress = generate(requests, engine, spool, lambda _: None)
         self.answers_made += len(requests)
-        if isinstance(engine, MeasuredEngine) and engine.speed is not None:
-            note_speed(spool, str(session.id), engine.speed)
+        speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
+        if speed is not None:
+            note_speed(spool, str(session.id), speed)
         return progress
 
     def _answer_again(

@@ -1,8 +1,9 @@
-"""Generate the missing answers of an answer set into its spool; publish and report progress meanwhile."""
+"""Generate the missing answers of answer sets into their spools; publish and report progress meanwhile."""
 
 import logging
 import os
 import re
+from collections.abc import Callable, Sequence
 from typing import cast
 from uuid import UUID
 
@@ -11,12 +12,13 @@ from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
+from prefect.runtime import task_run
 
 from regrade.answers.origin import note_speed
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
-from regrade.jobs.generate import Progress, generate, session_of
+from regrade.jobs.generate import Filling, Progress, fill, session_of
 from regrade.jobs.shares import publish_interval
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import current_display
@@ -38,95 +40,168 @@ REPORT_PATIENCE = 5.0
 """Timeout of the last progress report, in seconds."""
 
 
-@task(name="generate", task_run_name="generate {work.title}", cache_policy=NO_CACHE)
+def run_name() -> str:
+    """Name of the task run: its answer set, or the number of them."""
+    works = task_run.parameters["works"]
+    return f"generate {works[0].title if len(works) == 1 else f'{len(works)} answer sets'}"
+
+
+@task(name="generate", task_run_name=run_name, cache_policy=NO_CACHE)
 def generate_missing(
-    work: Work,
+    works: Sequence[Work],
     engine: Engine,
     settings: BaseEngineSettings,
     goodput: GoodputLimits | None = None,
+    on_complete: Callable[[Work], None] = lambda _: None,
 ) -> None:
-    """Generate missing answers; rows are on disk before the progress counts them.
+    """Generate missing answers of answer sets in one stream; rows are on disk before the progress counts them.
 
-    Must run on the main thread, in the flow that owns the engine. Rows are published every minute; if that fails, they
-    stay in the spool until the next attempt. Generating waits neither for the Hub nor for the Prefect server.
+    Must run on the main thread, in the flow that owns the engine. Every minute, the rows of a set are published; if that fails,
+    they stay in the spool until the next attempt. Generating waits neither for the Hub nor for the Prefect server.
+
+    Args:
+        works: Answer sets with missing answers, all of one share.
+        engine: The loaded engine.
+        settings: Its settings.
+        goodput: Limits of latencies within which answers are counted.
+        on_complete: Called when no answer of a set is missing any more, while the others are generated.
     """
-    display = current_display()
-    progress = Progress(work.plan.rows)
-    work.live, work.load_seconds = None, engine.info.load_seconds
-    work.measured = engine if isinstance(engine, MeasuredEngine) else None
-    artifact = ProgressArtifact(work)
+    share = works[0].share
+    seconds = publish_seconds(1 if share is None else share.of)
+    # Machines that begin together do not commit together.
+    first = None if share is None else seconds * share.number / share.of
+    sets = [_Set(work, engine, settings, goodput) for work in works]
+    open_ = [*sets]
+
+    def in_engine() -> int:
+        return engine.unanswered if isinstance(engine, MeasuredEngine) else 0
+
+    def count_requests() -> None:
+        """Count the engine's requests to the first set that lacks answers: they are sent in order."""
+        for generated in sets:
+            generated.work.in_engine = in_engine if generated in open_[:1] else (lambda: 0)
 
     def publish() -> None:
-        try:
-            published = publish_answers(
-                work.repository, work.spool, work.plan.description, only_new=True
-            )
-            if published is not None:
-                work.count_commit(published=True)
-            leave_out_published(work, published)
-        except (OperationError, UserError) as error:
-            work.count_commit(published=False)
-            logger.warning("not published yet, the answers are kept in the spool: %s", error)
+        """Publish the set with most rows on disk, so that several sets make no more commits than one."""
+        by_rows = sorted(open_, key=lambda generated: generated.work.spool.rows)
+        for generated in by_rows[-1:]:
+            generated.publish()
+        for generated in by_rows[:-1]:
+            generated.leave_out()
 
-    def advance(now: Progress) -> None:
-        nonlocal progress
-        progress = work.live = now
-        display.advance(work.title, now)
+    def report(*, stopped: bool = False) -> None:
+        for generated in sets:
+            generated.report(stopped=stopped)
 
-    seconds = publish_seconds(1 if work.share is None else work.share.of)
-    # Machines that begin together do not commit together.
-    first = None if work.share is None else seconds * work.share.number / work.share.of
-    try:
-        leave_out_published(work)  # loading, or another benchmark, took minutes
-    except (OperationError, UserError) as error:
-        logger.warning("what other machines published is left out later: %s", error)
-    session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
-    work.begin(session)
+    def complete(number: int) -> None:
+        open_.remove(sets[number])
+        count_requests()
+        sets[number].complete()
+        on_complete(works[number])
 
-    def note_learned() -> None:
-        """Store with the session what a server showed with its first answer."""
-        nonlocal session
-        if engine.info.computed != session.computed:
-            check_computed(engine.info, [work])
-            session = session.model_copy(
-                update={"computed": engine.info.computed, "mixed": work.mixed}
-            )
-            work.begin(session)
-
+    count_requests()
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
         RepeatingThread(
             REPORT_SECONDS,
-            lambda: artifact.update(progress),
+            report,
             "report",
             patience=REPORT_PATIENCE,
-            last=lambda: artifact.update(progress),
-            failed=lambda: artifact.update(progress, stopped=True),
+            last=report,
+            failed=lambda: report(stopped=True),
         ),
     ):
-        count = None if goodput is None else GoodputCount(goodput)
-        progress = generate(work.requests, engine, work.spool, advance, count, note_learned)
-    display.advance(work.title, progress)
-    work.progress = work.live = progress
-    work.speed = None if work.measured is None else work.measured.speed
-    if count is not None:
-        speed = work.speed or Speed(measured_by="client")
-        work.speed = speed.model_copy(update={"goodput": count.result(progress.seconds)})
-    if work.speed is not None:
-        note_speed(work.spool, str(session.id), work.speed)
-    work.generate_seconds = progress.seconds
-    logger.info(
-        "%s: %d answers in %.1f s, %.0f tokens/s%s",
-        work.title,
-        progress.new,
-        progress.seconds,
-        progress.tokens_per_second,
-        "".join(
-            f", {count} {word}"
-            for count, word in ((progress.failed, "failed"), (progress.refused, "refused"))
-            if count
-        ),
-    )
+        fill([generated.filling for generated in sets], engine, complete)
+
+
+class _Set:
+    """An answer set while its missing answers are generated."""
+
+    def __init__(
+        self,
+        work: Work,
+        engine: Engine,
+        settings: BaseEngineSettings,
+        goodput: GoodputLimits | None,
+    ) -> None:
+        self.work, self._engine = work, engine
+        self._goodput = None if goodput is None else GoodputCount(goodput)
+        work.load_seconds = engine.info.load_seconds
+        self.leave_out()  # loading took minutes
+        self._session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
+        work.begin(self._session)
+        self.filling = Filling(
+            work.requests, work.spool, self._advance, self._goodput, self._note_learned
+        )
+        work.live = self.filling.progress
+        self._artifact, self._reported = ProgressArtifact(work), -1
+
+    def _advance(self, progress: Progress) -> None:
+        current_display().advance(self.work.title, progress)
+
+    def _note_learned(self) -> None:
+        """Store with the session what a server showed with its first answer."""
+        work, computed = self.work, self._engine.info.computed
+        if computed != self._session.computed:
+            check_computed(self._engine.info, [work])
+            changes = {"computed": computed, "mixed": work.mixed}
+            self._session = self._session.model_copy(update=changes)
+            work.begin(self._session)
+
+    def publish(self) -> None:
+        """Publish the rows in the spool, and leave out what other machines published."""
+        work, published = self.work, None
+        try:
+            published = publish_answers(
+                work.repository, work.spool, work.plan.description, only_new=True
+            )
+        except (OperationError, UserError) as error:
+            work.count_commit(published=False)
+            logger.warning("not published yet, the answers are kept in the spool: %s", error)
+        if published is not None:
+            work.count_commit(published=True)
+        self.leave_out(published)
+
+    def leave_out(self, published: AnswerSet | None = None) -> None:
+        """Leave out what other machines published; see `leave_out_published`."""
+        try:
+            leave_out_published(self.work, published)
+        except (OperationError, UserError) as error:
+            logger.warning("what other machines published is left out later: %s", error)
+
+    def report(self, *, stopped: bool) -> None:
+        """Show new progress on the flow run's page."""
+        progress = self.filling.progress
+        stopped = stopped and not progress.finished
+        if stopped or self._reported != progress.done:
+            self._reported = progress.done
+            self._artifact.update(progress, stopped=stopped)
+
+    def complete(self) -> None:
+        """Store the measurements, and say what was generated."""
+        work, engine, progress = self.work, self._engine, self.filling.progress
+        self._advance(progress)
+        work.progress = progress
+        work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
+        if self._goodput is not None:
+            speed = work.speed or Speed(measured_by="client")
+            goodput = self._goodput.result(progress.seconds)
+            work.speed = speed.model_copy(update={"goodput": goodput})
+        if work.speed is not None:
+            note_speed(work.spool, str(self._session.id), work.speed)
+        work.generate_seconds = progress.seconds
+        logger.info(
+            "%s: %d answers in %.1f s, %.0f tokens/s%s",
+            work.title,
+            progress.new,
+            progress.seconds,
+            progress.tokens_per_second,
+            "".join(
+                f", {count} {word}"
+                for count, word in ((progress.failed, "failed"), (progress.refused, "refused"))
+                if count
+            ),
+        )
 
 
 def leave_out_published(work: Work, published: AnswerSet | None = None) -> None:

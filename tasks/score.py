@@ -3,6 +3,7 @@
 import logging
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from regrade.answers.documents import HEAL
 from regrade.answers.result import Result
@@ -22,6 +23,9 @@ from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.markdown import markdown
 from regrade.text.numbers import average_text
 from tasks.step import DELAYS, step
+
+if TYPE_CHECKING:
+    from tasks.work import Work
 
 logger = logging.getLogger("regrade.score")
 
@@ -70,6 +74,19 @@ class ScoredSet:
         return self.answers.manifest.specification.title
 
 
+@step("score", run_name="score {work.title}", delays=DELAYS)
+def score_when_published(
+    work: "Work", scorers: tuple[str, ...], *, options: ScoringOptions
+) -> ScoredSet | None:
+    """Wait until the answers of a running flow are published, and score them; None if they are not this run's to score, or not all."""
+    if work.publishing is not None:
+        work.publishing.wait()
+    answers = work.published
+    if answers is None or answers.manifest.state != "complete" or not work.ends_here:
+        return None
+    return _score(answers, scorers, force=False, intact=False, options=options)
+
+
 @step("score", run_name="score {answers.manifest.specification.title}", delays=DELAYS)
 def score_set(
     answers: AnswerSet,
@@ -83,6 +100,17 @@ def score_set(
 
     If a scorer does not fit or answers are damaged, the error is recorded, and the other scorers go on.
     """
+    return _score(answers, scorers, force=force, intact=intact, options=options)
+
+
+def _score(
+    answers: AnswerSet,
+    scorers: tuple[str, ...],
+    *,
+    force: bool,
+    intact: bool,
+    options: ScoringOptions,
+) -> ScoredSet:
     result = ScoredSet(answers)
     display = current_display()
     expected = answers.manifest.n_samples * answers.manifest.specification.repeats

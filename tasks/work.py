@@ -4,7 +4,7 @@ Prefect visits the elements of a task's arguments (`tasks.step.hidden`), but not
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import time
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
-from regrade.engines.base import EngineInfo, MeasuredEngine
+from regrade.engines.base import EngineInfo
 from regrade.jobs.generate import Progress
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
@@ -26,6 +26,9 @@ from regrade.stats.speed import Speed
 
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
+
+    from tasks.score import ScoredSet
+    from tasks.step import Started
 
 
 logger = logging.getLogger("regrade")
@@ -82,8 +85,10 @@ class Work:
         self.publish_seconds = 0.0
         self.live: Progress | None = None
         """Progress of the current engine, while it generates and after it."""
-        self.measured: MeasuredEngine | None = None
-        """The loaded engine that generates the answers; None if it does not measure."""
+        self.scoring: Started[ScoredSet | None] | None = None
+        """Step that scores the answers once they are published; None if none was started."""
+        self.in_engine: Callable[[], int] = lambda: 0
+        """Returns the requests that the engine has taken and not answered."""
         self.commits = self.failed_commits = 0
         self.last_commit: float | None = None
         """Time of the last commit, as seconds since 1970."""
@@ -124,7 +129,7 @@ class Work:
             refused=live.refused,
             prompt_tokens=live.prompt_tokens,
             completion_tokens=live.completion_tokens,
-            in_engine=0 if self.measured is None else self.measured.unanswered,
+            in_engine=self.in_engine(),
             spool_rows=self.spool.rows,
             spool_bytes=self.spool.size,
             commits=self.commits,

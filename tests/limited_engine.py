@@ -39,6 +39,9 @@ class LimitedTestEngine:
         self.in_flight = in_flight
         self.limits.append(in_flight)
 
+    def measure(self) -> Speed | None:
+        return self.speed
+
     def __enter__(self) -> Self:
         return self
 
@@ -64,10 +67,10 @@ class LimitedTestEngine:
                     time_to_first_token=0.2,
                 )
             )
-        yield batch
         seconds = 0.001 * (self.in_flight or 1)
         spread = Spread(mean=seconds, p25=seconds, p50=seconds, p75=seconds, p99=seconds, n=1)
         self.speed = Speed(tpot=spread, ttft=spread, steps=1, running_max=1)
+        yield batch
 
 
 class Engines:

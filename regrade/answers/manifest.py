@@ -41,7 +41,7 @@ class Shard(StrictModel):
     prompt_tokens: int = Field(0, ge=0)
     completion_tokens: int = Field(0, ge=0)
     seconds: Seconds = 0.0
-    """Largest `finished_at` of its rows: seconds from the start of the session's generation."""
+    """Largest `finished_at` of its rows: the answer set's seconds of the session's generation."""
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
@@ -82,7 +82,7 @@ class Session(StrictModel):
     """Measurements inside the engine. None: the engine does not measure, or the session did not reach its end."""
     load_seconds: Seconds
     generate_seconds: Seconds = 0.0
-    """Seconds from the first request until the session's last stored row."""
+    """Seconds from the first request until the session's last stored row; the set's share of them if others shared the engine."""
     rows: int = Field(0, ge=0)
     prompt_tokens: int = Field(0, ge=0)
     completion_tokens: int = Field(0, ge=0)
@@ -119,7 +119,7 @@ class Totals:
     """Sums over all sessions that generated an answer set; zeros for imported answers, which have no session."""
 
     seconds: float
-    """Wall-clock seconds of generating, without loading."""
+    """Wall-clock seconds of generating, without loading; shares of them where several answer sets shared an engine."""
     load_seconds: float
     """Seconds of loading engines. Answer sets that one engine answered share its load, and each counts all of it."""
     prompt_tokens: int

@@ -3,6 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
@@ -107,12 +108,30 @@ class Withdrawable(Protocol):
 
 
 @runtime_checkable
+class Pooled(Protocol):
+    """Requests of several answer sets in one stream, whose kinds may differ."""
+
+    @property
+    def parts(self) -> "Sequence[Iterable[Request]]":
+        """The requests of each answer set; they can be read again."""
+
+
+def first_requests(planned: "Sequence[Iterable[Request]]") -> "Iterator[Request]":
+    """Yield the first request of each answer set in planned streams that can be read again."""
+    for requests in planned:
+        for part in requests.parts if isinstance(requests, Pooled) else (requests,):
+            yield from islice(part, 1)
+
+
+@runtime_checkable
 class MeasuredEngine(Protocol):
     """An engine that measures its speed while it answers."""
 
-    @property
-    def speed(self) -> "Speed | None":
-        """Measurements of the last finished call of `generate`; None before it, or if it had no answer."""
+    def measure(self) -> "Speed | None":
+        """Return measurements of the running call of `generate` so far, else of the last one; None without an answer.
+
+        Call it on the thread that reads the completions.
+        """
 
     @property
     def unanswered(self) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict
 
-from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering, first_requests
 from regrade.engines.openai_api.settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
         """Return a client of the server, not connected yet."""
         from regrade.engines.openai_api.client import OpenAIClient  # noqa: PLC0415 - see `resolve`
 
-        first = (next(iter(planned), None) for planned in requests)
-        structure = next((asked.structure for asked in first if asked and asked.structure), None)
+        first = first_requests(requests)
+        structure = next((asked.structure for asked in first if asked.structure), None)
         return OpenAIClient(self, model, rendering=rendering, structure=structure)
 
 

@@ -1,17 +1,16 @@
-"""Generate the rows of a planned answer set into its spool."""
+"""Generate the rows of planned answer sets into their spools."""
 
 import logging
 import secrets
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
-from itertools import chain
 from time import monotonic
 
 from regrade.answers.manifest import Session
 from regrade.answers.spool import Spool
 from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine
-from regrade.jobs.plan import PlannedRequests
+from regrade.jobs.plan import PlannedRequests, PooledRequests
 from regrade.records import Completion
 from regrade.records.columns import generation_row
 from regrade.settings.errors import EngineError
@@ -37,13 +36,8 @@ class Progress:
     """Rows of this session whose request failed and may succeed if it is sent again."""
     refused: int = 0
     """Rows of this session whose request cannot succeed."""
-    started: float = field(default_factory=monotonic)
-    finished: float | None = None
-
-    @property
-    def seconds(self) -> float:
-        """Seconds from the first request until the last row is on disk, or until now."""
-        return (self.finished or monotonic()) - self.started
+    seconds: float = 0.0
+    """The set's seconds of the session until its last answer: all of them, or its share if several sets share the engine."""
 
     @property
     def new(self) -> int:
@@ -51,8 +45,13 @@ class Progress:
         return self.done - self.resumed - self.elsewhere
 
     @property
+    def finished(self) -> bool:
+        """True if there is a row for every request, here or from another machine."""
+        return self.done == self.total
+
+    @property
     def seconds_left(self) -> float | None:
-        """Estimated seconds until the end, from the rate of all machines since the start; None before the first row."""
+        """Estimated seconds of the engine until the end, from the rate of all machines since the start; None before the first row."""
         since = self.done - self.resumed
         return (self.total - self.done) * self.seconds / since if since else None
 
@@ -62,92 +61,206 @@ class Progress:
         return self.completion_tokens / self.seconds if self.seconds else 0.0
 
 
+class SharedClock:
+    """Divides the seconds of a session among the answer sets that share its engine, by tokens; docs/speed.md defines it.
+
+    The seconds of all sets always add up to those of the session.
+    """
+
+    def __init__(self, sets: int) -> None:
+        self.seconds = [0.0] * sets
+        """Seconds of each set so far. They only grow, and stay as they are after `close`."""
+        self._started = monotonic()
+        self._tokens = [0] * sets
+        self._open = set(range(sets))
+
+    def settle(self, tokens: Mapping[int, int]) -> None:
+        """Divide the seconds since the last call, after answers with these numbers of tokens arrived for some open sets."""
+        for number, count in tokens.items():
+            self._tokens[number] += count
+        total = sum(self._tokens[number] for number in self._open)
+        if not total:
+            return
+        now = monotonic() - self._started
+        closed = sum(s for number, s in enumerate(self.seconds) if number not in self._open)
+        lacking = {
+            n: max(0.0, (now - closed) * self._tokens[n] / total - self.seconds[n])
+            for n in self._open
+        }
+        passed, lack = now - sum(self.seconds), sum(lacking.values())
+        for number, seconds in lacking.items():
+            if lack:
+                self.seconds[number] += passed * seconds / lack
+
+    def close(self, number: int) -> None:
+        """Keep the seconds of a set that is complete."""
+        self._open.remove(number)
+
+
+class Filling:
+    """An answer set that an engine is generating: turns answers into rows of its spool, and counts them."""
+
+    def __init__(
+        self,
+        requests: PlannedRequests,
+        spool: Spool,
+        on_progress: Callable[[Progress], None],
+        goodput: GoodputCount | None = None,
+        before_rows: Callable[[], None] | None = None,
+    ) -> None:
+        """Begin.
+
+        Args:
+            requests: Requests of the missing rows.
+            spool: Spool of the answer set, open.
+            on_progress: Called with the counts so far, after rows are on disk.
+            goodput: Counts the answers within limits.
+            before_rows: Called with each batch of answers, before it is on disk.
+        """
+        self.requests = requests
+        self._spool, self._on_progress = spool, on_progress
+        self._goodput, self._before_rows = goodput, before_rows
+        stored = requests.plan.rows - len(requests)
+        self.progress = Progress(requests.plan.rows, done=stored, resumed=stored)
+        self.unanswered = set(range(len(requests)))
+        """Keys of requests without a row, here or from another machine."""
+        self._withdrawn: frozenset[int] = frozenset()
+        self._varying = {sample.id for sample in requests.plan.samples if sample.by_repeat}
+
+    def impossible(self) -> list[tuple[int, Completion]]:
+        """Return the answers to questions that cannot be asked."""
+        return [
+            (key, Completion(key, "", error=sample.error, error_permanent=True))
+            for key, (sample, _) in enumerate(self.requests.rows)
+            if sample.error is not None
+        ]
+
+    def leave_out_withdrawn(self) -> None:
+        """Count the rows that other machines published since the last call."""
+        if self.requests.withdrawn is not self._withdrawn:
+            self._withdrawn = self.requests.withdrawn
+            elsewhere = self.unanswered & self._withdrawn
+            self.unanswered.difference_update(elsewhere)
+            self.progress.done += len(elsewhere)
+            self.progress.elsewhere += len(elsewhere)
+
+    def take(self, batch: Sequence[tuple[int, Completion]], seconds: float) -> None:
+        """Write rows for answers.
+
+        Args:
+            batch: Keys and answers.
+            seconds: Seconds of this set so far.
+
+        Raises:
+            EngineError: If the engine answers a request twice.
+            SpoolError: If the spool cannot be written.
+        """
+        progress, plan = self.progress, self.requests.plan
+        progress.seconds = seconds
+        rows = []
+        for key, completion in batch:
+            if key in self._withdrawn and key not in self.unanswered:
+                continue
+            if key not in self.unanswered:
+                raise _unknown(completion)
+            self.unanswered.remove(key)
+            sample, repeat = self.requests.rows[key]
+            if plan.withheld is not None and sample.id in self._varying:
+                completion = replace(completion, prompt="")  # noqa: PLW2901 - kept once for all repeats
+            rows.append(generation_row(sample, repeat, completion, seconds))
+            self._count(completion)
+        if self._before_rows is not None:
+            self._before_rows()
+        if rows:
+            self._spool.append(rows if plan.withheld is None else plan.withheld.take(rows))
+        progress.done += len(rows)
+        self._on_progress(progress)
+
+    def _count(self, completion: Completion) -> None:
+        progress, goodput = self.progress, self._goodput
+        progress.prompt_tokens += completion.prompt_tokens or 0
+        progress.completion_tokens += completion.completion_tokens or 0
+        if completion.error is not None and not (progress.failed or progress.refused):
+            logger.warning("the first request that failed: %s", completion.error)
+        if goodput is not None and completion.error is None:
+            goodput.add(
+                completion.time_to_first_token, completion.latency, completion.completion_tokens
+            )
+        elif goodput is not None:
+            goodput.add_failed()
+        progress.failed += completion.error is not None and not completion.error_permanent
+        progress.refused += completion.error is not None and completion.error_permanent
+
+
+def _unknown(completion: Completion) -> EngineError:
+    return EngineError(
+        f"The engine answered request {completion.key}, which is unknown or already answered."
+    )
+
+
+def fill(
+    fillings: Sequence[Filling], engine: Engine, on_complete: Callable[[int], None] = lambda _: None
+) -> None:
+    """Generate several answer sets with one stream of requests, so that the engine is full until the last of them.
+
+    Requests that are withdrawn meanwhile may stay unanswered; a late answer to one is dropped.
+
+    Args:
+        fillings: The answer sets, in the order of their requests.
+        engine: The loaded engine.
+        on_complete: Called with the number of a set when its last row is on disk, while the others go on.
+
+    Raises:
+        EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spools.
+        SpoolError: If a spool cannot be written.
+    """
+    pool = PooledRequests(tuple(filling.requests for filling in fillings))
+    clock, incomplete = SharedClock(len(fillings)), {*range(len(fillings))}
+
+    def advance(batches: Mapping[int, Sequence[tuple[int, Completion]]]) -> None:
+        for number in incomplete:
+            fillings[number].leave_out_withdrawn()
+        clock.settle(
+            {n: sum(_tokens(c) for _, c in batches[n]) for n in incomplete & batches.keys()}
+        )
+        for number, batch in batches.items():
+            fillings[number].take(batch, clock.seconds[number])
+        for number in sorted(n for n in incomplete if not fillings[n].unanswered):
+            incomplete.remove(number)
+            clock.close(number)
+            on_complete(number)
+
+    advance({n: known for n, filling in enumerate(fillings) if (known := filling.impossible())})
+    for batch in engine.generate(pool):
+        batches: dict[int, list[tuple[int, Completion]]] = {}
+        for completion in batch:
+            place = pool.place(completion.key)
+            if place is None:
+                raise _unknown(completion)
+            batches.setdefault(place[0], []).append((place[1], completion))
+        advance(batches)
+    advance({})
+    if incomplete:
+        left = sum(len(fillings[number].unanswered) for number in incomplete)
+        raise EngineError(f"The engine ended with {left} of {len(pool)} requests unanswered.")
+
+
+def _tokens(completion: Completion) -> int:
+    """Return the tokens of prompt and answer, and one more: an engine may not know them."""
+    return 1 + (completion.prompt_tokens or 0) + (completion.completion_tokens or 0)
+
+
 def generate(
     requests: PlannedRequests,
     engine: Engine,
     spool: Spool,
     on_progress: Callable[[Progress], None],
     goodput: GoodputCount | None = None,
-    before_rows: Callable[[], None] | None = None,
 ) -> Progress:
-    """Generate rows of an answer set into the spool. `on_progress` is called after rows are on disk.
-
-    Requests that are withdrawn meanwhile may stay unanswered; a late answer to one is dropped.
-
-    Args:
-        requests: Requests of the missing rows.
-        engine: The loaded engine.
-        spool: Spool of the answer set, open.
-        on_progress: Called with the counts so far.
-        goodput: Counts the answers within limits.
-        before_rows: Called with each batch of answers, before it is on disk.
-
-    Raises:
-        EngineError: If the engine ends early or answers an unknown request. Finished rows stay in the spool.
-        SpoolError: If the spool cannot be written.
-    """
-    withheld = requests.plan.withheld
-    stored = requests.plan.rows - len(requests)
-    progress = Progress(requests.plan.rows, done=stored, resumed=stored)
-    unanswered = set(range(len(requests)))
-    varying = {sample.id for sample in requests.plan.samples if sample.by_repeat}
-    impossible = [
-        Completion(key, "", error=sample.error, error_permanent=True)
-        for key, (sample, _) in enumerate(requests.rows)
-        if sample.error is not None
-    ]
-    withdrawn: frozenset[int] = frozenset()
-
-    def leave_out_withdrawn() -> None:
-        nonlocal withdrawn
-        if requests.withdrawn is not withdrawn:
-            withdrawn = requests.withdrawn
-            elsewhere = unanswered & withdrawn
-            unanswered.difference_update(elsewhere)
-            progress.done += len(elsewhere)
-            progress.elsewhere += len(elsewhere)
-
-    for batch in chain([impossible] if impossible else [], engine.generate(requests)):
-        rows = []
-        leave_out_withdrawn()
-        finished_at = monotonic() - progress.started
-        for completion in batch:
-            if completion.key in withdrawn and completion.key not in unanswered:
-                continue
-            if completion.key not in unanswered:
-                raise EngineError(
-                    f"The engine answered request {completion.key}, which is unknown or already answered."
-                )
-            unanswered.remove(completion.key)
-            sample, repeat = requests.rows[completion.key]
-            if withheld is not None and sample.id in varying:
-                completion = replace(completion, prompt="")  # noqa: PLW2901 - kept once for all repeats
-            rows.append(generation_row(sample, repeat, completion, finished_at))
-            progress.prompt_tokens += completion.prompt_tokens or 0
-            progress.completion_tokens += completion.completion_tokens or 0
-            if completion.error is not None and not (progress.failed or progress.refused):
-                logger.warning("the first request that failed: %s", completion.error)
-            if goodput is not None and completion.error is None:
-                goodput.add(
-                    completion.time_to_first_token, completion.latency, completion.completion_tokens
-                )
-            elif goodput is not None:
-                goodput.add_failed()
-            progress.failed += completion.error is not None and not completion.error_permanent
-            progress.refused += completion.error is not None and completion.error_permanent
-        if before_rows is not None:
-            before_rows()
-        if rows:
-            spool.append(rows if withheld is None else withheld.take(rows))
-        progress.done += len(rows)
-        on_progress(progress)
-    leave_out_withdrawn()
-    if unanswered:
-        raise EngineError(
-            f"The engine ended with {len(unanswered)} of {len(requests)} requests unanswered."
-        )
-    progress.finished = monotonic()
-    return progress
+    """Generate rows of a single answer set; see `Filling` and `fill`."""
+    filling = Filling(requests, spool, on_progress, goodput)
+    fill([filling], engine)
+    return filling.progress
 
 
 def session_of(

@@ -1,9 +1,11 @@
 """The plan of an answer set: its specification, its rows, and their requests."""
 
 import hashlib
+from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from itertools import accumulate, zip_longest
 from typing import Any
 
 from regrade.answers.manifest import Session
@@ -156,6 +158,48 @@ class PlannedRequests:
                 )
             rendered = sample, request
             yield request
+
+
+@dataclass(slots=True)
+class PooledRequests:
+    """Requests of several answer sets as one stream: all of one set, then all of the next, so that neighbours stay neighbours.
+
+    A key is the position of the row among the rows of all sets. Pools of the same requests are equal.
+    """
+
+    parts: tuple[PlannedRequests, ...]
+    _starts: list[int] = field(init=False, compare=False)
+    _seen: tuple[frozenset[int], ...] = field(default=(), init=False, compare=False)
+    _withdrawn: frozenset[int] = field(default=frozenset(), init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._starts = [*accumulate(map(len, self.parts), initial=0)]
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def __iter__(self) -> Iterator[Request]:
+        for start, part in zip(self._starts, self.parts, strict=False):
+            for request in part:
+                yield replace(request, key=start + request.key) if start else request
+
+    def place(self, key: int) -> tuple[int, int] | None:
+        """Return the number of the part to which a request belongs, and its key there; None if there is no such request."""
+        if not 0 <= key < len(self):
+            return None
+        part = bisect_right(self._starts, key) - 1
+        return part, key - self._starts[part]
+
+    @property
+    def withdrawn(self) -> frozenset[int]:
+        """Keys of requests that need no answer any more; see `PlannedRequests.withdrawn`."""
+        seen = tuple(part.withdrawn for part in self.parts)
+        if any(now is not before for now, before in zip_longest(seen, self._seen)):
+            keys = (
+                start + key for start, part in zip(self._starts, seen, strict=False) for key in part
+            )
+            self._seen, self._withdrawn = seen, frozenset(keys)
+        return self._withdrawn
 
 
 def make_plan(

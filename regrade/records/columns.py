@@ -109,7 +109,7 @@ def generation_row(
         sample: The question.
         repeat: Number of the answer to it.
         completion: Result of the request.
-        finished_at: Seconds from the start of the session's generation; None: unknown.
+        finished_at: The answer set's seconds of the session's generation so far; None: unknown.
     """
     return {
         "sample_id": sample.id,

@@ -164,7 +164,7 @@ def machine(folder: Path, share: Share, questions: int, name: str, seconds: floa
         find_missing(work)
         if work.requests.rows:
             engine = Working(name, seconds, folder / f"asked-{name}.txt")
-            generate_missing.fn(work, engine, SERVER)  # type: ignore[arg-type]
+            generate_missing.fn([work], engine, SERVER)  # type: ignore[arg-type]
         publish_answers.fn(work)
     assert work.published is not None
     done = {"state": work.published.manifest.state, "ends_here": work.ends_here, "at": time.time()}

@@ -86,7 +86,7 @@ def test_a_complete_set_of_a_server_that_answers_otherwise_now_is_refused(
         find_missing(first)
         engine = Answering()
         engine.info = replace(INFO, computed=Computed(fingerprint=answers_of(-0.2)))
-        tasks.generate.generate_missing.fn(first, engine, SERVER)
+        tasks.generate.generate_missing.fn([first], engine, SERVER)
         publish_answers.fn(first)
     with again.spool:
         find_missing(again)

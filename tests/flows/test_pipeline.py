@@ -1,15 +1,21 @@
 """`evaluate-model` with a test engine, and real flow, tasks, spool, repository and MLflow."""
 
 import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+import tasks.score
 from flows.evaluate_model import evaluate_model
+from regrade.answers.sets import AnswerSet
 from regrade.engines.vllm import VllmEngine
+from regrade.records import Completion, Request
 from regrade.results.results import Evaluation
+from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
@@ -65,6 +71,42 @@ def test_what_is_missing_is_generated_published_scored_tracked_and_reported(eval
         (score,) = result.scores
         assert score.metrics["accuracy"] == 1.0
         assert score.mlflow_run_id == result.mlflow_run_id
+
+
+class Waiting(MortalEngine):
+    """Goes on after the first set only when its answers are published and scored."""
+
+    def __init__(self, scored: Event) -> None:
+        super().__init__(2 * ROWS + 1)
+        self._scored, self.waited = scored, False
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for number, batch in enumerate(super().generate(requests)):
+            if number == ROWS:
+                self.waited = self._scored.wait(120)
+            yield batch
+
+
+def test_a_set_is_published_and_scored_once_while_the_engine_answers_another(
+    evaluate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored, rows, score = Event(), [], score_answers
+
+    def seen(answers: AnswerSet, *args: Any, **kwargs: Any) -> Any:
+        result = score(answers, *args, **kwargs)
+        rows.append((answers.manifest.specification.benchmark.name, answers.manifest.rows))
+        scored.set()
+        return result
+
+    monkeypatch.setattr(tasks.score, "score_answers", seen)
+    engine = Waiting(scored)
+
+    results = evaluate(engine).answer_sets
+
+    assert engine.waited
+    assert rows == [("one", ROWS), ("two", ROWS)]
+    assert [len(result.scores) for result in results] == [1, 1]
+    assert len(MortalEngine.opened) == 1
 
 
 def test_a_benchmark_that_is_asked_for_twice_is_refused(evaluate: Any) -> None:

@@ -92,7 +92,7 @@ def another_machine(parameters: dict[str, Any], share: str) -> None:
     (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": share}))
     with work.spool:
         find_missing(work)
-        generate_missing.fn(work, MortalEngine(ROWS + 1), VllmEngine())
+        generate_missing.fn([work], MortalEngine(ROWS + 1), VllmEngine())
         publish_answers.fn(work)
 
 
@@ -144,7 +144,7 @@ def test_a_machine_that_completes_the_set_of_several_scores_it(
         with work.spool:
             find_missing(work)
             work.requests.rows = work.requests.rows[:3]
-            generate_missing.fn(work, MortalEngine(ROWS), VllmEngine())
+            generate_missing.fn([work], MortalEngine(ROWS), VllmEngine())
             publish_answers.fn(work)
         next(parts)
 

@@ -116,7 +116,7 @@ def test_continuations_share_a_short_context_also_on_a_cpu(
     ) as engine:
         found = [c for batch in engine.generate(asked) for c in batch]
         assert isinstance(engine, MeasuredEngine)
-        speed = engine.speed
+        speed = engine.measure()
 
     assert {c.label_method for c in found} == {"per_choice"}
     assert all(32 < (c.prompt_tokens or 0) < 128 for c in found)

@@ -139,12 +139,15 @@ class OpenAIClient:
         self._is_tried = False
         self._in_flight: int | None = None
         self._meter = ClientMeter()
+        self._before: Totals | None = None
+        self._busy = False
         self._speed: Speed | None = None
         self._unanswered = 0
 
-    @property
-    def speed(self) -> Speed | None:
-        """Measurements of the last finished call of `generate`; None before it, or if it had no answer."""
+    def measure(self) -> Speed | None:
+        """Return measurements; see `MeasuredEngine`."""
+        if self._busy:
+            return self._meter.speed(measured_between(self._before, self._totals()))
         return self._speed
 
     @property
@@ -212,9 +215,9 @@ class OpenAIClient:
         groups, unanswered = self._groups(requests), 0
         running: dict[Future[list[Completion]], list[Request]] = {}
         withdrawn: frozenset[int] = frozenset()
-        self._speed, before = None, self._totals()
-        self._meter = ClientMeter()
+        self._before, self._meter = self._totals(), ClientMeter()
         held: list[list[Completion]] = []
+        self._busy, self._speed = True, None
         try:
             while True:
                 while unanswered < window and (group := next(groups, None)) is not None:
@@ -226,7 +229,7 @@ class OpenAIClient:
                 self._unanswered = unanswered
                 if not running:
                     yield from held
-                    self._speed = self._meter.speed(measured_between(before, self._totals()))
+                    self._speed = self.measure()
                     return
                 if isinstance(requests, Withdrawable):
                     if requests.withdrawn is not withdrawn:
@@ -254,7 +257,7 @@ class OpenAIClient:
                 yield from held
                 held.clear()
         finally:
-            self._unanswered = 0
+            self._busy, self._unanswered = False, 0
             for future in running:
                 future.cancel()
 

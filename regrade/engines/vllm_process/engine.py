@@ -1,13 +1,20 @@
 """Owner side of the engine `vllm`: send requests to a worker process and receive completions."""
 
 import math
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
+from regrade.engines.base import (
+    EngineInfo,
+    Pooled,
+    PromptRendering,
+    Withdrawable,
+    first_requests,
+)
 from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.environment import engine_python
@@ -111,6 +118,10 @@ class VllmProcess(WorkerOwner):
         self._round = 0
         self._busy = False
         self._answered = False
+        self._answers = 0
+        """Answers to the running call of `generate`, without failed ones."""
+        self._unread: deque[Message] = deque()
+        """Messages of the running call that came before one that was waited for."""
         self._speed: Speed | None = None
         self._in_flight: int | None = None
         self._unanswered = 0
@@ -122,10 +133,9 @@ class VllmProcess(WorkerOwner):
             raise RuntimeError("the engine is not loaded: use it as a context manager")
         return self._info
 
-    @property
-    def speed(self) -> Speed | None:
-        """Measurements of the last finished call of `generate`; None before it."""
-        return self._speed
+    def measure(self) -> Speed | None:
+        """Return measurements; see `MeasuredEngine`."""
+        return self._measured() if self._busy else self._speed
 
     @property
     def in_flight(self) -> int | None:
@@ -160,8 +170,8 @@ class VllmProcess(WorkerOwner):
             )
         self._busy = True
         self._round += 1
-        self._speed = None
-        unanswered = answered = 0
+        self._speed, self._answers = None, 0
+        unanswered = 0
         withdrawn: frozenset[int] = frozenset()
         try:
             take = self._source(requests)
@@ -176,11 +186,16 @@ class VllmProcess(WorkerOwner):
                     if process.channel.has_message():
                         break
                 if not unanswered:
-                    self._speed = self._measured(answered)
+                    self._speed = self._measured(last=True)
                     return
-                if isinstance(requests, Withdrawable) and not process.channel.has_message(_GLANCE):
+                if self._unread:
+                    message = self._unread.popleft()
+                elif isinstance(requests, Withdrawable) and not process.channel.has_message(
+                    _GLANCE
+                ):
                     continue  # other machines may have answered the rest
-                message = self._receive()
+                else:
+                    message = self._receive()
                 if message["type"] == "completions" and message["round"] == self._round:
                     unanswered -= len(message["completions"])
                     self._unanswered = unanswered
@@ -189,25 +204,28 @@ class VllmProcess(WorkerOwner):
                         for fields in message["completions"]
                         if not fields.get("withdrawn")
                     ]
-                    answered += sum(completion.error is None for completion in completions)
+                    self._answers += sum(completion.error is None for completion in completions)
                     self._answered = self._answered or bool(completions)
                     yield completions
         finally:
             self._busy, self._unanswered = False, 0
+            self._unread.clear()
             if unanswered and self._process is process:
                 self._cancel(process)
 
-    def _measured(self, answered: int) -> Speed | None:
-        """Return the measurements of this round, and reset them in the worker; None if the round had no answer."""
-        self._send({"type": "measure", "round": self._round, "answered": answered})
+    def _measured(self, *, last: bool = False) -> Speed | None:
+        """Return the measurements of this round; None if it had no answer yet. The last ones reset them in the worker."""
+        asked = {"round": self._round, "answered": self._answers, "last": last}
+        self._send({"type": "measure", **asked})
         while True:
             message = self._receive()
             if message["type"] == "measured" and message["round"] == self._round:
-                return Speed.model_validate(message["speed"]) if answered else None
+                return Speed.model_validate(message["speed"]) if self._answers else None
+            self._unread.append(message)
 
     def _source(self, requests: Iterable[Request]) -> "_Take":
         for stream, planned in enumerate(self._planned):
-            if planned is requests:
+            if planned == requests:
                 return _take_tokenised(stream, self._sent[stream], requests)
         return _take_new(requests)
 
@@ -225,7 +243,10 @@ class VllmProcess(WorkerOwner):
         process, self._info = self._running(), None
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
-        sample = [to_wire(request) for first in firsts for request in first]
+        later = [
+            part for pool in self._planned if isinstance(pool, Pooled) for part in pool.parts[1:]
+        ]
+        sample = [to_wire(r) for r in (*chain(*firsts), *first_requests(later))]
         planned = sum(len(requests) for requests in self._planned if isinstance(requests, Sized))
         self._send({**self._open_message, "sample": sample, "planned": planned})
         self._sent = []

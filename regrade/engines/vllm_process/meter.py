@@ -64,7 +64,7 @@ class Meter:
             self._start()
 
     def take(self, requests: int) -> Speed:
-        """Return the measurements since the last call, and reset them.
+        """Return the measurements since `restart`.
 
         Args:
             requests: Requests whose answers have arrived; their measurements are waited for, up to `PATIENCE`.
@@ -73,7 +73,7 @@ class Meter:
         while self._requests < requests and time.monotonic() < deadline:
             time.sleep(0.01)
         with self._lock:
-            speed = Speed(
+            return Speed(
                 **{name: durations.spread() for name, durations in self._spreads.items()},
                 requests=self._requests,
                 preemptions=self._preemptions,
@@ -85,8 +85,6 @@ class Meter:
                 steps=self._steps,
                 other_side=self._other_side(),
             )
-            self._start()
-        return speed
 
     def _other_side(self) -> OtherSide | None:
         """Return the client's measurements of the same requests; None if it measured other requests."""

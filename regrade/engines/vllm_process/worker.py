@@ -112,7 +112,7 @@ def _read(
     loop: Loop,
     max_running: int,
 ) -> int:
-    """Tokenise and queue the owner's requests forever; after a round, send its measurements."""
+    """Tokenise and queue the owner's requests forever; send measurements on demand."""
     while True:
         message = messages.get()
         requests: Iterable[Prepared]
@@ -125,6 +125,8 @@ def _read(
             continue
         if message["type"] == "measure":
             speed = loaded.meter.take(message["answered"]).model_dump()
+            if message["last"]:
+                loaded.meter.restart()
             channel.send({"type": "measured", "round": message["round"], "speed": speed})
             continue
         if message["type"] == "limit":

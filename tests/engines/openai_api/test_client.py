@@ -249,7 +249,7 @@ def test_the_client_measures_what_it_sees_chunk_by_chunk(server):
 
     with opened(server, max_concurrency=2) as engine:
         answered = [c for batch in engine.generate(requests(["p", "q", "r", "s"])) for c in batch]
-        speed = engine.speed
+        speed = engine.measure()
 
     assert speed is not None
     assert (speed.measured_by, speed.requests, speed.running_max) == ("client", 4, 2)
@@ -286,7 +286,7 @@ def test_answers_that_were_read_in_part_have_no_measurements(server):
         next(stream)
         stream.close()  # type: ignore[attr-defined]
 
-        assert engine.speed is None
+        assert engine.measure() is None
 
 
 def test_an_answer_that_stops_coming_is_asked_for_again(server):

@@ -120,7 +120,7 @@ def test_what_was_not_sent_is_stored_with_the_answers_and_not_continued_otherwis
         with work.spool, opened(server) as engine:
             find_missing(work)
             work.sessions = earlier
-            tasks.generate.generate_missing.fn(work, engine, settings)
+            tasks.generate.generate_missing.fn([work], engine, settings)
             origin = read_origin(work.spool)
             publish_answers.fn(work)
         assert origin is not None

@@ -79,7 +79,7 @@ def test_requests_in_flight_are_limited_without_a_new_start_and_the_prefix_cache
         for in_flight in (1, 1, 3, 12):
             vllm_engine.limit(in_flight)
             assert all(completion.error is None for completion in ask(vllm_engine, requests))
-            speed = vllm_engine.speed
+            speed = vllm_engine.measure()
             assert speed is not None
             most.append(speed.running_max)
             hits.append(speed.prefix_hit_rate)
@@ -474,7 +474,7 @@ def test_copies_of_the_model_answer_as_a_single_one(
         completions = ask(engine, requests)
         measured = ask(engine, requests[:200])
         assert isinstance(engine, VllmProcess)
-        speed = engine.speed
+        speed = engine.measure()
 
     assert_measured(speed, measured)
     assert speed is not None

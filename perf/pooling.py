@@ -1,0 +1,126 @@
+"""Compare benchmarks in one stream of requests with the same benchmarks one after the other: steps of the engine, and time.
+
+    python -m perf.pooling [--model infra/demo/regrade-demo] [--repeats 3] [--extra NAME=VALUE]
+
+Ten benchmarks of 40 to 200 questions of the demo model, generated and ranked by turns, in one loaded vLLM. Both sides answer
+the same questions, from requests to rows fsynced in the spools, and take turns, each with an empty prefix cache. `steps` is the
+number of steps of vLLM's scheduler, `running` the mean number of requests in one. The goals are at most 0.7 of the steps, and
+not more time.
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from perf.measuring import RESULTS, ROOT, report, spread
+from perf.workloads import CACHE_BYTES
+from regrade.answers.spool import Spool
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.jobs.generate import Filling, fill
+from regrade.jobs.job import GenerationJob, make_job
+from regrade.jobs.plan import Plan, PlannedRequests, PooledRequests
+from regrade.jobs.plans_of_job import planned
+from regrade.stats.speed import Speed
+
+SIZES = (200, 120, 40, 160, 80, 60, 180, 100, 140, 50)
+"""Questions of each benchmark."""
+SHARE_OF_STEPS = 0.7
+"""Most steps of the pooled benchmarks, relative to those of one after the other."""
+
+
+def main() -> None:
+    """Print the table; end with 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")
+    parser.add_argument("--gpu", dest="cpu", action="store_false")
+    options = parser.parse_args()
+    rows = measure(options)
+    report("pooling", rows)
+    pooled, alone = rows
+    missed = pooled["steps"] > SHARE_OF_STEPS * alone["steps"]
+    missed |= pooled["seconds"]["median"] > alone["seconds"]["median"]
+    print(f"steps {pooled['steps'] / alone['steps']:.2f} of one after the other")
+    sys.exit(int(missed))
+
+
+def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Let both sides take turns, and return a row for each; the figures of the engine are those of the last repetition."""
+    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    given = yaml.safe_load((ROOT / "infra/demo/demo.yaml").read_text())
+    given |= {
+        "model": options.model,
+        "engine": VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra)),
+    }
+    plans = planned(make_job(GenerationJob, given))
+    asked = list(benchmarks(plans))
+    settings = given["engine"]
+    log = RESULTS / "logs" / "pooling.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    sides = {"pooled": [asked], "one after the other": [[requests] for requests in asked]}
+    streams = [PooledRequests(tuple(t)) for rounds in sides.values() for t in rounds]
+    engine = VllmProcess(
+        settings, plans[0].model, requests=streams, rendering=PromptRendering(), log=log
+    )
+    seconds: dict[str, list[float]] = {side: [] for side in sides}
+    speeds: dict[str, list[Speed]] = {}
+    with engine:
+        for _ in range(options.repeats):
+            for side, rounds in sides.items():
+                engine.limit(None)  # empties the prefix cache
+                started = time.monotonic()
+                speeds[side] = [answer(together, engine) for together in rounds]
+                seconds[side].append(time.monotonic() - started)
+    return [row(side, seconds[side], speeds[side]) for side in sides]
+
+
+def benchmarks(plans: Sequence[Plan]) -> Iterator[PlannedRequests]:
+    """Yield the requests of each benchmark, by turns of each plan."""
+    for number, size in enumerate(SIZES):
+        plan = plans[number % len(plans)]
+        questions = plan.missing(set())
+        first = 37 * number
+        yield plan.requests([questions[(first + n) % len(questions)] for n in range(size)])
+
+
+def answer(together: Sequence[PlannedRequests], engine: VllmProcess) -> Speed:
+    """Answer benchmarks in one stream, and return the engine's measurements."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        spools = [Spool(Path(folder) / str(number)) for number in range(len(together))]
+        fillings = [
+            Filling(requests, stack.enter_context(spool), lambda _: None)
+            for requests, spool in zip(together, spools, strict=True)
+        ]
+        fill(fillings, engine)
+        speed = engine.measure()
+    if speed is None or any(filling.progress.failed for filling in fillings):
+        sys.exit("a request failed")
+    return speed
+
+
+def row(side: str, seconds: Sequence[float], speeds: Sequence[Speed]) -> dict[str, Any]:
+    """Return the figures of a side."""
+    steps = sum(speed.steps for speed in speeds)
+    running = sum(speed.steps * (speed.running_mean or 0.0) for speed in speeds)
+    return {
+        "side": side,
+        "steps": steps,
+        "running": round(running / steps, 1),
+        "seconds": spread(seconds),
+    }
+
+
+if __name__ == "__main__":
+    main()
