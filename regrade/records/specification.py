@@ -35,6 +35,7 @@ LEFT_OUT: dict[str, Any] = {
         "chat_template": None,
         "chat_template_args": {},
         "labels": "appended",
+        "prefill": None,
         "system": None,
         "truncate": False,
     },

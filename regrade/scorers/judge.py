@@ -11,6 +11,7 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import pyarrow as pa
+from pydantic import TypeAdapter
 
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.records import REFUSAL
@@ -33,6 +34,7 @@ NO_JUDGE_RUN = (
 
 LIMITS = Limits(cpu_seconds=2, seconds=60, memory=512 << 20)
 """Limits of a reply that patterns of a rubric read: they are a stranger's, and may take any time."""
+_READING = TypeAdapter(Reading)
 _Read = Callable[[str, RubricFacts, int], Reading | None]
 logger = logging.getLogger("regrade.score")
 _COLUMNS = ["sample_id", "repeat", "value", "extracted", "outcome", "metrics"]
@@ -154,10 +156,7 @@ def _read_limited(
             LIMITS.memory >> 20,
         )
         return None
-    if found is None:
-        return None
-    assert isinstance(found, dict)  # noqa: S101 - `read_apart` returns it
-    return Reading(tuple(found["labels"]), tuple(found["explanations"]))
+    return None if found is None else _READING.validate_python(found)
 
 
 def _scored(batch: pa.RecordBatch, run: JudgeRun, read: _Read) -> pa.RecordBatch:

@@ -1,0 +1,82 @@
+"""Kill a run of several benchmarks in one stream of real vLLM, and compare with the benchmarks one after the other."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
+from tests.command_line import DEMO, ROOT
+from tests.crash.harness import Command, spooled, wait_until
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.prefect,
+    pytest.mark.slow,  # four engine starts
+    pytest.mark.timeout(1800),
+]
+LIMIT = 200
+
+
+def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
+    """What each answer set says, by its id; no row is there twice."""
+    repository = LocalRepository(folder)
+    found = {}
+    for answers in list_sets(repository, repository.head() or ""):
+        manifest = answers.manifest
+        assert manifest.state == "complete"
+        assert sum(session.rows for session in manifest.sessions) == manifest.rows == LIMIT
+        columns = ["sample_id", "repeat", "text", "label_logprobs"]
+        rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
+        said = {(row["sample_id"], row["repeat"]): row for row in rows}
+        assert len(said) == len(rows)
+        found[manifest.answer_set_id] = said
+    return found
+
+
+def test_a_pooled_run_that_is_killed_goes_on_and_equals_the_benchmarks_one_after_the_other(
+    demo_model: Path, prefect_server: str, tmp_path: Path
+):
+    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    for entry in demo["datasets"]:
+        entry["path"] = str(ROOT / entry["path"])
+
+    def command(name: str, *numbers: int) -> Command:
+        file = tmp_path / f"{name}.yaml"
+        given = {"model": str(demo_model), "limit": LIMIT}
+        given["datasets"] = [demo["datasets"][number] for number in numbers]
+        given["engine"] = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 8}
+        file.write_text(yaml.safe_dump(given))
+        where = tmp_path / name.partition("-")[0]
+        arguments = ["generate", "--config", str(file), "--answers", str(where)]
+        environment = {"PREFECT_API_URL": prefect_server, "REGRADE_PUBLISH_SECONDS": "0.5"}
+        return Command(tmp_path / f"home-{name}", arguments, environment)
+
+    pooled = command("pooled", 0, 1)
+    with pooled.started() as run:
+        wait_until(
+            lambda: len(spooled(pooled.spool)) > 20 or (tmp_path / "pooled").exists(),
+            600,
+            "no answer came",
+        )
+        time.sleep(0.5)
+        run.kill()
+    pooled.assert_nothing_left()
+    done = pooled.finish(timeout=600)
+    assert done.code == 0, done.err
+    assert "continuing" in done.err
+    for name, number in (("alone-arithmetic", 0), ("alone-choice", 1)):
+        ran = command(name, number).finish(timeout=600)
+        assert ran.code == 0, ran.err
+
+    one, other = answers_of(tmp_path / "pooled"), answers_of(tmp_path / "alone")
+    assert one.keys() == other.keys()
+    for answer_set_id, said in one.items():
+        assert said.keys() == other[answer_set_id].keys()
+        for key, row in said.items():
+            assert row["text"] == other[answer_set_id][key]["text"]
+            expected = other[answer_set_id][key]["label_logprobs"]
+            assert row["label_logprobs"] == pytest.approx(expected, abs=1e-4)
