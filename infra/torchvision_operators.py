@@ -5,10 +5,11 @@ that two definitions are enough. `infra/install.sh` copies this file into the en
 Python; it does nothing until torchvision is imported.
 """
 
-import importlib.util
 import sys
-from importlib.machinery import ModuleSpec
-from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
 
 _kept: list[object] = []
 """Definitions end with the object that made them."""
@@ -16,21 +17,25 @@ _kept: list[object] = []
 
 class _BeforeTorchvision:
     @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> ModuleSpec | None:
+    def find_spec(name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
         """Define the operators; other finders find the module."""
         if name == "torchvision":
+            import importlib.util  # noqa: PLC0415 - other programs start without it
+
             sys.meta_path.remove(_BeforeTorchvision)  # type: ignore[arg-type]  # a class is a finder, too
             found = importlib.util.find_spec(name)
             for folder in (found.submodule_search_locations if found else None) or ():
-                _define(Path(folder))
+                _define(folder)
         return None
 
 
-def _define(folder: Path) -> None:
+def _define(folder: str) -> None:
+    from pathlib import Path  # noqa: PLC0415 - as above
+
     import torch  # noqa: PLC0415 - most programs never import torchvision
 
     try:
-        for library in sorted(folder.glob("_C*.so")):
+        for library in sorted(Path(folder).glob("_C*.so")):
             torch.ops.load_library(str(library))
     except OSError:
         definitions = torch.library.Library("torchvision", "DEF")
