@@ -35,7 +35,12 @@ def speed_lines(evaluation: Evaluation) -> Iterator[str]:
     """Yield sentences about load of the engine, goodput, who measured, and whether engine and client agree."""
     for answers in evaluation.answer_sets:
         if answers.speed is not None:
-            for line in (*_load(answers.speed), *_remarks(answers.speed)):
+            lines = (
+                *_load(answers.speed),
+                *_sharing(answers.speed, answers.generated),
+                *_remarks(answers.speed),
+            )
+            for line in lines:
                 yield f"{answers.benchmark}: {line}"
 
 
@@ -50,6 +55,15 @@ def _load(speed: Speed) -> Iterator[str]:
         most += f", waiting {speed.waiting_max:,}"
         lost = f", {speed.preemptions:,} preempted"
     yield f"{speed.running_mean:.1f} requests at a time ({most}){usage}{hits}{lost}"
+
+
+def _sharing(speed: Speed, generated: int) -> Iterator[str]:
+    measured = 0 if speed.e2el is None else speed.e2el.n
+    if measured > generated:
+        yield (
+            f"latencies are those of {measured:,} answers, because other answer sets shared the engine until its "
+            f"{generated:,} were complete"
+        )
 
 
 def _remarks(speed: Speed) -> Iterator[str]:

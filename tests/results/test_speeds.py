@@ -51,6 +51,15 @@ def test_latencies_and_load_are_on_the_page():
     assert f"- sums: {load}" in page
 
 
+def test_latencies_of_a_shared_engine_say_whose_they_are():
+    of_ten = spread(1.0).model_copy(update={"n": 10})
+
+    assert "- sums: latencies are those of 10 answers, because other answer sets" in shown(
+        Speed(e2el=of_ten)
+    )
+    assert "latencies are those" not in shown(Speed(e2el=spread(1.0)))
+
+
 def test_measurements_of_a_client_say_so():
     speed = Speed(
         measured_by="client", ttft=spread(0.1), itl=spread(0.01), e2el=spread(1.0), running_mean=2.0
