@@ -238,9 +238,9 @@ class DatasetBenchmark(Settings):
     like the prompt. `--system` replaces it."""
     messages_column: str | None = None
     """Column with a conversation, a list of objects with `role` and `content`, which is sent as it is instead of `prompt`."""
-    target_column: str | None = "answer"
+    target_column: str = "answer"
     """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
-    scorer `text` also a list of accepted texts. A judge needs none: null in a file."""
+    scorer `text` also a list of accepted texts. A judge needs none: leave it empty."""
     choices_column: str | None = None
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None

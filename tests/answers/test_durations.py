@@ -57,6 +57,7 @@ def test_a_run_on_some_questions_takes_no_time_of_a_whole_run(tmp_path: Path):
 
 def test_the_list_shows_the_time(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     remember(manifest(tmp_path), NOW)
+    remember(manifest(tmp_path, "mmlu"), NOW)
 
     assert run(["benchmarks"]) == 0
     shown = " ".join(capfd.readouterr().out.split())
@@ -67,7 +68,7 @@ def test_the_list_shows_the_time(tmp_path: Path, capfd: pytest.CaptureFixture[st
     assert "took 3 min 25 s (1 of 9 members) with org/tiny" in shown  # suite `base`
     by_name = {entry["name"]: entry["last_run"] for entry in document["benchmarks"]}
     assert by_name["gsm8k"]["seconds"] == 205
-    assert by_name["mmlu"] is None
+    assert by_name["gpqa_diamond"] is None
 
 
 def test_a_file_that_is_no_time_is_left_out(

@@ -88,7 +88,7 @@ class DatasetQuestions(StandardBenchmark):
         if settings.messages_column is not None:
             self._check_messages()
             self._prompt_template = RowTemplate("prompt", "")
-        if settings.target_column is None and JUDGE not in self.scorers:
+        if not settings.target_column and JUDGE not in self.scorers:
             raise SettingsError(
                 f"Benchmark '{self.name}' has no target_column, without which only a judge can grade: set scorer to `{JUDGE}`."
             )
@@ -148,7 +148,7 @@ class DatasetQuestions(StandardBenchmark):
         settings = self._settings
         parameters = {
             "target": self._target_kind,
-            "target_column": settings.target_column,
+            "target_column": settings.target_column or None,
             "choices_column": settings.choices_column,
             "subset_column": settings.subset_column,
         }
@@ -186,11 +186,11 @@ class DatasetQuestions(StandardBenchmark):
         if messages is not None:
             for index, row in enumerate(rows):
                 _check_turns(index, messages, row[messages])
-        values = [target_column and row[target_column] for row in rows]
+        values = [row[target_column] if target_column else None for row in rows]
         tasks = [None] * len(values) if self._settings.scorer != CODE else _tasks(values)
         targets = (
             [""] * len(values)
-            if self._settings.scorer == CODE or target_column is None
+            if self._settings.scorer == CODE or not target_column
             else self._targets(values, choices)
         )
         questions = []

@@ -467,7 +467,7 @@ RUBRICS = [{"criterion": "Asks for the age.", "points": 5, "tags": []}]
 
 def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "health.jsonl", [{"prompt": TURNS, "rubrics": RUBRICS}])
-    judge = {"scorer": "judge", "target_column": None, "messages_column": "prompt"}
+    judge = {"scorer": "judge", "target_column": "", "messages_column": "prompt"}
     benchmark = opened(path, doc_columns=("rubrics",), **judge)
 
     [sample] = benchmark.samples()
@@ -478,7 +478,7 @@ def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_
     with_system = opened(path, prompt=PromptSettings(system="Be brief."), **judge)
     assert with_system.prompt(sample)[0] == {"role": "system", "content": "Be brief."}
     with pytest.raises(SettingsError, match="has no target_column, without which only a judge"):
-        opened(path, messages_column="prompt", target_column=None)
+        opened(path, messages_column="prompt", target_column="")
     with pytest.raises(SettingsError, match="leave out prompt"):
         opened(path, **judge, prompt_template="{{ prompt }}")
 
@@ -491,4 +491,4 @@ def test_what_is_no_conversation_with_a_last_question_is_refused(
 ) -> None:
     path = write_jsonl(tmp_path / "health.jsonl", [{"prompt": turns}])
     with pytest.raises(SourceError, match="expected a list of objects with `role`"):
-        opened(path, scorer="judge", target_column=None, messages_column="prompt").samples()
+        opened(path, scorer="judge", target_column="", messages_column="prompt").samples()
