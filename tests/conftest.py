@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from regrade.processes.environment import LIBRARY_DEFAULTS
 from tests.command_line import loggers_as_before
@@ -30,6 +31,9 @@ os.environ.update(
         "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
 )
+# A machine with other work has no deadline that an example could be held to.
+settings.register_profile("regrade", deadline=None)
+settings.load_profile("regrade")
 # A shell that starts the tests in the background has its processes ignore Ctrl-C, and those that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.

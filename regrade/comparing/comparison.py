@@ -365,7 +365,7 @@ def _subsets(
     pairs: Pairs, clusters: IntArray, factor: int, scale: Scale
 ) -> tuple[SubsetComparison, ...]:
     codes = pairs.subset_codes
-    names = np.unique(pairs.subset.astype(str))
+    names = np.unique(pairs.subset)
     if len(names) < 2 or len(np.unique(clusters)) == len(names):
         return ()  # each subset is a passage, which is not tested by itself
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]

@@ -20,6 +20,7 @@ from regrade.stats.metrics import score_values
 MIN_COVERAGE = 0.9
 """Share of questions below which sample ids count as incompatible; default of `CompareOptions.min_coverage`."""
 Strings = NDArray[np.object_]
+"""Texts as objects: numpy's own texts lose a NUL at their end, so two ids could become one."""
 PairedBy = Literal["sample_id", "prompt"]
 
 
@@ -53,7 +54,7 @@ class Pairs:
     @property
     def subset_codes(self) -> IntArray:
         """Shape (n,): number of the subset of each question."""
-        return np.unique(self.subset.astype(str), return_inverse=True)[1].astype(np.int64)
+        return np.unique(self.subset, return_inverse=True)[1].astype(np.int64)
 
 
 def score_sides(
@@ -95,12 +96,12 @@ def questions(side: Result) -> Questions:
     counted = ~np.isnan(value)
     value = np.clip(value[counted], 0.0, 1.0)
     ids, first, codes = np.unique(
-        table["sample_id"].to_numpy()[counted].astype(str), return_index=True, return_inverse=True
+        table["sample_id"].to_numpy()[counted], return_index=True, return_inverse=True
     )
     count = np.bincount(codes, minlength=len(ids))
     sums = np.bincount(codes, weights=value, minlength=len(ids))
     mean: FloatArray = sums / np.maximum(count, 1)
-    return Questions(ids.astype(object), table["subset"].to_numpy()[counted][first], mean)
+    return Questions(ids, table["subset"].to_numpy()[counted][first], mean)
 
 
 def pair(base: Result, candidate: Result) -> Pairs:
@@ -119,7 +120,7 @@ def _matched(
     base: Questions, candidate: Questions, base_keys: Strings, candidate_keys: Strings, by: PairedBy
 ) -> Pairs:
     _, left, right = np.intersect1d(
-        base_keys.astype(str), candidate_keys.astype(str), assume_unique=True, return_indices=True
+        base_keys, candidate_keys, assume_unique=True, return_indices=True
     )
     return Pairs(
         base.sample_id[left],

@@ -134,4 +134,4 @@ def _order(table: pa.Table) -> OrderBias | None:
 
 
 def _numbered(questions: list[str]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return np.unique(np.array(questions, dtype=str), return_inverse=True)[1].astype(np.int64)
+    return np.unique(np.array(questions, dtype=object), return_inverse=True)[1].astype(np.int64)

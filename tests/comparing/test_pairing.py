@@ -7,7 +7,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.sets import AnswerSet
-from regrade.comparing.pairing import score_sides
+from regrade.comparing.pairing import pair, score_sides
 from regrade.scoring import score as scoring
 from regrade.scoring.score import score_answers
 from regrade.settings import SandboxName, ScoringOptions
@@ -81,3 +81,16 @@ def test_a_side_without_a_scoring_is_scored_in_the_sandbox_that_is_asked_for(
     assert scorer.sessions == 1
     assert first.file.environment == second.file.environment
     assert first.file.environment["sandbox"] == "landlock"
+
+
+def test_ids_that_differ_by_a_nul_at_their_end_are_two_questions(tmp_path: Path):
+    repository = LocalRepository(tmp_path)
+    rows = [row(0, "#### 0", sample_id="a"), row(1, "no number", sample_id="a\0")]
+    sides = score_sides(
+        publish(repository, rows, model="one"), publish(repository, rows, model="two"), "number"
+    )
+
+    pairs = pair(*sides)
+
+    assert pairs.base_id.tolist() == ["a", "a\0"]
+    assert pairs.base.tolist() == [1.0, 0.0]

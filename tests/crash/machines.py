@@ -232,8 +232,9 @@ def chain(folder: Path, seed: int, machines: int, kills: int, questions: int) ->
             reap(pid, status)
             killed += os.waitstatus_to_exitcode(status) in (
                 -9,
+                -15,  # before Python had its handler
                 143,
-            )  # it may have ended just before
+            )  # else it had ended just before
     last = time.monotonic()
     if not running:
         begin(1)

@@ -56,7 +56,7 @@ def killed(folder: Path, longest: float, *words: str, **environment: str) -> dic
     tell({"command": words[0], **found})
     assert found["last"] == 0, output[-3000:]
     assert found["signals"]
-    assert set(found["codes"]) <= {"-9", "143", "0"}, output[-3000:]
+    assert set(found["codes"]) <= {"-9", "-15", "143", "0"}, output[-3000:]
     assert "Traceback" not in output, output[-3000:]
     return found
 

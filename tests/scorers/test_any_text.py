@@ -105,7 +105,7 @@ def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 @seed(0)
-@settings(max_examples=1, deadline=None, database=None)
+@settings(max_examples=1, database=None)
 @given(answers=answers_of(real_answers(), SIZE))
 def test_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
     check(scorer, answers)
@@ -115,7 +115,7 @@ def test_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 @seed(1)
-@settings(max_examples=20_000 // SIZE, deadline=None, database=None)
+@settings(max_examples=20_000 // SIZE, database=None)
 @given(answers=answers_of(real_answers(), SIZE))
 def test_twenty_thousand_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
     check(scorer, answers)
@@ -125,7 +125,7 @@ DOC = json.dumps(doc_of(function="f", tests=[{"source": "assert f(1) == 2\nasser
 
 
 @seed(0)
-@settings(max_examples=1, deadline=None, database=None)
+@settings(max_examples=1, database=None)
 @given(answers=answers_of(PROGRAMS, 10))
 def test_changed_programs_are_scored(answers: list[str]) -> None:
     check("code", answers, doc=DOC)
@@ -134,7 +134,7 @@ def test_changed_programs_are_scored(answers: list[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @seed(1)
-@settings(max_examples=20_000 // SIZE, deadline=None, database=None)
+@settings(max_examples=20_000 // SIZE, database=None)
 @given(answers=answers_of(PROGRAMS, SIZE))
 def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None:
     check("code", answers, doc=DOC)
@@ -142,7 +142,7 @@ def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None
 
 @pytest.mark.parametrize("rubric", RUBRICS)
 @seed(0)
-@settings(max_examples=5, deadline=None, database=None)
+@settings(max_examples=5, database=None)
 @given(replies=answers_of(REPLIES, SIZE))
 def test_changed_replies_of_a_judge_are_read_or_not(rubric: str, replies: list[str]) -> None:
     facts = rubric_facts(open_rubric(rubric))

@@ -112,7 +112,7 @@ def test_an_answer_that_was_not_read_has_no_place() -> None:
         assert (score["start"], score["end"]) == (None, None)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=4))
 def test_places_are_right_in_any_script(words: list[str]) -> None:
     texts = [

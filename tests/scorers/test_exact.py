@@ -65,7 +65,7 @@ def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_every_gold_target_is_right(target: str) -> None:
     if "think>" not in target:
         assert read("exact", f" {target}\n", target)["value"] == 1.0

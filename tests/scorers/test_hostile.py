@@ -161,7 +161,7 @@ hostile = st.lists(
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(text=hostile)
 def test_no_text_makes_a_scorer_fail(scorer: str, text: str) -> None:
     text = text.encode("utf-8", "replace").decode()
@@ -169,7 +169,7 @@ def test_no_text_makes_a_scorer_fail(scorer: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
 def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
     unit = "".join(pieces)
@@ -183,7 +183,7 @@ def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
     assert seconds(MEGABYTE // 4 // len(unit)) - compiling < SECONDS
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     values=st.lists(
         st.one_of(st.none(), st.floats(allow_nan=True, allow_infinity=True)), max_size=40

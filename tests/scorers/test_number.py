@@ -225,13 +225,13 @@ def test_a_slice_of_a_batch_is_scored_like_its_rows() -> None:
         ]
     ),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_every_gold_number_is_right_in_every_format(number: Decimal, template: str) -> None:
     assert read("number", template.format(f"{number:,}"), str(number))["value"] == 1.0
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_text_gets_exactly_one_row(texts: list[str]) -> None:
     scores = scored("number", generations(texts, "1"))
 

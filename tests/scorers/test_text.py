@@ -85,7 +85,7 @@ def test_each_row_has_accepted_texts_of_its_own() -> None:
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_every_list_of_texts_is_read_back_as_it_was_stored(texts: list[str]) -> None:
     assert accepted_texts(stored_target(texts)) == texts
 
@@ -111,7 +111,7 @@ def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_target_in_a_tag_is_right(target: str) -> None:
     marks = "*_`\"'\u201c\u201d\u2018\u2019\u00ab\u00bb:.,;!$\\{}<>"
     if any(character.isalnum() for character in target) and not set(target) & set(marks):

@@ -36,7 +36,7 @@ def tables(draw: st.DrawFn) -> PairedChanges:
 
 
 @given(tables(), st.sampled_from([0.0, 0.005, 0.01, 0.05]), st.sampled_from([0.01, 0.025, 0.05]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_the_interval_holds_what_the_tests_do_not_exclude(
     changes: PairedChanges, drop: float, alpha: float
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_interval_holds_what_the_tests_do_not_exclude(
 
 
 @given(tables(), st.sampled_from([0.9, 0.95, 0.99]))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 def test_an_interval_without_zero_is_a_significant_difference(
     changes: PairedChanges, level: float
 ) -> None:

@@ -64,7 +64,7 @@ def test_clusters_of_one_give_the_plain_standard_error(values: np.ndarray) -> No
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_clustered_error_agrees_with_the_double_sum_of_the_paper(data: st.DataObject) -> None:
     values = data.draw(scores)
     clusters = np.array(

@@ -270,7 +270,7 @@ answers = st.sampled_from([("2", 1.0), ("3", 0.0), ("4", 0.0), (None, 0.0), (Non
 
 
 @given(st.lists(st.lists(answers, min_size=3, max_size=3), min_size=1, max_size=6))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_majority_agrees_with_a_slow_twin(
     samples: list[list[tuple[str | None, float | None]]],
 ) -> None:

@@ -54,7 +54,7 @@ class Verdicts:
 
 def clusters_of(keys: Sequence[Key]) -> IntArray:
     """Return the number of the question of each answer."""
-    ids = np.array([sample_id for sample_id, _ in keys], dtype=str)
+    ids = np.array([sample_id for sample_id, _ in keys], dtype=object)
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
