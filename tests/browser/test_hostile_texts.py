@@ -135,6 +135,17 @@ def hostile_answers(repository: LocalRepository, text: str) -> None:
         rows += [
             row(3 + number, f"evil {end}") | {field: text} for number, field in enumerate(FIELDS)
         ]
+        rows += [  # right in one of the two sets: the comparison links its page
+            row(
+                20,
+                end,
+                target="#### 1",
+                question=text,
+                subset=text,
+                prompt=roles,
+                prompt_kind="messages",
+            )
+        ]
         score(publish(repository, rows, model=model, benchmark="sums"), "exact")
 
 
@@ -159,7 +170,7 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         with chromium(tmp_path / "profile") as browser:
-            compared = f"{place.url}/compare/{ids[0]}/{ids[1]}"
+            compared = f"{place.url}/compare/{ids[0]}/{ids[1]}?scorer=exact"
             pages = [f"{place.url}/", f"{place.url}/sets/{ids[0]}", compared, report.as_uri()]
             for page in pages:
                 browser.get(page)
@@ -181,6 +192,7 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
         server.should_exit = True
         thread.join(20)
     assert len(pages) > 20, pages
+    assert any("/question?" in page for page in pages), pages
     assert [entry for entry in log if "Content Security" in entry["message"]] == []
     assert spy[1] == []
 
