@@ -28,10 +28,12 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-# Tests that share an engine or a server run in one process, those of a file too. One lane more than cores: some tests wait.
+# First what needs neither engine nor server, in a lane more than cores, since some tests wait. Then the rest in one process: engines of two
+# lanes at once need more than 24 GiB.
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 test: .venv/installed-dev  ## Run the tests, except the slow ones
-	@$(BIN)/python -m pytest -m "not slow and not stack" --numprocesses $(LANES) --dist loadgroup
+	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses $(LANES) --dist loadfile
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow

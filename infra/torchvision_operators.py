@@ -10,27 +10,37 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 _kept: list[object] = []
 """Definitions end with the object that made them."""
 
 
-class _BeforeTorchvision:
+class _OfTorchvision:
     @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> "ModuleSpec | None":
-        """Define the operators; other finders find the module."""
-        if name == "torchvision":
-            import importlib.util  # noqa: PLC0415 - other programs start without it
+    def find_spec(name: str, path: object = None, _target: object = None) -> "ModuleSpec | None":
+        """Find torchvision; its operators are defined when it is imported, not when a program asks whether it is there."""
+        if name != "torchvision":
+            return None
+        from importlib.machinery import (  # noqa: PLC0415 - other programs start without it
+            PathFinder,
+            SourceFileLoader,
+        )
 
-            sys.meta_path.remove(_BeforeTorchvision)  # type: ignore[arg-type]  # a class is a finder, too
-            found = importlib.util.find_spec(name)
-            for folder in (found.submodule_search_locations if found else None) or ():
-                _define(folder)
-        return None
+        class WithOperators(SourceFileLoader):
+            def exec_module(self, module: "ModuleType") -> None:
+                for folder in module.__path__:
+                    _define(folder)
+                super().exec_module(module)
+
+        found = PathFinder.find_spec(name, path)  # type: ignore[arg-type]
+        if found is not None and isinstance(found.loader, SourceFileLoader):
+            found.loader = WithOperators(name, found.loader.path)
+        return found
 
 
 def _define(folder: str) -> None:
-    from pathlib import Path  # noqa: PLC0415 - as above
+    from pathlib import Path  # noqa: PLC0415 - other programs start without it
 
     import torch  # noqa: PLC0415 - most programs never import torchvision
 
@@ -44,4 +54,4 @@ def _define(folder: str) -> None:
         _kept.append(definitions)
 
 
-sys.meta_path.insert(0, _BeforeTorchvision)  # type: ignore[arg-type]
+sys.meta_path.insert(0, _OfTorchvision)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ os.environ.update(
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),
         "REGRADE_CPU_NICE": "10",
-        # Engines of two lanes at once share the memory of a machine with 24 GiB.
+        # Some tests have two engines, beside the session's own, on a machine with 24 GiB.
         "VLLM_CPU_KVCACHE_SPACE": "1",
         "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
@@ -61,20 +61,13 @@ pytest_plugins = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session, and bring it into one process (`--dist loadgroup`).
-
-    Other tests stay with their file.
-    """
+    """Mark what uses the engine or the server of the session."""
     for item in items:
         names = getattr(item, "fixturenames", ())
-        with_engine = not {"vllm_engine", "vllm_server"}.isdisjoint(names)
-        with_server = "prefect_server" in names
-        if with_engine:
+        if not {"vllm_engine", "vllm_server"}.isdisjoint(names):
             item.add_marker(pytest.mark.vllm)
-        if with_server:
+        if "prefect_server" in names:
             item.add_marker(pytest.mark.prefect)
-        lane = "engine" if with_engine else "server" if with_server else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(lane))
 
 
 @pytest.fixture(autouse=True)
