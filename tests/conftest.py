@@ -26,8 +26,6 @@ os.environ.update(
         "REGRADE_LOGS": str(_HOME / "logs"),
         "REGRADE_CACHE": str(_HOME / "cache"),
         "REGRADE_CPU_NICE": "10",
-        # Some tests have two engines, beside the session's own, on a machine with 24 GiB.
-        "VLLM_CPU_KVCACHE_SPACE": "1",
         "REGRADE_FOLDERS": f"{tempfile.gettempdir()}:{Path(__file__).parents[1]}",
     }
 )

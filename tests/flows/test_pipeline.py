@@ -99,6 +99,7 @@ def test_a_set_is_published_and_scored_once_while_the_engine_answers_another(
         return result
 
     monkeypatch.setattr(tasks.score, "score_answers", seen)
+    monkeypatch.setattr(MortalEngine, "opened", [])
     engine = Waiting(scored)
 
     results = evaluate(engine).answer_sets
