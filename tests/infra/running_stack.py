@@ -34,7 +34,8 @@ def stack_python() -> tuple[str, dict[str, str]]:
     hidden = any(not folder.stat().st_mode & 0o001 for folder in own.parents)
     if os.geteuid() != 0 or not hidden or not system.exists():
         return sys.executable, {}
-    paths = [os.environ.get("PYTHONPATH", ""), sysconfig.get_path("purelib")]
+    ours = str(Path(__file__).with_name("system_python"))
+    paths = [os.environ.get("PYTHONPATH", ""), ours, sysconfig.get_path("purelib")]
     return str(system), {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
