@@ -332,7 +332,8 @@ class LocalRepository:
         if found is None:
             return False
         if file.path.endswith(".parquet"):
-            return found.stat().st_size == file.size
+            # Meanwhile, a newer commit may have removed it.
+            return found.is_file() and found.stat().st_size == file.size
         return self._files.is_at_its_path(file)
 
     @contextmanager

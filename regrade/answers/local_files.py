@@ -100,8 +100,13 @@ class Files:
 
     def is_at_its_path(self, file: StoredFile) -> bool:
         """Return True if the file at the path has the content."""
-        path = self.folder / file.path
-        return path.is_file() and file_sha256(path) == file.sha256
+        return self._hash_at(file.path) == file.sha256
+
+    def _hash_at(self, path: str) -> str | None:
+        """Return the hash of the file at a path; None if there is none, or another process moves it just now."""
+        with suppress(FileNotFoundError):
+            return file_sha256(target) if (target := self.folder / path).is_file() else None
+        return None
 
     def keep(self, content: Content, former: StoredFile | None) -> None:
         """Keep a content: a large text as its differences from the one that it replaces. `flush` makes it durable.
@@ -165,18 +170,24 @@ class Files:
     def remove(self, path: str) -> None:
         """Remove the file at a path; its content is kept."""
         target = self.folder / path
-        if target.is_file():
-            self._changed.add(target.parent)
+        if not target.is_file():
+            return
+        self._changed.add(target.parent)
+        with suppress(FileNotFoundError):  # another process has just removed it
             if SHARD.fullmatch(path):
-                target.replace(self.objects / file_sha256(target))
+                kept = self.objects / file_sha256(target)
+                target.replace(kept)
+                # Two names of one file stay both: two processes that place a shard at once can leave them.
+                if target.samefile(kept):
+                    target.unlink()
             else:
                 self.preserve(path)
-                target.unlink(missing_ok=True)
+                target.unlink()
 
     def preserve(self, path: str) -> None:
         """Keep the content of the file at a path, if it is not kept yet."""
-        target = self.folder / path
-        if not target.is_file() or self._has(sha256 := file_sha256(target)):
+        target, sha256 = self.folder / path, self._hash_at(path)
+        if sha256 is None or self._has(sha256):
             return
         temporary = self._new_name()
         try:

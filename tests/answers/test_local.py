@@ -21,6 +21,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
+from regrade.settings.files import file_sha256
 from tests.answers.kills import killed_at
 
 FOLDER = "answers/b/m/0123456789abcdef"
@@ -527,6 +528,42 @@ def test_a_kill_at_any_step_leaves_a_commit_or_none_and_plain_copies_are_whole(
     assert happened == sorted(happened)  # there is one step by which it happens
     assert 5 < happened.count(True) < len(happened) - 5
     assert not list(repository.differences())
+
+
+def test_a_shard_that_two_processes_placed_at_once_is_gone_when_it_is_removed(
+    folder: Path,
+) -> None:
+    path = shard_of(b"rows", 0)
+    head = LocalRepository(folder).commit({path: b"rows"}, "first", parent=None)
+    # One of them keeps what the other has just placed, and then moves one name of the file over the other.
+    kept = folder / ".regrade" / "objects" / hashlib.sha256(b"rows").hexdigest()
+    os.link(folder / path, kept)
+
+    LocalRepository(folder).commit({CARD: b"second"}, "second", parent=head, removed=[path])
+
+    assert not (folder / path).exists()
+    assert LocalRepository(folder).fetch(path, head).read_bytes() == b"rows"
+
+
+def test_shards_that_another_process_is_removing_are_removed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shards = {shard_of(content, number): content for number, content in enumerate((b"one", b"two"))}
+    head = LocalRepository(folder).commit(dict(shards), "first", parent=None)
+
+    def hash_of(path: Path) -> str:
+        sha256 = file_sha256(path)
+        if path.parent.name != "objects":
+            path.replace(folder / ".regrade" / "objects" / sha256)  # the other process is faster
+        return sha256
+
+    with monkeypatch.context() as other:
+        other.setattr("regrade.answers.local_files.file_sha256", hash_of)
+        LocalRepository(folder).commit({CARD: b"second"}, "second", parent=head, removed=[*shards])
+
+    assert [path for path in shards if (folder / path).exists()] == []
+    for path, content in shards.items():
+        assert LocalRepository(folder).fetch(path, head).read_bytes() == content
 
 
 def test_temporary_files_of_a_killed_process_are_removed_after_a_day_of_the_file_system(
