@@ -15,7 +15,7 @@ from regrade.processes.tree import is_running
 from regrade.settings.errors import OperationError
 
 FUNCTION = "tests.processes.limited_functions:compute"
-LIMITS = Limits(cpu_seconds=0.8, seconds=4.0, memory=200 << 20)
+LIMITS = Limits(cpu_seconds=0.8, seconds=8.0, memory=200 << 20)
 
 
 @pytest.fixture(scope="module")
