@@ -62,10 +62,10 @@ def score(answers: AnswerSet, scorer: str = "number") -> ScoreFile:
 
 
 def score_with_an_older_scorer(
-    answers: AnswerSet, edit: Edit, /, scorer: str = "number", **changes: Any
+    answers: AnswerSet, edit: Edit, by: str = "number", /, **changes: Any
 ) -> ScoreFile:
     """Publish what an older version of a scorer may have said: today's rows, edited."""
-    one = score_answers(answers, scorer, force=True)
+    one = score_answers(answers, by, force=True)
     assert one.table is not None
     rows = [score | edit(score) for score in one.table.to_pylist()]
     table = pa.Table.from_pylist(rows, schema=SCORING_SCHEMA)

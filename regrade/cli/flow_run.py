@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
-from regrade.jobs.job import GenerationJob
+from regrade.jobs.job import GenerationJob, ScoringJob
 from regrade.jobs.plans_of_job import begin
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
@@ -67,11 +67,11 @@ def run_flow(
         if display.evaluation is None:
             raise
         logger.warning("the result is complete, but its page in Prefect is not: %s", error.problem)
-        print_result(display.evaluation, output)
+        print_result(display.evaluation, output, job)
         exit_now(0)
     except (OperationError, SomeUnfitError) as error:
         if display.evaluation is not None:
-            print_result(display.evaluation, output)
+            print_result(display.evaluation, output, job)
         if isinstance(error, TrackingError) and display.evaluation is not None:
             logger.info(
                 "answers and scores are published; `regrade score --answers %s` tracks them when MLflow is back",
@@ -85,15 +85,15 @@ def run_flow(
     return result
 
 
-def print_result(evaluation: Evaluation, output: Output) -> None:
-    """Print an evaluation on stdout, and what can be done next on stderr."""
+def print_result(evaluation: Evaluation, output: Output, job: Settings | None = None) -> None:
+    """Print an evaluation on stdout, and what can be done next on stderr, after the `job` that was asked for."""
 
     def draw() -> None:
         if evaluation.answer_sets:
             from regrade.results.page import blocks  # noqa: PLC0415 - only needed for a result
 
             print_blocks(blocks(evaluation))
-            print_next_steps(evaluation)
+            print_next_steps(evaluation, job if isinstance(job, ScoringJob) else None)
 
     output.show(evaluation, draw)
 

@@ -41,7 +41,7 @@ def list_answers(
     """List answer sets and their scores.
 
     Prints a row for each scoring, with the date and the settings in which the answer sets of a benchmark differ. Stale scores
-    are marked. Damaged files are left out and named; the exit code is then 1.
+    are marked, and of two versions of one scorer the current one. Damaged files are left out and named; the exit code is then 1.
 
     Args:
         model: Only models whose name contains this text, ignoring case.
@@ -132,6 +132,7 @@ def _rows(
         notes = [
             "" if calibrated is None else calibrated.text,
             "judge of one family" if family_warning(manifest.specification) else "",
+            stored.mark(file),
             file.intact_only or ("stale" if file.label in stored.stale else ""),
             *state,
         ]
@@ -200,6 +201,7 @@ def _score(file: ScoreFile, stored: StoredSet) -> dict[str, Any]:
         "averages": file.summary.averages(),
         "other_results": [result.model_dump() for result in file.other_results],
         "stale": file.label in stored.stale,
+        "current": file.label not in stored.older,
         "original": file.original.model_dump() if file.original else None,
         "intact_only": file.intact_only,
     }

@@ -57,7 +57,7 @@ def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> Non
     """Score stored answers at one pinned commit, without a model."""
     options = options or ScoreOptions()
     job = checked_job(ScoringJob, options.parameters(), options.config)
-    print_result(run_flow("score_answers", Evaluation, job, output), output)
+    print_result(run_flow("score_answers", Evaluation, job, output), output, job)
 
 
 def _check_judge(judge: JudgeSettings, benchmarks: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.rubrics.facts import answers_per_question
-from regrade.scorers import load_scorer, stored_name
+from regrade.scorers import is_known, load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import lacking_questions
 from regrade.scoring.score import label_now, score_answers
@@ -68,7 +68,7 @@ def show(
 
     Args:
         answer_set: Id of the answer set; the first digits are enough.
-        scorer: Scorer, or a function in a file (`path/to/file.py:name`); the headline's if not given.
+        scorer: Scorer, a function in a file (`path/to/file.py:name`), or a stored scoring; the headline's if not given.
         sort: Order of the answers: by the number of the question, by length, and so on.
         descending: Largest first.
         limit: Answers on a page.
@@ -99,6 +99,9 @@ def show(
         if start + limit < len(rows):
             stderr.print(plain(f"next page: --page {page + 1}"), soft_wrap=True)
         command = f"regrade view {shlex.quote(repository.uri)} {stored.id}"
+        shown = index.scoring
+        if shown is not stored.headline and shown in stored.scorings:
+            command += f" --scorer {shlex.quote(shown.label)}"
         stderr.print(plain(f"in a browser: {command}"), soft_wrap=True)
 
     calibrated = None if index.scoring is None else calibrate(stored.answers, index.scoring)
@@ -125,6 +128,9 @@ def _index(
     headline = stored.headline
     if scorer is None and headline is not None and headline.label not in stored.stale:
         return library.index(stored, headline)
+    stored_names = {name for file in stored.scorings for name in (file.label, file.scorer)}
+    if scorer in stored_names and not is_known(scorer):  # such as of a function in a file
+        return library.index(stored, stored.scoring(scorer))
     name = scorer or next(filter(label_now, stored.answers.manifest.scorers), None)
     if name is None:
         if needs_scores and headline is None:

@@ -23,10 +23,12 @@ from rich.progress import (
 )
 
 from regrade.results.display import Pace, log_scored
+from regrade.scorers.user_functions.files import is_specification
 from regrade.text.text import visible
 
 if TYPE_CHECKING:
     from regrade.jobs.generate import Progress as GenerationProgress
+    from regrade.jobs.job import ScoringJob
     from regrade.results.results import Evaluation
     from regrade.text.blocks import Block
 
@@ -154,8 +156,13 @@ def print_blocks(blocks: "Sequence[Block]") -> None:
     TerminalWriter(stdout).write(blocks)
 
 
-def print_next_steps(evaluation: "Evaluation") -> None:
-    """Print commands for likely next steps on stderr."""
+def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = None) -> None:
+    """Print commands for likely next steps on stderr.
+
+    Args:
+        evaluation: The result.
+        scoring: What was asked for, if stored answers were scored: the steps are about its scorer and its answers.
+    """
     repository = shlex.quote(evaluation.repository)
     usual = evaluation.repository == str(Path("answers").absolute())
     where, viewed = ("", "") if usual else (f" --answers {repository}", f" {repository}")
@@ -163,13 +170,40 @@ def print_next_steps(evaluation: "Evaluation") -> None:
     shown = "regrade" if shutil.which("regrade") else os.path.relpath(command)
     bin_folder = "" if shutil.which("mlflow") else os.path.relpath(command.parent) + "/"
     first = evaluation.answer_sets[0].answer_set_id
-    if any(answers.scores for answers in evaluation.answer_sets):
-        read = ("read wrong answers", f"{shown} show {first}{where} --wrong")
-        grade = ("score them again", f"{shown} score{where} --force")
+    browser = f"{shown} view{viewed} {first}"
+    if scoring is not None and scoring.scorer is not None and evaluation.answer_sets[0].scores:
+        scorer = f" --scorer {shlex.quote(scoring.scorer)}"
+        stored = evaluation.answer_sets[0].scores[0].scorer
+        chosen = "".join(
+            f" {option} {shlex.quote(value)}"
+            for option, value in (
+                ("--model", scoring.model),
+                ("--benchmark", scoring.benchmark),
+                ("--answer-set", scoring.answer_set),
+            )
+            if value is not None
+        )
+        in_file = is_specification(
+            scoring.scorer
+        )  # a changed file is another version without `--force`
+        again = f"{shown} score{where}{chosen}{scorer}{'' if in_file else ' --force'}"
+        steps = [
+            ("read wrong answers", f"{shown} show {first}{where}{scorer} --wrong"),
+            ("read in a browser", f"{browser} --scorer {shlex.quote(stored)}"),
+            ("after changing it" if in_file else "score them again", again),
+        ]
+    elif any(answers.scores for answers in evaluation.answer_sets):
+        steps = [
+            ("read wrong answers", f"{shown} show {first}{where} --wrong"),
+            ("read in a browser", browser),
+            ("score them again", f"{shown} score{where} --force"),
+        ]
     else:
-        read = ("read the answers", f"{shown} show {first}{where}")
-        grade = ("score them", f"{shown} score{where}")
-    steps = [read, ("read in a browser", f"{shown} view{viewed} {first}"), grade]
+        steps = [
+            ("read the answers", f"{shown} show {first}{where}"),
+            ("read in a browser", browser),
+            ("score them", f"{shown} score{where}"),
+        ]
     uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
     tracked_here = uri in ("", f"sqlite:///{Path.cwd()}/mlflow.db")  # "" after generating only
     if not server and Path("infra/ui.sh").is_file() and tracked_here:

@@ -4,13 +4,17 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
 from regrade.cli.options import WHERE
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.answers.sets import AnswerSet
 
 PORT = 4300
 
@@ -20,6 +24,7 @@ def view(
     answer_set: str | None = None,
     *,
     against: str | None = None,
+    scorer: str | None = None,
     at: str | None = None,
     host: Annotated[str, Parameter(group=WHERE)] = "127.0.0.1",
     port: Annotated[int, Parameter(group=WHERE)] = PORT,
@@ -34,6 +39,7 @@ def view(
             an answer set alone begins with that set of the default repository.
         answer_set: Answer set to begin with; the first digits of its id are enough.
         against: Answer set to compare it with: begin with the comparison.
+        scorer: Stored scoring to begin with, or a scorer: its current one; the headline's if not given.
         at: Branch, tag or commit of the repository to begin with; the newest commit if not given.
         host: Address to listen on. Any other than loopback needs a token in REGRADE_VIEW_TOKEN.
         port: Port to listen on; 0 takes any free one.
@@ -50,6 +56,8 @@ def view(
         raise SettingsError(f"`--port {port}` should be from 0 to 65535.")
     if against is not None and answer_set is None:
         raise SettingsError(f"`--against {against}` needs the answer set that it is compared with.")
+    if scorer is not None and (answer_set is None or against is not None):
+        raise SettingsError(f"`--scorer {scorer}` needs one answer set, whose scoring is shown.")
     # A refusal does not wait for these imports.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
     from regrade.answers.sets import readable_sets  # noqa: PLC0415
@@ -70,8 +78,11 @@ def view(
             ids.append(found[0].manifest.answer_set_id)
         if ids:
             path = set_path(ids[0]) if len(ids) == 1 else comparison_path(ids[0], ids[1])
-        if at is not None:
-            path += f"?at={revision}"
+        if scorer is not None:
+            _check_scored(found[0], scorer)
+        chosen = {"scorer": scorer, "at": at and revision}
+        if given_query := urlencode({name: value for name, value in chosen.items() if value}):
+            path += f"?{given_query}"
     with bound_socket(host, port) as listener:
         place = replace(place, port=listener.getsockname()[1])
         sys.stdout.write(f"{place.url}{path}\n")
@@ -81,3 +92,12 @@ def view(
         sys.stderr.write("Ctrl-C stops the viewer.\n")
         with suppress(KeyboardInterrupt):  # nothing is left undone
             serve(application(repository, place), listener, place)
+
+
+def _check_scored(answers: "AnswerSet", scorer: str) -> None:
+    known = {name for file in answers.readable_scores() for name in (file.scorer, file.label)}
+    if scorer not in known:
+        listed = ", ".join(sorted(known)) or "none: it has no scoring"
+        raise SettingsError(
+            f"`--scorer {scorer}` should be a stored scoring of '{answers.manifest.answer_set_id}', or its scorer: {listed}."
+        )

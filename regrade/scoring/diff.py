@@ -51,6 +51,10 @@ class Changes(_Part):
 
     right_to_wrong: int
     wrong_to_right: int
+    value_rose: int
+    """Values that are higher now, of grades such as 0.5 too; those from wrong to right are among them."""
+    value_fell: int
+    """Values that are lower now; those from right to wrong are among them."""
     newly_parsed: int
     """Unparsed before, parsed now, right or wrong."""
     newly_unparsed: int
@@ -67,6 +71,12 @@ class Changes(_Part):
     n: int
     samples: int
 
+    @property
+    def is_graded(self) -> bool:
+        """True if values moved that are neither right before nor right now."""
+        crossed = self.wrong_to_right, self.right_to_wrong
+        return (self.value_rose, self.value_fell) != crossed
+
 
 class SubsetChanges(_Part):
     """Changes in one subset."""
@@ -79,7 +89,7 @@ class Example(_Part):
     """An answer whose score changed."""
 
     kind: str
-    """`right to wrong`, `wrong to right`, `newly parsed` or `newly unparsed`."""
+    """`right to wrong`, `wrong to right`, `value fell`, `value rose`, `newly parsed` or `newly unparsed`: the first that fits."""
     sample_id: str
     repeat: int
     subset: str
@@ -90,6 +100,9 @@ class Example(_Part):
     """None for imported answers without a right answer."""
     extracted_before: str | None
     extracted_after: str | None
+    value_before: float | None
+    """On the scale of the scores; None without a value."""
+    value_after: float | None
 
 
 class Diff(_Part):
@@ -196,6 +209,8 @@ class _Rows:
         self.kinds: dict[str, Mask] = {
             "right to wrong": valued & right[0] & ~right[1],
             "wrong to right": valued & ~right[0] & right[1],
+            "value fell": valued & (self.value[1] < self.value[0]),
+            "value rose": valued & (self.value[1] > self.value[0]),
             "newly parsed": valued & unparsed[0] & ~unparsed[1],
             "newly unparsed": valued & ~unparsed[0] & unparsed[1],
         }
@@ -245,8 +260,10 @@ def _aligned(
 def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list[Example]:
     """Return the first `count` changes of each kind, reading only the shards that contain them."""
     kinds: dict[int, str] = {}
+    crossed = rows.kinds["right to wrong"] | rows.kinds["wrong to right"]
     for kind, mask in rows.kinds.items():
-        for row in np.flatnonzero(mask & chosen)[:count]:
+        left = chosen & ~crossed if kind.startswith("value") else chosen
+        for row in np.flatnonzero(mask & left)[:count]:
             kinds.setdefault(int(row), kind)
     examples: list[Example] = []
     start = 0
@@ -274,6 +291,8 @@ def _stored_rows(
 
 def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Example:
     before, after = (table["extracted"][row].as_py() for table in rows.tables)
+    values = (float(value[row]) for value in rows.value)
+    lower, later = (None if np.isnan(v) else rows.scale.value_of(v) for v in values)
     return Example(
         kind=kind,
         sample_id=stored["sample_id"],
@@ -284,6 +303,8 @@ def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Exampl
         target=stored["target"],
         extracted_before=before,
         extracted_after=after,
+        value_before=lower,
+        value_after=later,
     )
 
 

@@ -35,7 +35,7 @@ def diff_scorings(
             a scorer for its newest stored scoring other than `after`, else its current version. None: the scorer of
             `after`. A scorer may be `path/to/file.py:name`.
         after: Label or `scorer@version` as above, or name of a scorer for its current version. None: the scorer of
-            `before`, else the benchmark's first scorer.
+            `before`, else the benchmark's first scorer, or the one just used if that is not the benchmark's.
         subset: Subset to compare. None: all answers.
         examples: Largest number of examples of each kind of change.
         options: How a scoring that is not stored is computed, where it needs processes or a sandbox.
@@ -46,6 +46,8 @@ def diff_scorings(
     """
     before, after = (name and stored_name(name) for name in (before, after))
     files = sorted(answers.scores(), key=lambda file: file.scored_at)
+    if before is None and after is None:
+        after = _just_used(answers, files)
     newer = _stored(answers, files, after)
     older = _stored(answers, files, before)
     name = after or (older.scorer if older else before) or ""
@@ -120,6 +122,17 @@ def _stored(answers: AnswerSet, files: list[ScoreFile], name: str | None) -> Sco
             f"Answer set '{answers.manifest.answer_set_id}' has no scoring '{name}'. {_known(files)}"
         )
     return fitting[-1]
+
+
+def _just_used(answers: AnswerSet, files: list[ScoreFile]) -> str | None:
+    """Return the scorer of the newest scoring, if it replaced another and is none of the benchmark's; else None."""
+    own = [file for file in files if file.original is None]
+    if not own or own[-1].scorer in answers.manifest.scorers:
+        return None
+    newest = own[-1]
+    if all(file.label == newest.label for file in own if file.scorer == newest.scorer):
+        return None
+    return newest.scorer if is_known(newest.scorer) else newest.label
 
 
 def _known(files: list[ScoreFile]) -> str:

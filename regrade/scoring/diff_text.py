@@ -10,6 +10,8 @@ from regrade.text.text import tail
 
 _EXPLAINED = "Answers that are newly parsed or newly unparsed may also be counted as `wrong to right` or `right to wrong`."
 COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", "read differently")
+GRADED = ("value fell", "value rose")
+"""Counts shown if a value moved that is neither right before nor right now, as of a scorer that gives 0.5."""
 
 
 def what_changed(diff: Diff) -> str:
@@ -26,9 +28,12 @@ def diff_line(diff: Diff) -> str:
     versions = f"v{before.version} -> v{after.version}"
     if before.version == after.version:
         versions = f"v{before.version} {before.source_hash} -> {after.source_hash}"
+    moved = ""
+    if overall.is_graded:
+        moved = f"{overall.value_rose} values rose, {overall.value_fell} fell, "
     return (
         f"{after.scorer} {versions}: {diff.scale.text(overall.before)} -> {diff.scale.text(overall.after)}, "
-        f"{overall.wrong_to_right} wrong to right, {overall.right_to_wrong} right to wrong, "
+        f"{moved}{overall.wrong_to_right} wrong to right, {overall.right_to_wrong} right to wrong, "
         f"{overall.newly_parsed} newly parsed, {overall.newly_unparsed} newly unparsed; see "
         f"`{diff_command(diff)}`"
     )
@@ -60,7 +65,8 @@ def blocks(diff: Diff) -> list[Block]:
         ("all answers", diff.overall),
         *((subset.name, subset.changes) for subset in diff.subsets),
     ]
-    rows = [(name, *_counts(part), change_text(part, diff.scale)) for name, part in changes]
+    counts = (*GRADED, *COUNTS) if diff.overall.is_graded else COUNTS
+    rows = [(name, *_counts(part, counts), change_text(part, diff.scale)) for name, part in changes]
     sides = [
         f"{side.label}: {f'stored {side.scored_at}' if side.stored else 'scored just now, not stored'}"
         for side in (diff.before, diff.after)
@@ -69,25 +75,32 @@ def blocks(diff: Diff) -> list[Block]:
         Heading(f"{diff.benchmark} · {diff.model}"),
         Line(what_changed(diff)),
         Items(sides),
-        Table(("answers", *COUNTS, "accuracy"), rows, ("answers", "accuracy")),
+        Table(("answers", *counts, "accuracy"), rows, ("answers", "accuracy")),
         Line(with_code(_EXPLAINED), "note"),
-        *(block for example in diff.examples for block in _example(example)),
+        *(block for example in diff.examples for block in _example(example, diff)),
         Commands([diff_command(diff)]),
     ]
 
 
-def _counts(changes: Changes) -> tuple[str, ...]:
-    return tuple(f"{getattr(changes, name.replace(' ', '_')):,}" for name in COUNTS)
+def _counts(changes: Changes, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{getattr(changes, name.replace(' ', '_')):,}" for name in names)
 
 
-def _example(example: Example) -> Iterator[Block]:
+def _example(example: Example, diff: Diff) -> Iterator[Block]:
     place = f"{example.sample_id} repeat {example.repeat}"
     yield Heading(" · ".join(filter(None, (example.kind, place, example.subset))), 4)
     before, after = (
         "nothing" if read is None else tail(read)
         for read in (example.extracted_before, example.extracted_after)
     )
+    if diff.overall.is_graded:
+        before = f"{before} ({_value(example.value_before)})"
+        after = f"{after} ({_value(example.value_after)})"
     target = tail(example.target or "-")
     yield Line(f"read before: {before} · read now: {after} · target: {target}")
     yield Quote("prompt", "-" if example.prompt is None else tail(example.prompt))
     yield Quote("answer", "-" if example.text is None else tail(example.text))
+
+
+def _value(value: float | None) -> str:
+    return "no value" if value is None else f"{value:.4g}"

@@ -1,6 +1,7 @@
 """`regrade list`: damaged files are named, and hide nothing else."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,14 @@ from regrade.records.specification import ModelIdentity
 from tests.builders import session
 from tests.comparing.sides import answer
 from tests.golden.inputs import generated
-from tests.stored import commit_manifest, numbers, publish, score
+from tests.stored import (
+    again,
+    commit_manifest,
+    numbers,
+    publish,
+    score,
+    score_with_an_older_scorer,
+)
 
 
 @pytest.fixture
@@ -154,6 +162,28 @@ def test_seconds_are_those_of_generating_and_loading_is_told_apart(
         ("org/slow", 6.0, 1.0),
         ("org/fast", 0.3, 51.3),
     ]
+
+
+def test_of_two_versions_of_a_scorer_the_current_one_is_marked(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    for day, source_hash in ((1, "a" * 8), (2, "b" * 8)):
+        when = datetime(2026, 2, day, tzinfo=UTC)
+        changed = {"scorer": "close", "source_hash": source_hash, "scored_at": when, "version": 1}
+        score_with_an_older_scorer(again(answers), lambda _: {}, **changed)
+    assert run(["list", "--answers", repository.uri]) == 0
+    out = capfd.readouterr().out
+    rows = {
+        mark: line for line in out.splitlines() for mark in ("older", "current") if mark in line
+    }
+    assert "older version aaaaaaaa" in rows["older"]
+    assert "current version bbbbbbbb" in rows["current"]
+    assert run(["list", "--answers", repository.uri, "--json"]) == 0
+    (entry,) = json.loads(capfd.readouterr().out)["answer_sets"]
+    current = {score["source_hash"]: score["current"] for score in entry["scores"]}
+    assert (current.pop("a" * 8), set(current.values())) == (False, {True})
 
 
 def test_a_set_that_was_not_computed_alike_says_so(

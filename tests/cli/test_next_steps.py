@@ -9,6 +9,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.cli.commands import command_line
 from regrade.cli.terminal import print_next_steps
+from regrade.jobs.job import ScoringJob
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.scoring.score import score_answers
 from tests.stored import numbers, publish
@@ -31,9 +32,11 @@ def evaluation(answers: Path, *, scored: bool) -> Evaluation:
     return Evaluation(answer_sets=(result,), repository=str(answers))
 
 
-def steps(found: Evaluation, capfd: pytest.CaptureFixture[str]) -> dict[str, list[str]]:
+def steps(
+    found: Evaluation, capfd: pytest.CaptureFixture[str], job: ScoringJob | None = None
+) -> dict[str, list[str]]:
     """Words of each regrade command, by its purpose."""
-    print_next_steps(found)
+    print_next_steps(found, job)
     lines = re.findall(r"^(\S.*?) {2,}\S*regrade (.*)$", capfd.readouterr().err, re.MULTILINE)
     return {purpose: shlex.split(command) for purpose, command in lines}
 
@@ -64,6 +67,33 @@ def test_after_generating_answers_are_read_and_scored(
         "read in a browser": ["view", set_id],
         "score them": ["score"],
     }
+
+
+@pytest.mark.parametrize(
+    ("scorer", "purpose", "last"),
+    [
+        ("my scorers/s.py:close", "after changing it", []),
+        ("exact", "score them again", ["--force"]),
+    ],
+    ids=["of a file", "installed"],
+)
+def test_after_one_scorer_was_used_all_steps_are_about_it(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], scorer: str, purpose: str, last: list[str]
+):
+    found = evaluation(tmp_path / "answers", scored=True)
+    (one,) = found.answer_sets
+    used = one.scores[0].model_copy(update={"scorer": "close"})
+    found = found.model_copy(update={"answer_sets": (one.model_copy(update={"scores": (used,)}),)})
+    set_id, where = one.answer_set_id, ["--answers", found.repository]
+    job = ScoringJob(scorer=scorer, model="org/tiny", answers=found.repository)
+    shown = steps(found, capfd, job)
+    assert shown == {
+        "read wrong answers": ["show", set_id, *where, "--scorer", scorer, "--wrong"],
+        "read in a browser": ["view", found.repository, set_id, "--scorer", "close"],
+        purpose: ["score", *where, "--model", "org/tiny", "--scorer", scorer, *last],
+    }
+    for words in shown.values():
+        command_line().parse_args(words, exit_on_error=False, print_error=False)
 
 
 def test_the_run_on_a_server_of_mlflow_is_named_with_its_address(

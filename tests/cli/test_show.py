@@ -10,7 +10,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from tests.builders import row
 from tests.judged import graded
-from tests.stored import again, publish, score
+from tests.stored import again, publish, score, score_with_an_older_scorer
 
 HOSTILE = "a[/b]c [red]x[/] \x1b[5m\x1b]0;t\x07 :100: [s](x) \\"
 SHOWN = "a[/b]c [red]x[/] \ufffd[5m\ufffd]0;t\ufffd :100: [s](x) \\"
@@ -201,3 +201,32 @@ def test_of_grades_from_1_to_3_the_worst_is_wrong_and_the_best_right(
     assert matching("--verdict", "partly right") == (20, {2.0})
     assert matching("--verdict", "right") == (20, {3.0})
     assert matching("--wrong") == (40, {1.0, 2.0})
+
+
+def test_a_scoring_by_a_function_of_a_file_is_shown_by_its_stored_name(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(LocalRepository(tmp_path / "answers"), [row(1), row(2)])
+    score(answers)
+    score_with_an_older_scorer(again(answers), lambda _: {"value": 0.25}, scorer="close")
+    where = [answers.manifest.answer_set_id, "--answers", answers.repository.uri]
+
+    assert run(["show", *where, "--scorer", "close"]) == 0
+
+    shown = capfd.readouterr()
+    assert "close v0: 25.0" in shown.out
+    assert "partly right" in shown.out
+    assert "--scorer close-0-00000000" in shown.err
+    assert run(["show", *where, "--scorer", "clos"]) == 2
+
+
+def test_the_viewer_begins_with_a_scoring_that_exists(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(LocalRepository(tmp_path / "answers"), [row(1)])
+    score(answers)
+    set_id = answers.manifest.answer_set_id
+    assert run(["view", answers.repository.uri, set_id, "--scorer", "close"]) == 2
+    assert "`--scorer close` should be a stored scoring" in capfd.readouterr().err
+    assert run(["view", answers.repository.uri, "--scorer", "number"]) == 2
+    assert "needs one answer set" in capfd.readouterr().err

@@ -1,3 +1,4 @@
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from regrade.scoring.score import label_of, score_answers
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import again, numbers, publish, score, score_with_an_older_scorer
+from tests.stored import Edit, again, numbers, publish, score, score_with_an_older_scorer
 
 UNPARSED = {"value": 0.0, "extracted": None, "outcome": "unparsed"}
 WRONG = {"value": 0.0, "extracted": "17", "outcome": "scored"}
@@ -60,6 +61,65 @@ def test_every_kind_of_change_is_counted(repository: LocalRepository) -> None:
     assert overall.low is not None
     assert overall.high is not None
     assert overall.low < 0 < overall.high  # seven answers prove nothing
+
+
+def graded(repository: LocalRepository, **changes: Any) -> Diff:
+    """0 and 1 were right and are; 2 rises from a quarter to right; 3 and 4 rise to a half, 5 falls to it."""
+    answers = publish(repository, numbers(0, 6))
+    before = {2: 0.25, 3: 0.25, 4: 0.0, 5: 0.75}
+    now = {2: 1.0, 3: 0.5, 4: 0.5, 5: 0.5}
+
+    def edit(values: dict[int, float]) -> Edit:
+        return lambda scored: {"value": values.get(int(scored["sample_id"][-5:]), 1.0)}
+
+    score_with_an_older_scorer(answers, edit(before))
+    later = {"version": 1, "source_hash": "1" * 8, "scored_at": datetime(2026, 1, 2, tzinfo=UTC)}
+    score_with_an_older_scorer(again(answers), edit(now), **later)
+    return diff_scorings(again(answers), "number@0", "number@1", **changes)
+
+
+def test_grades_that_moved_are_counted_and_shown(repository: LocalRepository) -> None:
+    diff = graded(repository)
+
+    assert (diff.overall.value_rose, diff.overall.value_fell) == (3, 1)
+    assert (diff.overall.wrong_to_right, diff.overall.right_to_wrong) == (1, 0)
+    shown = {(example.kind, example.sample_id[-1]) for example in diff.examples}
+    assert shown == {
+        ("wrong to right", "2"),
+        ("value fell", "5"),
+        ("value rose", "3"),
+        ("value rose", "4"),
+    }
+    (fell,) = (example for example in diff.examples if example.kind == "value fell")
+    assert (fell.value_before, fell.value_after) == (0.75, 0.5)
+    assert "3 values rose, 1 fell, 1 wrong to right" in diff_line(diff)
+    page = markdown(blocks(diff))
+    assert "| value fell | value rose |" in page
+    assert "(0.75)" in page
+
+
+def test_a_scorer_of_right_and_wrong_has_no_grades_to_show(repository: LocalRepository) -> None:
+    diff = compared(repository)
+    assert (diff.overall.value_rose, diff.overall.value_fell) == (3, 1)
+    assert "value" not in diff_line(diff)
+    assert "value rose" not in markdown(blocks(diff))
+
+
+def test_without_names_the_two_newest_scorings_of_a_scorer_of_a_file_are_compared(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    for version in (1, 2):
+        changes = {
+            "scorer": "close",
+            "version": version,
+            "scored_at": datetime(2030, 1, version, tzinfo=UTC),
+        }
+        score_with_an_older_scorer(again(answers), lambda _: {}, **changes)
+    diff = diff_scorings(again(answers), None, None)
+    assert (diff.before.title, diff.after.title) == ("close v1 00000000", "close v2 00000000")
+    assert (diff.before.stored, diff.after.stored) == (True, True)
 
 
 def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepository) -> None:

@@ -32,6 +32,8 @@ class ScoringRow:
     extracted: Markup | None
     metrics: tuple[tuple[str, str], ...]
     stale: bool
+    mark: str
+    """Which of several versions of its scorer it is; empty for the only one."""
     shown: bool
     href: str
 
@@ -77,6 +79,7 @@ def scoring_rows(
                 extracted=html_of(index.extracted[row].as_py()),
                 metrics=_metrics(index.metrics[row].as_py()),
                 stale=scoring.label in stored.stale,
+                mark=stored.mark(scoring),
                 shown=shown.scoring is not None and shown.scoring.label == scoring.label,
                 href=links.answer(stored.id, sample_id, repeat, chosen),
             )

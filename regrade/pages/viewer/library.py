@@ -88,6 +88,29 @@ class StoredSet:
         return self.headline is not None and self.headline.label in self.stale
 
     @property
+    def older(self) -> frozenset[str]:
+        """Labels of scorings by a version of a scorer that another version of the same scorer replaced."""
+        current: dict[str, str] = {}
+        for file in self.scorings:
+            if file.original is None:
+                current.setdefault(file.scorer, file.code_label)
+        return frozenset(
+            file.label
+            for file in self.scorings
+            if current.get(file.scorer, file.code_label) != file.code_label
+        )
+
+    def mark(self, file: ScoreFile) -> str:
+        """Return which of several versions of its scorer a scoring is; "" for the only one."""
+        older = self.older
+        if file.label in older:
+            return f"older version {file.source_hash}"
+        replaced = any(
+            other.label in older and other.scorer == file.scorer for other in self.scorings
+        )
+        return f"current version {file.source_hash}" if replaced else ""
+
+    @property
     def average(self) -> str:
         """Name of the mean, such as `avg@4`."""
         return average_name(answers_per_question(self.manifest.specification))
@@ -108,7 +131,7 @@ class StoredSet:
         return self.scorings[0] if self.scorings else None
 
     def scoring(self, label: str | None) -> ScoreFile | None:
-        """Return the scoring with a label; the headline for None.
+        """Return the scoring with a label, or the current one of a scorer; the headline for None.
 
         Raises:
             AddressError: If the set has no such scoring.
@@ -117,6 +140,9 @@ class StoredSet:
             return self.headline
         for file in self.scorings:
             if file.label == label:
+                return file
+        for file in self.scorings:
+            if file.scorer == label and file.original is None:
                 return file
         labels = ", ".join(file.label for file in self.scorings) or "nothing: it has no scoring"
         raise AddressError("scorer", label, f"one of {labels}")

@@ -371,8 +371,9 @@ def test_all_scorings_of_an_answer_are_shown_and_can_be_chosen(reader: Reader):
     score(answers)
     set_id = answers.manifest.answer_set_id
     page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001")
-    assert "number v3 right 1 1" in page.text
-    assert "number v0 stale wrong 77 0" in page.text
+    current = next(file for file in again(answers).scores() if file.label != old.label)
+    assert f"number v3 current version {current.source_hash} right 1 1" in page.text
+    assert "number v0 older version 00000000 stale wrong 77 0" in page.text
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong&scorer={old.label}").rows) == 3
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong").rows) == 0
 
