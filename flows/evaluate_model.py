@@ -96,9 +96,9 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
         load_scorer(job.scorer)  # fails before anything is generated
     if job.judge is not None:
         check_rubric(job.judge, job.names)
-    first = job.gate is not None and is_first(job.gate, job.answers)
+    first = job.gate is not None and is_first(job.gate, job.answers, job.names)
     if job.gate is not None and not first:
-        check_baseline(job.gate, job.answers, job.names)
+        check_baseline(job.gate, job.answers, job.names, job.limit)
     prepare()  # imports MLflow while the engine loads
     scorers = None if job.scorer is None else (stored_name(job.scorer),)
 
@@ -127,7 +127,7 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     publish(scorings)
     track(scorings, job.tracking_uri)
     # The alias may have moved to another revision, whose evaluation began at the same time.
-    first = first and job.gate is not None and is_first(job.gate, job.answers)
+    first = first and job.gate is not None and is_first(job.gate, job.answers, job.names)
     gate = None if first else job.gate
     hand_on(scorings, job.tracking_uri, gate)
     evaluation = report(scorings)

@@ -11,13 +11,14 @@ from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
+from regrade.comparing.gate import shown_beforehand
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
-from regrade.settings import GateSettings
-from regrade.settings.errors import TrackingError
+from regrade.settings import JUDGE_PREFIX, GateSettings
+from regrade.settings.errors import SettingsError, TrackingError
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
-from tasks.gate import show_verdict
+from tasks.gate import show_baseline, show_verdict
 
 logger = logging.getLogger("regrade.gate")
 MAX_MESSAGE = 500
@@ -32,14 +33,37 @@ class _NewerError(Exception):
     """The alias names newer answers than those of the benchmark in the error's text."""
 
 
-def check_baseline(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> None:
-    """Fail early if the baseline does not exist.
+def check_baseline(
+    settings: GateSettings, answers: str, benchmarks: Sequence[str], limit: int | None = None
+) -> None:
+    """Fail early if the baseline does not exist, or has too few questions for any model to pass; log what they can show.
+
+    Args:
+        settings: Baseline and limits.
+        answers: Repository of the answers to judge.
+        benchmarks: Benchmarks to judge.
+        limit: Most questions of each benchmark that are evaluated. None: all.
 
     Raises:
-        RepositoryError: If the repository does not exist, or no answer set matches.
+        SettingsError: If nothing is stored yet, or not even an unchanged model would pass.
+        RepositoryError: If the repository of the baseline does not exist, or no answer set matches.
         DamagedAnswersError: If the matching answer set is damaged.
     """
-    find_side(settings.baseline, settings.base_answers or answers, benchmarks)
+    own = settings.base_answers is None
+    repository = open_repository(settings.base_answers or answers, create=False, empty=own)
+    if own and repository.head() is None:
+        raise SettingsError(
+            f"There is no baseline '{settings.baseline}' yet: nothing is stored in '{repository.uri}'. Add `--promote`, which "
+            "makes the first run the baseline, or evaluate a model without a gate and name it with `regrade promote`."
+        )
+    side = find_side(settings.baseline, repository.uri, benchmarks)
+    questions = {
+        name: min(sets.manifest.n_samples, limit or sets.manifest.n_samples)
+        for name, sets in side.sets.items()
+        if not name.startswith(JUDGE_PREFIX)
+    }
+    for line in shown_beforehand(settings, questions):
+        logger.info("%s", line)
 
 
 def gate_answers(
@@ -67,13 +91,14 @@ def gate_answers(
     return report
 
 
-def is_first(settings: GateSettings, answers: str) -> bool:
-    """Return True if the alias to move does not exist yet, so that nothing can be compared."""
+def is_first(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> bool:
+    """Return True if the alias to move names no answers to these benchmarks yet, so that nothing can be compared."""
     if not settings.promote:
         return False
     repository = open_repository(answers, create=False, empty=True)
     head = repository.head()
-    return head is None or read_alias(repository, head, settings.baseline) is None
+    alias = None if head is None else read_alias(repository, head, settings.baseline)
+    return alias is None or alias.answer_sets.keys().isdisjoint(benchmarks)
 
 
 def promote(
@@ -87,10 +112,11 @@ def promote(
         sets: Answer sets of one model, at most one per benchmark.
         alias: Name of the alias.
         tracking_uri: MLflow server or database. None: the worker's default.
-        first: The answers were not compared, because the alias did not exist.
+        first: The answers were not compared, because the alias named none to their benchmarks. The run's page then says
+            that the baseline was created.
 
     Raises:
-        NotFirstError: If `first`, and there is an alias now; it is not moved.
+        NotFirstError: If `first`, and the alias names such answers now; it is not moved.
     """
     repository = sets[0].repository
     if incomplete := [answer_set for answer_set in sets if answer_set.manifest.state != "complete"]:
@@ -98,8 +124,10 @@ def promote(
             f"alias {alias} not moved: {incomplete[0].manifest.specification.title} is incomplete"
         )
 
+    benchmarks = [answers.manifest.specification.benchmark.name for answers in sets]
+
     def check(current: Mapping[str, AnswerSet]) -> None:
-        if first and current:
+        if first and not current.keys().isdisjoint(benchmarks):
             raise NotFirstError(alias)
         for answers in sets:
             specification = answers.manifest.specification
@@ -117,7 +145,12 @@ def promote(
             move_alias_tag(uri, alias, moved.answer_sets)
     except TrackingError as error:
         logger.warning("the alias is not in MLflow: %s", error)
-    return f"alias {alias} names {sets[0].manifest.specification.model.name} now"
+    moved_text = f"alias {alias} names {sets[0].manifest.specification.model.name} now"
+    if not first:
+        return moved_text
+    created = f"baseline created: {moved_text}"
+    show_baseline(created)
+    return created
 
 
 def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None:

@@ -80,7 +80,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "worker": ("worker --pool gpu",),
     "trigger": (
         "trigger evaluate-model --model org/model --benchmark gsm8k --wait",
-        "trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 1",
+        "trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 3",
     ),
     "publish": ("publish",),
     "import": ("import results/ --answers ./answers", "import lm_eval_output/ --json"),
@@ -92,8 +92,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "diff": ("diff 1f0c6a2b", "diff 1f0c6a2b --from number@1 --to number"),
     "compare": ("compare baseline org/model", "compare 1f0c6a2b 77ab01cd --examples 5"),
     "gate": (
-        "gate org/model --baseline baseline --max-drop 1",
-        "gate org/model --max-drop-of gsm8k=0.5 --markdown verdict.md --junit verdict.xml",
+        "gate org/model --baseline baseline --max-drop 3",
+        "gate org/model --max-drop 1 --max-drop-of gsm8k=3 --markdown verdict.md --junit verdict.xml",
     ),
     "promote": ("promote org/model", "promote 1f0c6a2b --alias release"),
     "verify": ("verify", "verify 1f0c6a2b --answers hf://datasets/ORG/NAME"),

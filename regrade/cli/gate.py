@@ -5,14 +5,21 @@ from typing import TYPE_CHECKING
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
-from regrade.cli.output import TABLE, Output, json_text, reported_on_failure, tag_runs
+from regrade.cli.output import (
+    TABLE,
+    Output,
+    begin_reports,
+    json_text,
+    reported_on_failure,
+    tag_runs,
+)
 from regrade.cli.terminal import print_blocks, show_logs
 from regrade.comparing.gate_report import tag_candidate
 from regrade.comparing.job import GateJob
 from regrade.comparing.junit import junit as junit_xml
 from regrade.comparing.verdict_text import blocks
 from regrade.settings.errors import SettingsError
-from regrade.text.files import empty_file, write_reports
+from regrade.text.files import write_reports
 from regrade.text.markdown import escape
 from regrade.text.markdown import markdown as as_markdown
 
@@ -49,11 +56,7 @@ def gate(
         raise SettingsError(
             f"`--benchmark {old[0]}`: another drop for one benchmark is `--max-drop-of {old[0]}`."
         )
-    for path in (markdown, junit, report, html):
-        if path is not None:
-            empty_file(
-                path
-            )  # refused before judging, and nothing of an earlier verdict is left in it
+    begin_reports("gate", markdown, report, html, junit=junit)
     if html is not None:
         html.unlink()
     with reported_on_failure("gate", _no_verdict, markdown=markdown, junit=junit):

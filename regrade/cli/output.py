@@ -109,6 +109,29 @@ def log_unforeseen(error: Exception) -> str:
     return f"Not foreseen: {' '.join(message_of(error).split())}. {where}."
 
 
+def begin_reports(name: str, *files: Path | None, junit: Path | None) -> None:
+    """Empty the report files before anything slow, so that nothing of an earlier run is left in them.
+
+    The JUnit file is a valid one at once, of a run without a result: whatever kills the command, a CI server can read it.
+
+    Args:
+        name: Name of the test case in JUnit XML.
+        files: Other files; None is skipped.
+        junit: File for the JUnit XML.
+
+    Raises:
+        SettingsError: If a file cannot be written.
+    """
+    from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only CI needs these
+    from regrade.text.files import empty_file, write_file  # noqa: PLC0415
+
+    for path in files:
+        if path is not None:
+            empty_file(path)
+    if junit is not None:
+        write_file(junit, junit_run(name, "The command ended before it had a result."))
+
+
 @contextmanager
 def reported_on_failure(
     name: str, page: Callable[[str], str], *, markdown: Path | None, junit: Path | None

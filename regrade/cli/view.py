@@ -76,10 +76,10 @@ def view(
             if damaged:
                 raise damaged[0]
             ids.append(found[0].manifest.answer_set_id)
+            if scorer is not None:
+                _check_scored(found[0], scorer)
         if ids:
             path = set_path(ids[0]) if len(ids) == 1 else comparison_path(ids[0], ids[1])
-        if scorer is not None:
-            _check_scored(found[0], scorer)
         chosen = {"scorer": scorer, "at": at and revision}
         if given_query := urlencode({name: value for name, value in chosen.items() if value}):
             path += f"?{given_query}"

@@ -1,6 +1,7 @@
 """The gate: compare a candidate with a baseline; the verdict is pass, regression or cannot tell."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from math import ceil, log
 
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport, Verdict
@@ -9,6 +10,10 @@ from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import judge
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
+from regrade.stats.power import can_pass, drop_that_passes
+
+CHANGED = (0.05, 0.2)
+"""Shares of changed answers for which a gate says beforehand what its questions can show: noise, and another training."""
 
 _SAME = (
     "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "
@@ -112,6 +117,39 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
         benchmarks=ordered,
         notes=notes,
     )
+
+
+def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> list[str]:
+    """Return a sentence for each benchmark about the drop that its number of questions can show.
+
+    Args:
+        settings: Limits and error rate.
+        questions: Number of questions by benchmark, one right or wrong answer each.
+
+    Raises:
+        SettingsError: If not even a model that changes no answer would pass. A `max_drop` of 0 asks for a better model.
+    """
+    accepted, alpha = _accepted_drops(settings), settings.error_rate / 100
+    lines = []
+    for name, n in questions.items():
+        points = accepted.get(name, settings.max_drop)
+        if points and not can_pass(n, points / 100, alpha):
+            least = next(p for p in range(1, 101) if p == 100 or can_pass(n, p / 100, alpha))
+            enough = ceil(log(alpha) / log(1 - points / 100))
+            while not can_pass(enough, points / 100, alpha):
+                enough += 1
+            raise SettingsError(
+                f"{name}: {n:,} questions cannot show that a model drops by at most {points:g} "
+                f"{'point' if points == 1 else 'points'}; not even an unchanged model would pass. Take at least {enough:,} "
+                f"questions, or accept {least} points (`--max-drop {least}`, or `--max-drop-of {name}={least}`)."
+            )
+        drops = " or ".join(f"{100 * drop_that_passes(n, share, alpha):.1f}" for share in CHANGED)
+        shares = " or ".join(f"{100 * share:g}" for share in CHANGED)
+        lines.append(
+            f"{name}: with {n:,} questions, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
+            f"{drops} points while {shares} % of its answers change; accepted: {points:g}"
+        )
+    return lines
 
 
 def _accepted_drops(settings: GateSettings) -> dict[str, float]:

@@ -1,8 +1,9 @@
 """The page of a verdict."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
+from regrade.comparing.models import ComparedSide
 from regrade.comparing.text import (
     doubts,
     example_blocks,
@@ -62,13 +63,21 @@ def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
 
 def base_text(report: GateReport) -> str:
     """Return the baseline with the name of its model, if that is another: `baseline (org/model)`."""
-    models = dict.fromkeys(
-        judged.comparison.base.model
-        for judged in report.benchmarks
-        if judged.comparison is not None
-    )
-    others = [model for model in models if model != report.base]
-    return f"{report.base} ({', '.join(others)})" if others else report.base
+    sides = [
+        judged.comparison.base for judged in report.benchmarks if judged.comparison is not None
+    ]
+    return _named(report.base, sides)
+
+
+def candidate_text(report: GateReport) -> str:
+    """Return the candidate with the name of its model, if that is another: `1f0c6a2b (org/model)`."""
+    compared = [judged.comparison for judged in report.benchmarks if judged.comparison is not None]
+    return _named(report.candidate, [comparison.candidate for comparison in compared])
+
+
+def _named(name: str, sides: Sequence[ComparedSide]) -> str:
+    others = [model for model in dict.fromkeys(side.model for side in sides) if model != name]
+    return f"{name} ({', '.join(others)})" if others else name
 
 
 def _level(judged: BenchmarkVerdict) -> str:
@@ -81,18 +90,25 @@ def _level(judged: BenchmarkVerdict) -> str:
     return f" ({100 * low:.4g} % and {100 * high:.4g} %, one-sided)"
 
 
-def blocks(report: GateReport) -> list[Block]:
-    """Return the page of a verdict."""
+def opening(report: GateReport) -> list[Block]:
+    """Return the beginning of every page of a verdict: the verdict, both models, limits and intervals."""
     table = Table(
         COLUMNS, list(map(verdict_row, report.benchmarks)), COLUMNS[:2], headings=COLUMNS[:1]
     )
     return [
         Heading(f"{report.verdict}: {report.candidate}", 1, TONES[report.verdict]),
         Line(report.summary),
-        Line(f"Candidate {report.candidate} against baseline {base_text(report)}."),
+        Line(f"Candidate {candidate_text(report)} against baseline {base_text(report)}."),
         table,
         Line(with_code(f"{_EXPLAINED}{100 * report.error_rate:g} %."), "note"),
         Items(report.notes),
+    ]
+
+
+def blocks(report: GateReport) -> list[Block]:
+    """Return the page of a verdict."""
+    return [
+        *opening(report),
         *(block for judged in report.benchmarks for block in _benchmark(judged)),
     ]
 

@@ -77,9 +77,7 @@ def questions_needed(
     if changes.counts is None:
         return _needed_in_clusters(changes, drop, alpha, power)
     changed = _changed(changes.counts)
-    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, power))
-    null = max(changed, drop) - drop**2
-    by_normal = ((z_alpha * sqrt(null) + z_power * sqrt(changed)) / drop) ** 2
+    by_normal = _needed_by_normal(changed, drop, alpha, power)
 
     def passes(n: int) -> bool:
         # A pass is a regression with gains and losses exchanged, beyond a negative drop.
@@ -98,6 +96,29 @@ def questions_needed(
         middle = (low + high) // 2
         low, high = (low, middle) if passes(middle) else (middle, high)
     return high
+
+
+def can_pass(n: int, drop: float, alpha: float) -> bool:
+    """Return True if a model that changes no answer of `n` questions passes: with fewer, only a better model can."""
+    return pass_p(changes_of_counts(0, 0, n), drop) < alpha
+
+
+def drop_that_passes(n: int, changed: float, alpha: float, power: float = POWER) -> float:
+    """Return the smallest accepted drop at which an unchanged model passes with a probability of `power`, approximately.
+
+    Args:
+        n: Questions, with one right or wrong answer each.
+        changed: Share of answers that change between right and wrong, in (0, 1].
+        alpha: Level of the one-sided test.
+        power: Probability of passing.
+    """
+    return _smallest(lambda drop: _needed_by_normal(changed, drop, alpha, power) <= n, 0.0)
+
+
+def _needed_by_normal(changed: float, drop: float, alpha: float, power: float) -> float:
+    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, power))
+    null = max(changed, drop) - drop**2
+    return ((z_alpha * sqrt(null) + z_power * sqrt(changed)) / drop) ** 2
 
 
 def _changed(counts: PairedCounts) -> float:

@@ -1,6 +1,7 @@
 """Exit codes and reports of `regrade compare`, `gate` and `promote`."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -10,6 +11,8 @@ from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.comparing.gate_report import GateReport
+from regrade.comparing.job import GateJob
+from regrade.comparing.sides import find_side
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
 
@@ -56,6 +59,39 @@ def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
     assert "there are no answers of 'nobody'" in page.read_text()
     assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
     assert not html.exists()
+
+
+def test_the_report_begins_with_the_verdict_its_limit_and_its_own_interval(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    html = tmp_path / "verdict.html"
+    set_id = find_side("org/maybe", repository.uri).sets["sums"].manifest.answer_set_id
+
+    ran = gate(repository, set_id, "--max-drop", "2", "--html", html, "--json")
+
+    (judged,) = ran.document["benchmarks"]
+    interval = f"{100 * judged['low']:+.2f} to {100 * judged['high']:+.2f} (90 %)"
+    shown = html.read_text()
+    opening = shown[shown.index("<h1") : shown.index("<h2")]
+    assert f"{ran.document['verdict']}: {set_id}" in opening
+    assert interval in opening
+    assert "accepted drop" in opening
+    assert f"Candidate {set_id} (org/maybe) against baseline org/good" in opening
+    assert "95 % interval" not in shown[shown.index("What changed against") :].split("<h2")[0]
+
+
+def test_a_killed_gate_leaves_junit_that_can_be_read(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    xml = tmp_path / "verdict.xml"
+
+    def killed(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GateJob, "verdict", killed)
+    with suppress(KeyboardInterrupt):
+        gate(repository, "same", "--junit", xml)
+    assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_compared(

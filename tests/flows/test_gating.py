@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from flows.compare_models import compare_models
 from flows.evaluate_model import evaluate_model
-from flows.gating import check_baseline, gate_answers, promote
+from flows.gating import check_baseline, gate_answers, is_first, promote
 from flows.scoring import Scorings
 from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.local import LocalRepository
@@ -326,4 +326,43 @@ def test_a_baseline_that_is_not_there_is_told_before_anything_begins(
         check_baseline(GateSettings(), repository.uri, ["sums"])
     with pytest.raises(RepositoryError, match="no complete answers to gsm8k, only to sums"):
         check_baseline(GateSettings(baseline="org/base"), repository.uri, ["gsm8k"])
-    check_baseline(GateSettings(baseline="org/base"), repository.uri, ["sums", "gsm8k"])
+    loose = GateSettings(baseline="org/base", max_drop=60)
+    check_baseline(loose, repository.uri, ["sums", "gsm8k"])
+
+
+def test_before_anything_is_stored_no_folder_is_blamed(repository: LocalRepository) -> None:
+    with pytest.raises(
+        SettingsError, match="no baseline 'baseline' yet: nothing is stored"
+    ) as told:
+        check_baseline(GateSettings(), repository.uri, ["sums"])
+    assert "`--promote`" in str(told.value)
+    with pytest.raises(RepositoryError, match="no such folder"):
+        check_baseline(GateSettings(base_answers=repository.uri), repository.uri, ["sums"])
+
+
+def test_a_gate_that_no_unchanged_model_passes_is_refused_before_anything_begins(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "regrade.gate")
+    answer(repository, "org/base", right=400)
+
+    with pytest.raises(SettingsError, match="50 questions cannot show") as told:
+        check_baseline(GateSettings(baseline="org/base"), repository.uri, ["sums"], 50)
+    assert "at least 299 questions, or accept 6 points" in str(told.value)
+    check_baseline(GateSettings(baseline="org/base", max_drop=6), repository.uri, ["sums"], 50)
+    assert "with 50 questions, an unchanged model passes in 80 % of the runs" in caplog.text
+    check_baseline(GateSettings(baseline="org/base"), repository.uri, ["sums"])
+    assert "at least 2.8 or 5.5 points while 5 or 20 % of its answers change" in caplog.text
+    check_baseline(GateSettings(baseline="org/base", max_drop=0), repository.uri, ["sums"])
+
+
+def test_a_benchmark_that_the_baseline_lacks_is_a_first_run_of_it(
+    repository: LocalRepository,
+) -> None:
+    settings = GateSettings(promote=True)
+    assert is_first(settings, repository.uri, ["sums"])
+    move_alias(repository, "baseline", [answer(repository, "org/base", right=4)])
+    assert not is_first(settings, repository.uri, ["sums"])
+    assert not is_first(settings, repository.uri, ["sums", "gsm8k"])
+    assert is_first(settings, repository.uri, ["gsm8k"])
+    assert not is_first(GateSettings(), repository.uri, ["gsm8k"])

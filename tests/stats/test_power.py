@@ -1,4 +1,6 @@
+import re
 from math import ceil, log, sqrt
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,13 @@ from regrade.stats.decision import (
     pass_p,
     regression_p,
 )
-from regrade.stats.power import POWER, detectable_drop, questions_needed
+from regrade.stats.power import (
+    POWER,
+    can_pass,
+    detectable_drop,
+    drop_that_passes,
+    questions_needed,
+)
 
 
 def observed(changed: int, n: int) -> PairedChanges:
@@ -205,3 +213,28 @@ def test_the_questions_needed_with_repeats_are_those_of_students_t() -> None:
 
     variance = (200**2 * (change.var(ddof=1) / 200) + 2 * 0.25) / 202
     assert needed == pytest.approx(variance * ((1.6525 + 0.8416) / 0.02) ** 2, rel=0.002)
+
+
+def test_the_table_of_what_n_can_show_is_the_one_that_is_computed() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+    rows = re.findall(r"^\| ([0-9,]+)(?: \(\w+\))? ((?:\| [0-9.]+ ){4})\|$", page, re.MULTILINE)
+    assert [n for n, _ in rows] == ["100", "400", "1,319", "5,000", "14,042"]
+    for shown, cells in rows:
+        n = int(shown.replace(",", ""))
+        possible, *drops = map(float, re.findall(r"[0-9.]+", cells))
+        assert can_pass(n, possible / 100, 0.05)
+        assert not can_pass(n, (possible - 0.1) / 100, 0.05)
+        assert drops == [
+            round(100 * drop_that_passes(n, changed, 0.05), 1) for changed in (0.05, 0.1, 0.2)
+        ]
+
+
+def test_an_unchanged_model_passes_as_often_as_is_said_beforehand() -> None:
+    n, changed = 400, 0.1
+    drop = drop_that_passes(n, changed, 0.05)
+    rng = np.random.default_rng(1)
+    passed = 0
+    for _ in range(300):
+        gained, lost, _rest = rng.multinomial(n, [changed / 2, changed / 2, 1 - changed])
+        passed += pass_p(changes_of_counts(int(gained), int(lost), n), drop) < 0.05
+    assert 0.72 < passed / 300 < 0.88

@@ -5,7 +5,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.cli.output import Output, reported_on_failure
+from regrade.cli.output import Output, begin_reports, reported_on_failure
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting, from_this_folder
 from regrade.orchestration.remote.client import connected, page
@@ -13,7 +13,7 @@ from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
 from regrade.processes.shutdown import exit_code
 from regrade.settings.errors import SettingsError
-from regrade.text.files import empty_file, write_reports
+from regrade.text.files import write_reports
 
 logger = logging.getLogger("regrade.trigger")
 
@@ -48,9 +48,7 @@ def trigger_run(
         markdown=following.markdown,
         junit=following.junit,
     ):
-        for path in (following.id_file, following.markdown, following.junit):
-            if path is not None:
-                empty_file(path)  # a report of an earlier run is none of this one
+        begin_reports(deployment, following.id_file, following.markdown, junit=following.junit)
         if following.html is not None:
             following.html.unlink(missing_ok=True)
         with connected(following.patience) as server:

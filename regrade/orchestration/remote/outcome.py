@@ -11,7 +11,13 @@ from prefect.client.schemas.objects import FlowRun
 from regrade.comparing import verdict_text
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
-from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEYS, newest_artifact, read_report
+from regrade.orchestration.artifacts import (
+    BASELINE_KEY,
+    METRICS_KEY,
+    RESULT_KEYS,
+    newest_artifact,
+    read_report,
+)
 from regrade.orchestration.remote.client import Server, page
 from regrade.settings.errors import COULD_NOT_RUN
 from regrade.text.markdown import escape, markdown
@@ -36,6 +42,8 @@ class Outcome:
     problem: str = ""
     """Reason for an exit code of 3 or more."""
     gate: GateReport | None = None
+    created: str = ""
+    """Sentence about the baseline that the run created in place of a verdict."""
     result: str | None = None
     """The result as markdown without images, which CI comments do not render."""
     metrics: list[dict[str, Any]] = field(default_factory=list)
@@ -44,7 +52,9 @@ class Outcome:
     @property
     def summary(self) -> str:
         """The verdict, the problem or the state in one line."""
-        return self.gate.summary if self.gate else self.problem or self.state.lower()
+        return (
+            self.gate.summary if self.gate else self.problem or self.created or self.state.lower()
+        )
 
     def document(self) -> dict[str, Any]:
         """Return the JSON document of `regrade trigger --json`."""
@@ -55,6 +65,7 @@ class Outcome:
             "exit_code": self.exit_code,
             "problem": self.problem or None,
             "gate": self.gate.model_dump(mode="json") if self.gate else None,
+            "baseline_created": self.created or None,
             "metrics": self.metrics,
         }
 
@@ -65,7 +76,8 @@ class Outcome:
         link = _link(self.name, self.flow_run_id)
         if self.gate is not None:
             return f"{markdown(verdict_text.blocks(self.gate)).rstrip()}\n\nFlow run: {link}\n"
-        return f"# {self.deployment}\n\n{self.result or 'Done.'}\n\nFlow run: {link}\n"
+        page = "\n\n".join(filter(None, (self.created, self.result))) or "Done."
+        return f"# {self.deployment}\n\n{page}\n\nFlow run: {link}\n"
 
     def junit(self) -> str:
         """Return the verdict or the problem as JUnit XML."""
@@ -98,6 +110,11 @@ def outcome(
         gated: True if a verdict was requested.
         problem: Reason for which `regrade trigger` cancelled it, else "".
     """
+
+    def artifact(key: str) -> Any:  # noqa: ANN401 - any JSON
+        return server.ask(lambda: newest_artifact(server.client, flow_run.id, key))
+
+    created = None
     gate = server.ask(lambda: read_report(server.client, flow_run.id)) if not problem else None
     code = 0
     if gate is not None:
@@ -109,11 +126,8 @@ def outcome(
     elif flow_run.state is None or not flow_run.state.is_completed():
         message = flow_run.state.message if flow_run.state else ""
         code, problem = COULD_NOT_RUN, f"{flow_run.state_name}: {message or 'no reason given'}"
-    elif gated:
+    elif gated and not (created := artifact(BASELINE_KEY)):
         code, problem = COULD_NOT_RUN, "It is done, but wrote no verdict."
-
-    def artifact(key: str) -> Any:  # noqa: ANN401 - any JSON
-        return server.ask(lambda: newest_artifact(server.client, flow_run.id, key))
 
     result = next((found for found in map(artifact, RESULT_KEYS) if isinstance(found, str)), None)
     metrics = artifact(METRICS_KEY)
@@ -125,6 +139,7 @@ def outcome(
         exit_code=code,
         problem=problem,
         gate=gate,
+        created=str(created or "").strip(),
         result=None if result is None else _IMAGE.sub("", result),
         metrics=json.loads(metrics) if isinstance(metrics, str) else metrics or [],
     )

@@ -28,7 +28,7 @@ def write_verdict_report(path: Path, judged: GateReport) -> None:
         logger.warning("'%s' is not written: no benchmark was compared", path)
         return
     try:
-        write_file(path, html_report(gather(request)))
+        write_file(path, html_report(gather(request), judged))
     except RegradeError as error:
         logger.warning("'%s' is not written: %s", path, error)
 

@@ -4,7 +4,9 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from regrade.answers.figures import figures_in
+from regrade.comparing.gate_report import GateReport
 from regrade.comparing.text import COLUMNS, comparison_row, remarks
+from regrade.comparing.verdict_text import opening
 from regrade.pages.report.examples import Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
@@ -56,10 +58,11 @@ li code { overflow-wrap: anywhere; color: inherit; } ul { margin: 4px 0; padding
 """
 
 
-def html_report(report: Report) -> str:
-    """Return the report as an HTML page."""
+def html_report(report: Report, verdict: GateReport | None = None) -> str:
+    """Return the report as an HTML page, which begins with a gate's verdict if there is one."""
     style = files("regrade.pages.viewer").joinpath("static/style.css").read_text("utf-8")
-    return html_page(report.title, list(_blocks(report)), style + _STYLE)
+    title = report.title if verdict is None else f"{verdict.verdict}: {report.title}"
+    return html_page(title, list(_blocks(report, verdict=verdict)), style + _STYLE)
 
 
 def markdown_report(report: Report, *, plots: bool = True) -> str:
@@ -72,8 +75,13 @@ def markdown_report(report: Report, *, plots: bool = True) -> str:
     return markdown(list(_blocks(report, plots=plots)), width=None)
 
 
-def _blocks(report: Report, *, plots: bool = True) -> Iterator[Block]:
-    yield Heading(report.title, 1)
+def _blocks(
+    report: Report, *, plots: bool = True, verdict: GateReport | None = None
+) -> Iterator[Block]:
+    if verdict is None:
+        yield Heading(report.title, 1)
+    else:
+        yield from opening(verdict)
     place, made = shown_place(report.repository.uri), f"{report.made_at:%Y-%m-%d %H:%M} UTC"
     yield Line(f"{place} at {report.revision} · made {made} by regrade {VERSION}", "note")
     yield Heading("Results")
@@ -83,7 +91,7 @@ def _blocks(report: Report, *, plots: bool = True) -> Iterator[Block]:
     )
     if report.request.base is not None:
         yield Heading(f"What changed against {report.request.base}")
-        yield from _changes(report.sets)
+        yield from _changes(report.sets, judged=verdict is not None)
     if plots and (drawn := list(plots_of(report))):
         yield Heading("Plots")
         yield from drawn
@@ -141,15 +149,17 @@ def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
     )
 
 
-def _changes(sets: Sequence[ReportedSet]) -> Iterator[Block]:
+def _changes(sets: Sequence[ReportedSet], *, judged: bool) -> Iterator[Block]:
+    """Yield the comparisons; without their table, which has another interval, below the one of a verdict."""
     compared = [(item, item.comparison) for item in sets if item.comparison is not None]
-    rows = [(item.model, *comparison_row(comparison)) for item, comparison in compared]
-    yield Table(("model", *COLUMNS), rows, _TEXT)
-    yield Line(
-        "Paired by question; differences are in percentage points, the candidate's minus the baseline's. could show: the "
-        "smallest true drop that this number of questions detects with a probability of 80 %.",
-        "note",
-    )
+    if not judged:
+        rows = [(item.model, *comparison_row(comparison)) for item, comparison in compared]
+        yield Table(("model", *COLUMNS), rows, _TEXT)
+        yield Line(
+            "Paired by question; differences are in percentage points, the candidate's minus the baseline's. could show: the "
+            "smallest true drop that this number of questions detects with a probability of 80 %.",
+            "note",
+        )
     for item, comparison in compared:
         title = f"{_title(item)}: scorer, settings and notes"
         yield Fold(title, [Items(list(remarks(comparison)))])

@@ -9,7 +9,7 @@ from flows.score_answers import score_answers
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
 from regrade.orchestration.artifacts import show
 from regrade.settings import GateSettings
-from tasks.gate import show_verdict
+from tasks.gate import show_baseline, show_verdict
 
 
 @flow(name="stand-in")
@@ -20,13 +20,16 @@ def stand_in(
     seconds: float = 0,
     problem: str = "",
     page: str = "",
+    created: str = "",
 ) -> None:
-    """Log, wait, fail and write a verdict or a page with this key, as the parameters say."""
+    """Log, wait, fail and write a verdict, a new baseline or a page with this key, as the parameters say."""
     get_run_logger().info("generating answers of %s", model)
     create_progress_artifact(50.0, description="5 of 10 answers")
     time.sleep(seconds)
     if problem:
         raise ValueError(problem)
+    if created:
+        show_baseline(created)
     if page:
         show(page, f"| the {page} |\n\n![plot](data:image/png;base64,AA)", "a page")
     if verdict is not None and gate is not None:

@@ -98,6 +98,23 @@ def test_the_exit_code_is_the_verdict(served: str, tmp_path: Path, verdict: str,
     assert len(list(failures)) == (code == 1)
 
 
+def test_a_first_run_that_creates_the_baseline_has_passed(served: str, tmp_path: Path) -> None:
+    junit, page = tmp_path / "junit.xml", tmp_path / "report.md"
+    created = "baseline created: alias baseline names org/new now"
+
+    ran = trigger(
+        served,
+        *("stand-in", "--model", "org/new", "--promote", "--param", f"created={created}"),
+        *("--wait", "--json", "--junit", junit, "--markdown", page),
+    )
+
+    assert ran.code == 0, ran.err
+    assert ran.document["baseline_created"] == created
+    assert created in ran.err
+    assert created in page.read_text()
+    assert list(ElementTree.parse(junit).getroot().iter("error")) == []
+
+
 def test_a_folder_of_the_job_is_named_as_its_workers_see_it(served: str) -> None:
     ran = trigger(served, "stand-in", "--model", "./checkpoint-500", "--json")
 
