@@ -14,6 +14,7 @@ from flows.scoring import publish as publish_scorings
 from flows.scoring import score
 from regrade.answers.result import Result
 from regrade.answers.spool import Spool
+from regrade.cli.sweep import command_of
 from regrade.engines.base import Engine
 from regrade.jobs.generate import generate
 from regrade.jobs.job import EvaluationJob
@@ -235,6 +236,7 @@ def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -
         axes={axis.setting: axis.values for axis in job.axes} | in_flight,
         points=tuple(_point_result(running, points[0]) for running in points),
         engine_starts=engine_starts,
+        command=command_of(job),
         folder=job.folder,
     )
 

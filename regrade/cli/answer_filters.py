@@ -76,12 +76,15 @@ class Filters:
     max_seconds: Annotated[float | None, Parameter(help="Most seconds that an answer took.")] = None
     against: Annotated[
         str | None,
-        Parameter(help="Another answer set: only answers whose value differs from the one there."),
+        Parameter(
+            name=("--baseline", "--against"),
+            help="Another answer set (id, model or alias): only answers whose value differs from the one there.",
+        ),
     ] = None
     change: Annotated[
         Literal["worse", "better", "same", "any"] | None,
         Parameter(
-            help="With `--against`: answers with a lower value than there (`worse`), a higher one (`better`), the same, or `any` other."
+            help="With `--baseline`: answers with a lower value than there (`worse`), a higher one (`better`), the same, or `any` other."
         ),
     ] = None
 
@@ -92,7 +95,7 @@ class Filters:
             SettingsError: If two options contradict each other.
         """
         if self.change is not None and self.against is None:
-            raise SettingsError("`--change` needs `--against ANSWER_SET`.")
+            raise SettingsError("`--change` needs `--baseline ANSWER_SET`.")
         verdicts = {*self.verdict}
         for flag, names in ((self.wrong, NOT_RIGHT), (self.unparsed, UNREAD)):
             if flag:

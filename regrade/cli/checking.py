@@ -6,7 +6,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cyclopts.exceptions import CycloptsError, MissingArgumentError, UnknownCommandError
+from cyclopts.exceptions import (
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnusedCliTokensError,
+)
 from pydantic import ValidationError
 
 from regrade.cli.job_options import option_name
@@ -119,6 +124,10 @@ def problem_of(error: CycloptsError, command: str) -> str:
         has_place = error.argument.index is not None
         shown = name.lstrip("-").upper().replace("-", "_") if has_place else f"`{name}`"
         return f"{shown} is missing. See `regrade {command} --help`."
+    if isinstance(error, UnusedCliTokensError):
+        words = " ".join(error.unused_tokens or ())
+        hint = f" Did you mean `--model {words}`?" if command == "score" else ""
+        return f"`{words}` belongs to no option of `regrade {command}`.{hint} See `regrade {command} --help`."
     text = re.sub(r'^Command "[^"]*" parameter ', "", text)
     text = _NO_NUMBER.sub(_number_expected, text)
     return f"{text} See `regrade {command} --help`."

@@ -8,6 +8,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError
 from cyclopts.help import DefaultFormatter
 
+from regrade.cli.nouns import NOUNS
 from regrade.processes.importing import quick_imports
 from regrade.settings.errors import UserError
 from regrade.settings.project_folder import VERSION
@@ -29,8 +30,10 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "This installation": ("benchmarks", "scorers", "completion"),
 }
 """Commands by what people do, in the order of the help. Names of commands that do not exist are left out."""
-OTHER = Group("Other", sort_key=len(GROUPS))
+OTHER = Group("Other", sort_key=len(GROUPS) + 1)
 """Group of `--help`, `--version`, and of commands that `GROUPS` lacks."""
+_MORE = Group("More commands, under a noun", sort_key=len(GROUPS))
+_BELOW = Group("Commands")
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "evaluate": (
         "evaluate --model org/model --benchmark gsm8k --limit 50",
@@ -57,7 +60,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "chart --over money --gpu-hour 2.50",
         "chart --over money --token-price org/model=0.15,0.60",
     ),
-    "report": ("report report.html", "report 1f0c6a2b report.md --base baseline"),
+    "report": ("report report.html", "report 1f0c6a2b report.md --baseline baseline"),
     "export": ("export 1f0c6a2b exported/ --format every-eval-ever",),
     "publish-results": ("publish-results org/model --pull-request",),
     "score": (
@@ -89,7 +92,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "list --model org/model --benchmark gsm8k --sort accuracy",
         "list --json",
     ),
-    "diff": ("diff 1f0c6a2b", "diff 1f0c6a2b --from number@1 --to number"),
+    "diff": ("diff 1f0c6a2b", "diff 1f0c6a2b --baseline number@1 --to number"),
     "compare": ("compare baseline org/model", "compare 1f0c6a2b 77ab01cd --examples 5"),
     "gate": (
         "gate org/model --baseline baseline --max-drop 3",
@@ -98,10 +101,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "promote": ("promote org/model", "promote 1f0c6a2b --alias release"),
     "verify": ("verify", "verify 1f0c6a2b --answers hf://datasets/ORG/NAME"),
     "show": (
-        "show 1f0c6a2b --wrong",
+        "show org/model --wrong",
         "show 1f0c6a2b --verdict unparsed --truncated yes --page 2",
         "show 1f0c6a2b --search 'square root' --sort length --descending",
-        "show 1f0c6a2b --against 77ab01cd --change worse",
+        "show 1f0c6a2b --baseline 77ab01cd --change worse",
     ),
     "view": ("view", "view hf://datasets/ORG/NAME 1f0c6a2b"),
     "benchmarks": ("benchmarks", "benchmarks 'arc*' --lm-eval"),
@@ -109,6 +112,47 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "completion": ("completion", "completion bash --install"),
 }
 """Command -> examples, without `regrade`. Each is one that the command accepts."""
+_RUN = ("--config", "--answers", "--json", "--quiet")
+_MODEL = ("--model", "--benchmark", "--suite", "--limit", "--temperature", "--max-tokens")
+SHORT: dict[str, tuple[str, ...]] = {
+    "evaluate": (*_MODEL, "--repeats", "--scorer", "--engine", "--base-url", *_RUN),
+    "generate": (*_MODEL, "--repeats", "--engine", "--base-url", *_RUN),
+    "sweep": (*_MODEL, "--in-flight", "--engine.max-num-batched-tokens", *_RUN),
+    "tune": (*_MODEL, "--ttft-p99", "--tpot-p99", *_RUN),
+    "trigger": (
+        *("--model", "--benchmark", "--limit", "--param", "--wait", "--timeout"),
+        *("--baseline", "--max-drop", "--promote", "--markdown", "--junit", "--html", *_RUN),
+    ),
+    "judge": (
+        *("--judge", "--rubric", "--judge-repeats", "--baseline", "--self-test", "--engine"),
+        *("--base-url", *_RUN),
+    ),
+    "plan": ("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *_RUN),
+    "gate": (
+        *("--baseline", "--max-drop", "--max-drop-of", "--max-unparsed", "--benchmark"),
+        *("--markdown", "--junit", "--html", *_RUN),
+    ),
+    "compare": ("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *_RUN),
+    "show": (
+        *("--wrong", "--unparsed", "--verdict", "--subset", "--search", "--baseline", "--change"),
+        *("--scorer", "--limit", "--page", "--answers", "--json", "--quiet"),
+    ),
+}
+"""Options of a command in its `--help`; `--help-all` has the others. A command that is not named here shows all."""
+HELP_ALL = "--help-all"
+DAILY = (
+    "evaluate",
+    "score",
+    "list",
+    "show",
+    "view",
+    "diff",
+    "compare",
+    "gate",
+    "promote",
+    "report",
+)
+"""Commands on the first page of the help, beside those of `This installation` and the nouns."""
 _CODES = {
     "gate": "0 pass, 1 regression, 2 cannot tell, 3 no verdict: bad usage, missing answers or a failure",
     "trigger": "0 started, or with --wait done and no regression; 1 regression; 2 cannot tell; 3 could not be run; "
@@ -132,13 +176,26 @@ def group_of(command: str) -> Group:
 
 
 class PlainWords(DefaultFormatter):
-    """Help with words for the values of options in place of Python's types: `--model TEXT`, `--limit NUMBER`."""
+    """Help with words for the values of options in place of Python's types: `--model TEXT`, `--limit NUMBER`.
+
+    Attributes:
+        only: Options that are shown; None for all.
+    """
+
+    only: tuple[str, ...] | None = None
 
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
         """Show a panel of options."""
         entries = [
-            entry.copy(metavar=entry.metavar and in_words(entry.metavar)) for entry in panel.entries
+            entry.copy(metavar=entry.metavar and in_words(entry.metavar))
+            for entry in panel.entries
+            if self.only is None
+            or panel.format == "command"
+            or entry.positional_label is not None
+            or not {*self.only}.isdisjoint(entry.positive_names)
         ]
+        if not entries:
+            return
         super().__call__(console, options, panel.copy(entries=entries))
 
     def render_usage(self, console: "Console", options: "ConsoleOptions", usage: object) -> None:
@@ -156,7 +213,13 @@ def epilogue(command: str) -> str:
     lines = [f"- `regrade {example}`" for example in EXAMPLES.get(command, ())]
     examples = ["Examples:", "", *lines, ""] if lines else []
     if not command:
-        examples = ["`regrade COMMAND --help` shows the options of a command, with examples.", ""]
+        examples = [
+            f"`regrade COMMAND --help` shows the options of a command, with examples; `regrade {HELP_ALL}` shows all commands. "
+            "Those under a noun are also commands without it: `regrade import`.",
+            "",
+        ]
+    if command in SHORT:
+        examples += [f"`regrade {command} {HELP_ALL}` shows all options.", ""]
     codes = _CODES.get(command, _USUAL)
     more = "" if command else f" ({' and '.join(VERDICTS)} have others)"
     return "\n".join([*examples, f"Exit codes: {codes}{more}."])
@@ -250,28 +313,51 @@ COMMANDS = {
 """Command -> function and first line of help. The function's docstring is the full help and begins with that line."""
 
 
-def command_line(chosen: str = "") -> App:
-    """Return the commands; only the chosen one imports its module to show its full help."""
+def command_line(chosen: str = "", *, helping: bool = False, full: bool = False) -> App:
+    """Return the commands; only the chosen one imports its module to show its full help.
+
+    Args:
+        chosen: Command that is called.
+        helping: Its help is asked for.
+        full: The help has all commands, or all options of the chosen one.
+    """
+    words = PlainWords()
+    words.only = None if full else SHORT.get(chosen)
     app = App(
         name="regrade",
         version=VERSION,
         help="Generate answers of language models once, keep them, and grade them as often as you like.",
         help_epilogue=epilogue(""),
         group_commands=OTHER,
-        help_formatter=PlainWords(),
+        help_formatter=words,
         suppress_keyboard_interrupt=False,  # `run` handles it
         default_parameter=Parameter(
             negative_bool=(), negative_iterable=(), show_default=_shown_default
         ),
     )
+    first_page = {*DAILY, *GROUPS["This installation"]}
     for name, (function, line) in COMMANDS.items():
+        called = "sweep:with_options" if helping and name == chosen == "sweep" else function
         app.command(
-            f"regrade.cli.{function}",
+            f"regrade.cli.{called}",
             name=name,
             help=None if name == chosen else line,
             help_epilogue=epilogue(name),
             group=group_of(name),
+            show=full or name == chosen or name in first_page,
         )
+    for noun, (line, commands) in NOUNS.items():
+        under = App(
+            name=noun,
+            help=f"{line} Commands: {', '.join(commands)}.",
+            help_epilogue=f"`regrade {commands[0]} --help` shows the options of a command: each is also one without the noun.",
+            help_formatter=words,
+            group=_MORE,
+        )
+        for name in commands:
+            function, first = COMMANDS[name]
+            under.command(f"regrade.cli.{function}", name=name, help=first, group=_BELOW)
+        app.command(under)
     return app
 
 
@@ -288,11 +374,14 @@ def call(arguments: list[str]) -> None:
     Raises:
         UserError: If the command or an option is wrong.
     """
+    full = HELP_ALL in arguments
+    arguments = ["--help" if argument == HELP_ALL else argument for argument in arguments]
     command = arguments[0] if arguments else ""
+    helping = not {"--help", "-h"}.isdisjoint(arguments)
     with quick_imports():
         if command in COMMANDS:
             import_module(f"regrade.cli.{COMMANDS[command][0].partition(':')[0]}")
-        commands = command_line(command)
+        commands = command_line(command, helping=helping, full=full)
     try:
         commands(arguments, exit_on_error=False, print_error=False, result_action="return_none")
     except CycloptsError as error:

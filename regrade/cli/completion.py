@@ -26,7 +26,7 @@ def completion(
     """
     from regrade.cli.commands import command_line  # noqa: PLC0415 - it names this command
 
-    app = command_line()
+    app = command_line(full=True)
     try:
         script = (
             f"{app.install_completion(shell=shell)}\n"

@@ -8,6 +8,7 @@ from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import print_blocks
+from regrade.comparing.sides import named_id
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.diff_text import blocks
 from regrade.settings.errors import SettingsError
@@ -17,7 +18,7 @@ def diff(
     answer_set: str,
     *,
     answers: Answers = None,
-    before: Annotated[str | None, Parameter(name="--from")] = None,
+    before: Annotated[str | None, Parameter(name=("--baseline", "--from"))] = None,
     after: Annotated[str | None, Parameter(name="--to")] = None,
     subset: str | None = None,
     examples: int = 3,
@@ -29,7 +30,7 @@ def diff(
     By default, the newest stored scoring is compared with the scorer as installed.
 
     Args:
-        answer_set: Id of the answer set; the first digits are enough.
+        answer_set: Answer set id (the first digits are enough), model or alias; of several answer sets the newest.
         before: Stored scoring (`number-1-0a1b2c3d`), `scorer@version`, or a scorer: its newest stored scoring.
         after: Stored scoring, `scorer@version`, or a scorer as installed or in a file (`path/to/file.py:name`).
         subset: Only answers of this subset.
@@ -38,7 +39,8 @@ def diff(
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
     repository, revision = open_answers(answers)
-    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    set_id = named_id(repository, revision, answer_set, newest=True)
+    entry = list_sets(repository, revision, answer_set_id=set_id)[0]
     comparison = diff_scorings(
         entry,
         before,

@@ -31,7 +31,7 @@ def export(
     `inspect` is a log that `inspect view` opens; `every-eval-ever` is JSON for the data repository of that name.
 
     Args:
-        answer_set: Id of the answer set; the first digits are enough.
+        answer_set: Answer set id (the first digits are enough), model or alias.
         folder: Folder for the files; created if it does not exist.
         format: Format of the files.
         scorer: Scorer of the exported scores; the headline's if not given.
@@ -43,12 +43,14 @@ def export(
         raise SettingsError("`--organization` and `--relationship` are for `every-eval-ever`.")
     # A refusal does not wait for these imports.
     from regrade.answers.sets import list_sets  # noqa: PLC0415
+    from regrade.comparing.sides import named_id  # noqa: PLC0415
     from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
     from regrade.exchange.exporting.inspect_log import export_inspect  # noqa: PLC0415
     from regrade.exchange.exporting.scored import fresh_result  # noqa: PLC0415
 
     repository, revision = open_answers(answers)
-    scored = fresh_result(list_sets(repository, revision, answer_set_id=answer_set)[0], scorer)
+    set_id = named_id(repository, revision, answer_set)
+    scored = fresh_result(list_sets(repository, revision, answer_set_id=set_id)[0], scorer)
     now = datetime.now(UTC)
     try:
         if format == "inspect":

@@ -1,7 +1,7 @@
 """Options of a command from the fields of its job; they override the parameters in a YAML file."""
 
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, make_dataclass
 from functools import cache
@@ -282,6 +282,28 @@ def options_for(
         "CommandOptions", made, bases=(JobOptions,), frozen=True, kw_only=True, namespace=namespace
     )
     return Parameter(name="*")(made_class)
+
+
+def words_of(job: Settings, without: Collection[str] = ()) -> Iterator[str]:
+    """Yield the options that set what was set of a job; what only a file can set is left out.
+
+    Args:
+        job: The job.
+        without: Settings to leave out, such as `sampling.temperature`.
+    """
+    content = job.model_dump(mode="json", exclude_unset=True)
+    for option in options_of(type(job)):
+        value: Any = content
+        for name in option.path:
+            value = value.get(name) if isinstance(value, Mapping) else None
+        values = value if isinstance(value, list) else [value]
+        if option.setting in without or any(isinstance(one, list | Mapping) for one in values):
+            continue
+        for one in values:
+            if isinstance(one, bool):
+                yield from filter(None, [option.names[0] if one else option.switched_off])
+            elif one is not None:
+                yield from (option.names[0], str(one))
 
 
 # Parameters of a flow in a YAML file, and what may be written in short there.

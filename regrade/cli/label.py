@@ -8,6 +8,7 @@ from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_blocks, stderr, stdout
+from regrade.comparing.sides import named_id
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import labelled_elsewhere
 from regrade.judging.labels.calibrated import calibrated
@@ -43,7 +44,7 @@ def label(
     then shows the figure that they correct. If verdicts have several fields, such as accuracy and style, each is labelled.
 
     Args:
-        answer_set: Id of the judge's answer set, or of any other; the first digits are enough.
+        answer_set: Id of the judge's answer set, or of any other (the first digits are enough); model or alias.
         sample: Answers of the random sample; 200 if not given.
         seed: Seed of the sample. Answer sets with the same questions get the same ones for the same seed.
         out: Write the sample as CSV, to label it in a spreadsheet (column `label`; `label_NAME` for each of several fields).
@@ -56,7 +57,8 @@ def label(
     """
     _check(sample, seed, [out is not None, read is not None, report])
     repository, revision = open_answers(answers)
-    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    set_id = named_id(repository, revision, answer_set)
+    entry = list_sets(repository, revision, answer_set_id=set_id)[0]
     tasks = open_tasks(entry, scorer)
     items = tasks[0].items
     if not items:

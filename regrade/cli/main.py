@@ -8,6 +8,7 @@ Exit codes: see `regrade.cli.commands`. For the commands in `VERDICTS`, 1 and 2 
 import os
 import sys
 
+from regrade.cli.nouns import without_noun
 from regrade.processes.environment import set_defaults
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import (
@@ -25,10 +26,11 @@ WORKER = "worker"
 
 def main() -> None:
     """Run the command line and exit."""
-    command = sys.argv[1] if sys.argv[1:] else ""
+    arguments = without_noun(sys.argv[1:])
+    command = arguments[0] if arguments else ""
     end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
-    code = run(sys.argv[1:])
+    code = run(arguments)
     if code == 0:
         sys.exit(code)
     # A normal exit waits more than a minute if Prefect lost its server or a task is to be retried.
@@ -37,6 +39,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
+    arguments = without_noun(arguments)
     try:
         with interruptible():
             with quick_imports():

@@ -5,6 +5,7 @@ from typing import Any
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import print_blocks
+from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import Panel, one_run_each, panel
@@ -25,7 +26,7 @@ def show_panel(
     """Combine the verdicts of several judges on the same answers, and show how far they agree.
 
     Args:
-        answer_set: The judged answers: id of an answer set (the first digits are enough).
+        answer_set: The judged answers: id of an answer set (the first digits are enough), model or alias.
         rubric: Only judges with this rubric; needed if there are runs with several.
         without: Judge to leave out, by the name of its model. May be given several times.
     """
@@ -42,7 +43,8 @@ def _panel(
     from regrade.judging.readings import judge_sets_of, run_of  # noqa: PLC0415 - as above
 
     repository, head = open_answers(answers)
-    [judged] = list_sets(repository, head, answer_set_id=answer_set)
+    set_id = named_id(repository, head, answer_set)
+    [judged] = list_sets(repository, head, answer_set_id=set_id)
     runs = judge_sets_of(repository, head, judged.manifest.answer_set_id)
     by_rubric: dict[str, list[Any]] = {}
     for run in runs:

@@ -2,6 +2,9 @@
 
 import sys
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Answers
 from regrade.settings.errors import SettingsError
@@ -12,9 +15,11 @@ FORMATS = (".html", ".md")
 
 def report(
     *names: str,
-    base: str | None = None,
+    base: Annotated[str | None, Parameter(name=("--baseline", "--base"))] = None,
     answers: Answers = None,
-    base_answers: str | None = None,
+    base_answers: Annotated[
+        str | None, Parameter(name=("--baseline-answers", "--base-answers"))
+    ] = None,
     scorer: str | None = None,
     allow: Allow = (),
     examples: int = 200,
@@ -26,7 +31,7 @@ def report(
     Args:
         names: Answer set ids, models or aliases, then the file: `FILE.html` or `FILE.md`. Without names: all answer sets.
         base: Answer set id, model or alias to compare with.
-        base_answers: Answer repository of the base; that of `--answers` if not given.
+        base_answers: Answer repository of the baseline; that of `--answers` if not given.
         scorer: Scorer of all numbers; the headline's if not given.
         examples: Most answers to show: flipped ones first, then wrong and unparsed ones; at most 200.
     """

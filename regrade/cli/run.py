@@ -8,10 +8,12 @@ from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
-from regrade.cli.output import TABLE, Output
+from regrade.cli.output import TABLE, Output, open_answers
+from regrade.comparing.sides import named_id
 from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob
 from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
 from regrade.results.results import Evaluation
+from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -57,6 +59,10 @@ def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> Non
     """Score stored answers at one pinned commit, without a model."""
     options = options or ScoreOptions()
     job = checked_job(ScoringJob, options.parameters(), options.config)
+    if job.answer_set is not None and ANSWER_SET_START.fullmatch(job.answer_set) is None:
+        repository, revision = open_answers(job.answers)
+        found = named_id(repository, revision, job.answer_set)
+        job = job.model_copy(update={"answer_set": found})
     print_result(run_flow("score_answers", Evaluation, job, output), output, job)
 
 

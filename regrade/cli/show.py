@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -15,7 +16,9 @@ from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, stderr, stdout
+from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
+from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.answer_texts import turns_of
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
@@ -67,7 +70,7 @@ def show(
     Prints the question or the prompt, the answer, the text that the scorer extracted from it, and the target.
 
     Args:
-        answer_set: Id of the answer set; the first digits are enough.
+        answer_set: Answer set id (the first digits are enough), model or alias; of several answer sets the newest.
         scorer: Scorer, a function in a file (`path/to/file.py:name`), or a stored scoring; the headline's if not given.
         sort: Order of the answers: by the number of the question, by length, and so on.
         descending: Largest first.
@@ -80,9 +83,13 @@ def show(
     chosen = filters or Filters()
     wanted = chosen.of_list(sort=sort, descending=descending)
     repository, revision = open_answers(answers)
+    if wanted.against is not None:
+        wanted = replace(
+            wanted, against=named_id(repository, revision, wanted.against, newest=True)
+        )
     library = Library(repository)
     shelf = library.shelf(revision)
-    stored = shelf.find(answer_set)
+    stored = shelf.find(named_id(repository, revision, answer_set, newest=True))
     index = _index(library, stored, scorer, needs_scores=bool(wanted.verdict))
     with named_as_options():
         rows = _selected(library, shelf, index, wanted, chosen.sample)
@@ -159,7 +166,7 @@ def _selected(
         same = against.same_scoring(index.scoring)
         if same is None:
             raise SettingsError(
-                f"`--against {against.id}`: it has no scoring like this one. Score both with `regrade score`."
+                f"`--baseline {against.id}`: it has no scoring like this one. Score both with `regrade score`."
             )
         other = library.index(against, same)
     rows = library.selector.select(index, filters, other).rows
@@ -260,8 +267,10 @@ def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
         _print("log-probabilities: " + ", ".join(ranked))
     if row["error"] is not None:
         _print(f"error: {row['error']}", "red")
-    extracted = "nothing" if row["extracted"] is None else row["extracted"]
-    target = "not known" if row["target"] is None else row["target"]
+    extracted, target = (
+        otherwise if row[name] is None else with_choice(row[name], row["choices"])
+        for name, otherwise in (("extracted", "nothing"), ("target", "not known"))
+    )
     cut = ", cut off at max_tokens" if row["truncated"] else ""
     end = (("extracted", "bold"), f" {visible(extracted)}   ", ("target", "bold"))
     stdout.print(Text.assemble(*end, f" {visible(target)}{cut}\n"))

@@ -1,5 +1,6 @@
 """`regrade sweep`: an evaluation at each point of a grid of settings."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,7 +10,13 @@ from pydantic import ValidationError
 
 from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import JobOption, JobOptions, options_for, options_of
+from regrade.cli.job_options import (
+    JobOption,
+    JobOptions,
+    options_for,
+    options_of,
+    words_of,
+)
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import print_blocks
 from regrade.jobs.job import EvaluationJob
@@ -129,6 +136,36 @@ def sweep(*arguments: VALUES) -> None:
         output.show(result, lambda: print_blocks(_page(result)))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
+
+
+def with_options(
+    options: SweepOptions | None = None,
+    *,
+    in_flight: Annotated[
+        str | None,
+        Parameter(
+            help="Numbers of requests at a time, such as `1,4,16`, all with one engine start."
+        ),
+    ] = None,
+    output: Output = TABLE,
+) -> None:
+    """Stand for `sweep` in its help, which lists options that `sweep` splits off itself."""
+
+
+with_options.__doc__ = sweep.__doc__
+
+
+def command_of(job: SweepJob) -> str:
+    """Return the command that makes a sweep."""
+    words = [*words_of(job, {"folder", *(axis.setting for axis in job.axes)})]
+    options = {option.setting: (name, option) for name, option in _options()}
+    for axis in job.axes:
+        name, option = options[axis.setting]
+        values = axis.values if _holds_commas(option) else [",".join(axis.values)]
+        words += [word for value in values for word in (name, value)]
+    if job.in_flight:
+        words += ["--in-flight", ",".join(map(str, job.in_flight))]
+    return shlex.join(["regrade", "sweep", *words])
 
 
 def _merged(of_file: Any, given: Sequence[Axis]) -> tuple[dict[str, Any], ...]:  # noqa: ANN401

@@ -9,6 +9,7 @@ from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
+from regrade.comparing.sides import named_id
 from regrade.jobs.job import default_answers
 
 
@@ -25,7 +26,7 @@ def verify(
     Verifies checksums, row counts, duplicates, schemas, manifests and scores; prints a line for each problem.
 
     Args:
-        answer_set: Id of the answer set; the first digits are enough. All answer sets if not given.
+        answer_set: Answer set id (the first digits are enough), model or alias. All answer sets if not given.
         revision: Branch, tag or commit of the repository; the newest commit if not given.
         sweep: First put the files of a folder right that a kill in a commit left: shards that no commit lists go out of the
             way (their content is kept in `.regrade/objects`), and committed files go to their paths.
@@ -34,6 +35,8 @@ def verify(
     if sweep and isinstance(repository, LocalRepository):
         repository.tidy()
     pinned = repository.resolve(revision) if revision else newest_revision(repository)
+    if answer_set is not None:
+        answer_set = named_id(repository, pinned, answer_set)
     report = verify_repository(repository, pinned, answer_set)
     n_problems = len(report.problems)
 

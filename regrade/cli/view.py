@@ -23,7 +23,7 @@ def view(
     answers: str | None = None,
     answer_set: str | None = None,
     *,
-    against: str | None = None,
+    against: Annotated[str | None, Parameter(name=("--baseline", "--against"))] = None,
     scorer: str | None = None,
     at: str | None = None,
     host: Annotated[str, Parameter(group=WHERE)] = "127.0.0.1",
@@ -37,8 +37,8 @@ def view(
     Args:
         answers: Answer repository: `hf://datasets/ORG/NAME` or a folder. Default: REGRADE_ANSWERS, else `./answers`. The id of
             an answer set alone begins with that set of the default repository.
-        answer_set: Answer set to begin with; the first digits of its id are enough.
-        against: Answer set to compare it with: begin with the comparison.
+        answer_set: Answer set to begin with: id (the first digits are enough), model or alias; of several the newest.
+        against: Answer set to compare it with, named in the same way: begin with the comparison.
         scorer: Stored scoring to begin with, or a scorer: its current one; the headline's if not given.
         at: Branch, tag or commit of the repository to begin with; the newest commit if not given.
         host: Address to listen on. Any other than loopback needs a token in REGRADE_VIEW_TOKEN.
@@ -55,12 +55,15 @@ def view(
     if not 0 <= port <= 65535:
         raise SettingsError(f"`--port {port}` should be from 0 to 65535.")
     if against is not None and answer_set is None:
-        raise SettingsError(f"`--against {against}` needs the answer set that it is compared with.")
+        raise SettingsError(
+            f"`--baseline {against}` needs the answer set that it is compared with."
+        )
     if scorer is not None and (answer_set is None or against is not None):
         raise SettingsError(f"`--scorer {scorer}` needs one answer set, whose scoring is shown.")
     # A refusal does not wait for these imports.
     from regrade.answers.opening import open_repository  # noqa: PLC0415
     from regrade.answers.sets import readable_sets  # noqa: PLC0415
+    from regrade.comparing.sides import named_id  # noqa: PLC0415
     from regrade.pages.viewer.serving import application, bound_socket, place_for, serve  # noqa: PLC0415
     from regrade.settings.view_address import comparison_path, default_answers, set_path  # noqa: PLC0415
 
@@ -72,7 +75,8 @@ def view(
     if revision is not None:
         ids = []
         for given in filter(None, (against, answer_set)):
-            found, damaged = readable_sets(repository, revision, answer_set_id=given)
+            set_id = named_id(repository, revision, given, newest=True)
+            found, damaged = readable_sets(repository, revision, answer_set_id=set_id)
             if damaged:
                 raise damaged[0]
             ids.append(found[0].manifest.answer_set_id)

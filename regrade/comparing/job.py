@@ -12,6 +12,7 @@ from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.jobs.job import Answers, Scoring, TrackingUri, default_answers
 from regrade.settings import Difference, GateSettings, ScorerName, ScoringOptions, Settings
 from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Option
+from regrade.settings.settings import BASELINE_ANSWERS
 
 
 class Candidate(Settings):
@@ -36,7 +37,7 @@ class CompareJob(Candidate):
 
     base: Annotated[str, PATH, NAME, FIRST, NO_OPTION] = Field(min_length=1, title="Baseline")
     """Answer set id, model, or an alias such as `baseline`."""
-    base_answers: Annotated[str | None, PATH] = Field(
+    base_answers: Annotated[str | None, PATH, BASELINE_ANSWERS] = Field(
         None, title="Answer repository of the baseline"
     )
     """Answer repository of the baseline, if it differs. Default: the same repository."""

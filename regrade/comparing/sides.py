@@ -75,6 +75,44 @@ def side_at(
     return Side(name, chosen, one_set)
 
 
+def named_id(repository: Repository, revision: str, name: str, *, newest: bool = False) -> str:
+    """Return the id of the one answer set that a name refers to, for commands that are about one.
+
+    Args:
+        repository: Repository of the answers.
+        revision: Revision to look at.
+        name: The first digits of an id, a model (`org/name`, its last part, or its folder), or an alias.
+        newest: Of several answer sets of a model or an alias, take the newest; else they are an error that lists them.
+
+    Raises:
+        RepositoryError: If nothing has that name, or several sets have it.
+        DamagedAnswersError: If the only fitting answer set is damaged.
+    """
+    ids = {path.split("/")[3] for path in manifest_paths(repository.files(revision, "answers"))}
+    if any(answer_set_id.startswith(name) for answer_set_id in ids):
+        return name
+    if alias := read_alias(repository, revision, name):
+        sets = list(aliased_sets(repository, revision, alias).values())
+    else:
+        readable, damaged = readable_sets(repository, revision, model=name)
+        sets = [s for s in readable if judge_run(s.manifest.specification) is None]
+        if not sets and damaged:
+            raise damaged[0]
+    if not sets:
+        raise RepositoryError(repository.uri, _nothing_fits(name, []))
+    sets.sort(key=lambda answers: answers.manifest.updated_at)
+    if len(sets) > 1 and not newest:
+        listed = "; ".join(
+            f"{manifest.answer_set_id} ({manifest.specification.benchmark.name}, {manifest.rows:,} answers)"
+            for manifest in (answers.manifest for answers in reversed(sets[-8:]))
+        )
+        raise RepositoryError(
+            repository.uri,
+            f"'{name}' has {len(sets)} answer sets, and this is about one: {listed}.",
+        )
+    return sets[-1].manifest.answer_set_id
+
+
 def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
     """Return the answer set with the most questions of each benchmark; of several, the last one given."""
     fullest: dict[str, AnswerSet] = {}

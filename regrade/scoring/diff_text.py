@@ -43,7 +43,7 @@ def diff_command(diff: Diff) -> str:
     """Return the `regrade diff` command that shows this comparison."""
     return (
         f"regrade diff {diff.answer_set_id} --answers {shlex.quote(diff.repository)} "
-        f"--from {diff.before.label} --to {diff.after.label}"
+        f"--baseline {diff.before.label} --to {diff.after.label}"
     )
 
 

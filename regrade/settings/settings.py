@@ -441,6 +441,9 @@ class GoodputLimits(Settings):
         return {name: value for name, value in self if value is not None}
 
 
+BASELINE_ANSWERS = Option(("--baseline-answers", "--base-answers"))
+
+
 class GateSettings(Settings):
     """Rules that decide if a model is worse than a baseline."""
 
@@ -466,7 +469,7 @@ class GateSettings(Settings):
     """Intended differences between candidate and baseline; any other difference is an error."""
     error_rate: float = Field(5.0, gt=0, lt=50)
     """Largest rate of false regressions, and of false passes, in percent."""
-    base_answers: Annotated[str | None, PATH] = None
+    base_answers: Annotated[str | None, PATH, BASELINE_ANSWERS] = None
     """Answer repository of the baseline, if it is not the candidate's."""
     promote: bool = False
     """Move the alias `baseline` to the model if the verdict is pass. An alias that does not exist yet is created without a

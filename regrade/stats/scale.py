@@ -64,8 +64,11 @@ class Scale(StrictModel):
         return f"{100 * value:.{digits}f} %" if self.unit == "%" else f"{value:.{digits + 1}f}"
 
     def mean_text(self, value: float | None, error: float | None, digits: int = 1) -> str:
-        """Return a mean with its standard error if known, such as `74.5 ± 2.2 %` or `2.41 ± 0.03`."""
-        if value is None or error is None:
+        """Return a mean with its standard error if known, such as `74.5 ± 2.2 %` or `2.41 ± 0.03`.
+
+        Without an error of 0: answers that are all alike say nothing about how sure their mean is; its interval does.
+        """
+        if value is None or not error:
             return self.text(value, digits)
         if self.unit == "%":
             return f"{100 * value:.{digits}f} ± {100 * error:.{digits}f} %"

@@ -121,8 +121,8 @@ def _table(table: b.Table) -> Markup:
     rows = Markup("\n").join(
         Markup("<tr>{}</tr>").format(
             Markup("").join(
-                Markup("<td{}>{}</td>").format(kind, _inline(cell))
-                for kind, cell in zip(kinds, row, strict=True)
+                Markup('<td{} data-label="{}">{}</td>').format(kind, visible(name), _inline(cell))
+                for kind, name, cell in zip(kinds, table.columns, row, strict=True)
             )
         )
         for row in table.rows

@@ -15,6 +15,7 @@ MAX_PAGE = 500_000
 """Longest page, in characters; GitHub accepts 1 MiB."""
 PAGE_WIDTH = 700
 """Widest table on a page of Prefect in a window of 1,280 pixels; wider ones scroll sideways."""
+_FOLD_END = "\n\n</details>\n\n"
 _CHARACTER, _PADDING = 7.4, 24
 """Widths of a character and around a cell on such a page."""
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
@@ -55,7 +56,9 @@ class _Page:
                 case b.Fold():
                     # A line that begins with a block of HTML is HTML to its end.
                     title = html.escape(" ".join(_whole(block.title).split()), quote=False)
-                    self.lines += [f"<details{' open' * block.open}><summary>{title}</summary>", ""]
+                    opening = f"<details{' open' * block.open}><summary>{title}</summary>"
+                    self._room -= len(opening) + len(_FOLD_END)
+                    self.lines += [opening, ""]
                     whole = self.write(block.blocks)
                     self.lines += ["</details>", ""]
                 case _:
@@ -67,7 +70,7 @@ class _Page:
     def _add(self, block: b.Block) -> bool:
         lines = list(_lines(block, self._width))
         if not isinstance(block, b.Plot):
-            self._room -= sum(map(len, lines))
+            self._room -= sum(len(line) + 1 for line in lines) + 1
         if self._room < 0:
             lines = ["The rest is too long for this page."]
         self.lines += [*lines, ""] if lines else []

@@ -36,7 +36,7 @@ def test_list_tells_the_originals_score_from_ours(tmp_path: Path):
     assert (score["original"]["reported"], score["original"]["reported_n"]) == (0.5, 4)
     table = regrade("list", "--answers", tmp_path / "answers").out
     original = "original (lm-eval exact_match,strict-match, reported 50.0 %, n = 4)"
-    assert f"{original}  100.0 ± 0.0 %  2" in table
+    assert f"{original} 100.0 % 2" in " ".join(table.split())
 
 
 def test_any_table_is_imported_by_the_names_of_its_columns(tmp_path: Path):

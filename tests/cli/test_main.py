@@ -10,9 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.commands import COMMANDS, EXAMPLES, GROUPS, OTHER, command_line, group_of
+from regrade.cli.commands import (
+    COMMANDS,
+    DAILY,
+    EXAMPLES,
+    GROUPS,
+    OTHER,
+    SHORT,
+    command_line,
+    group_of,
+)
 from regrade.cli.job_options import as_json
 from regrade.cli.main import run
+from regrade.cli.nouns import NOUNS
 from regrade.cli.run import EvaluateOptions
 from regrade.jobs.job import EvaluationJob, GenerationJob, make_job
 from regrade.settings import SamplingSettings
@@ -58,8 +68,48 @@ def test_every_command_has_a_group_and_examples_that_it_accepts():
             app.parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_the_first_page_groups_the_commands(capsys: pytest.CaptureFixture[str]):
+def test_the_first_page_has_what_people_do_daily_and_four_nouns(
+    capsys: pytest.CaptureFixture[str],
+):
     assert run(["--help"]) == 0
+    listed = re.findall(r"^│ (\w[\w-]*) ", capsys.readouterr().out, re.MULTILINE)
+    assert {*listed} == {*DAILY, *GROUPS["This installation"], *NOUNS}
+    below = [name for _, commands in NOUNS.values() for name in commands]
+    assert sorted([*DAILY, *GROUPS["This installation"], *below]) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("noun", NOUNS)
+def test_a_noun_lists_its_commands_and_takes_them(noun: str, capsys: pytest.CaptureFixture[str]):
+    assert run([noun, "--help"]) == 0
+    listed = re.findall(r"^│ (\w[\w-]*) ", capsys.readouterr().out, re.MULTILINE)
+    assert [*NOUNS[noun][1]] == [name for name in NOUNS[noun][1] if name in listed]
+    for name in NOUNS[noun][1]:
+        assert run([noun, name, "--help"]) == 0
+        with_noun = capsys.readouterr().out
+        assert run([name, "--help"]) == 0
+        assert with_noun == capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(
+    name: str, capsys: pytest.CaptureFixture[str]
+):
+    def shown(word: str) -> tuple[int, set[str]]:
+        assert run([name, word]) == 0
+        page = capsys.readouterr().out
+        return page.count("\n"), {*re.findall(r"(?<!\S)--[\w.-]+", page)}
+
+    lines, options = shown("--help")
+    _, every = shown("--help-all")
+    assert lines <= 72
+    assert options - {"--help-all"} <= every
+    if name in SHORT:
+        assert {*SHORT[name]} <= options
+        assert len(options) < len(every)
+
+
+def test_all_commands_are_listed_in_their_groups(capsys: pytest.CaptureFixture[str]):
+    assert run(["--help-all"]) == 0
     shown = capsys.readouterr().out
     titles = [shown.index(f"─ {title} ─") for title in GROUPS if f"─ {title} ─" in shown]
     assert len(titles) == len(GROUPS)
@@ -73,8 +123,8 @@ def test_the_completion_of_a_shell_knows_commands_and_options(
 ):
     assert run(["completion", shell]) == 0
     script = capsys.readouterr().out
-    assert "evaluate" in script
-    assert "max-drop-of" in script
+    for word in ("evaluate", "max-drop-of", "publish-results", "judges", "start-timeout"):
+        assert word in script
 
 
 @pytest.mark.parametrize(

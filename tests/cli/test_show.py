@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from tests.builders import row
+from tests.comparing.sides import answer
 from tests.judged import graded
 from tests.stored import again, publish, score, score_with_an_older_scorer
 
@@ -152,7 +154,7 @@ def test_answers_against_another_set_are_those_that_changed(
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ("--change worse", "`--change` needs `--against"),
+        ("--change worse", "`--change` needs `--baseline"),
         ("--wrong --verdict right", "exclude each other"),
         ("--page 0", "`--page 0`"),
         ("--limit 0", "`--limit 0`"),
@@ -230,3 +232,47 @@ def test_the_viewer_begins_with_a_scoring_that_exists(
     assert "`--scorer close` should be a stored scoring" in capfd.readouterr().err
     assert run(["view", answers.repository.uri, "--scorer", "number"]) == 2
     assert "needs one answer set" in capfd.readouterr().err
+
+
+def test_answers_are_named_by_their_id_their_model_or_an_alias(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    older = answer(repository, "org/one", right=1, total=2)
+    newer = answer(repository, "org/one", right=1, total=2, n_shots=3)
+    other = answer(repository, "org/two", right=1, total=2)
+    move_alias(repository, "release", [other])
+    where = ["--answers", repository.uri, "--json"]
+
+    def shown(name: str) -> object:
+        assert run(["show", name, *where]) == 0
+        return json.loads(capfd.readouterr().out)["answer_set_id"]
+
+    ids = [found.manifest.answer_set_id for found in (older, newer, other)]
+    assert [shown(ids[0][:6]), shown("org/one"), shown("one"), shown("release")] == [
+        ids[0],
+        ids[1],
+        ids[1],
+        ids[2],
+    ]
+    assert run(["show", "nobody", *where]) == 2
+    assert "`regrade list` shows all answer sets" in capfd.readouterr().err
+
+
+def test_what_is_about_one_answer_set_asks_which_of_several(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    sets = [answer(repository, "org/one", right=1, total=2, n_shots=n) for n in (0, 3)]
+    ids = [answers.manifest.answer_set_id for answers in sets]
+    for words in (
+        ["export", "org/one", str(tmp_path / "log"), "--format", "inspect"],
+        ["label", "org/one", "--report"],
+        ["panel", "org/one"],
+        ["verify", "org/one"],
+        ["score", "--answer-set", "org/one"],
+    ):
+        assert run([*words, "--answers", repository.uri]) == 2
+        said = capfd.readouterr().err
+        assert "'org/one' has 2 answer sets" in said
+        assert all(answer_set_id in said for answer_set_id in ids)

@@ -1,10 +1,13 @@
 """Options with several values become axes; everything else stays as it is."""
 
+import shlex
+
 import pytest
 
 from regrade.cli.main import run
-from regrade.cli.sweep import several_values
+from regrade.cli.sweep import command_of, several_values
 from regrade.settings.errors import SettingsError
+from regrade.tuning.sweep.points import SweepJob
 
 
 def split(*arguments: str) -> tuple[list[str], dict[str, tuple[str, ...]], list[int]]:
@@ -28,6 +31,37 @@ def test_values_are_separated_by_commas():
         "--engine.max-num-batched-tokens=512",
         "--temperature=0",
     ]
+
+
+def test_the_command_of_a_sweep_makes_the_same_sweep(monkeypatch: pytest.MonkeyPatch):
+    made: list[SweepJob] = []
+
+    def planned(name: str, kind: type, job: SweepJob, *_: object) -> None:
+        made.append(job)
+        raise SettingsError("planned only")
+
+    monkeypatch.setattr("regrade.cli.sweep.run_flow", planned)
+    given = (
+        *("--model", "a", "--model", "b", "--benchmark", "gsm8k", "--benchmark", "mmlu"),
+        *(
+            "--in-flight",
+            "1,4",
+            "--limit",
+            "50",
+            "--temperature",
+            "0,0.7",
+            "--engine.enforce-eager",
+        ),
+        *("--engine.extra", "x=1", "--answers", "my answers"),
+    )
+    run(["sweep", *given])
+    command, *words = shlex.split(command_of(made[0]))
+
+    run(words)
+
+    assert command == "regrade"
+    assert made[1] == made[0]
+    assert made[1].sweep_id == made[0].sweep_id
 
 
 def test_names_and_texts_are_given_repeatedly_because_they_may_hold_commas():

@@ -107,7 +107,7 @@ def found(folder: Path) -> dict[str, Any]:
     return {
         "flows": {name: of_flow(name) for name in FLOWS},
         "help": [
-            name for name in COMMANDS if "How the model feels." in regrade(name, "--help").out
+            name for name in COMMANDS if "How the model feels." in regrade(name, "--help-all").out
         ],
         "option": job_of("evaluate", *what, "--mood", "./calm").mood,
         "file": job_of("generate", "--config", file).mood,

@@ -1,5 +1,6 @@
 """The page of a sweep: tables, conclusions with a correction for the number of points, and plots."""
 
+from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import curve_chart
 from regrade.text.markdown import markdown
 from regrade.tuning.sweep.text import blocks, notes, plots, result_rows, sentences
@@ -72,3 +73,34 @@ def test_untrusted_texts_stay_text_on_the_page():
     assert "<script>" not in page
     assert "](throughput.png)" in page
     assert "accuracy-over-cost" not in page  # no image of it was given
+
+
+def test_a_page_says_what_was_measured_where_when_and_how():
+    page = markdown(blocks(sweep(point(0, 1), point(1, 4)), {}))
+
+    opening = page[: page.index("## sums")]
+    assert opening.startswith("# Sweep 0123456789ab · org/model\n")
+    for fact in (
+        "answers: sums n=100",
+        "machine: cpu",
+        f"versions: regrade {VERSION}, engine 0.32.0",
+        "measured: 2026-11-22",
+        "command: `regrade sweep --model org/model --benchmark sums --in-flight 1,4,16`",
+    ):
+        assert f"- {fact}" in opening.replace("\\", "")
+
+
+def test_the_legend_of_a_plot_names_what_its_numbers_are():
+    points = [
+        point(number, n).model_copy(update={"settings": {"in_flight": str(n)}})
+        for number, n in enumerate((1, 4))
+    ]
+    result = sweep(*points).model_copy(update={"axes": {"in_flight": ("1", "4")}})
+    (cost,) = [plot for plot in plots(result) if plot.file == "accuracy-over-cost"]
+    assert [curve.name for curve in cost.curves] == ["1 in flight", "4 in flight"]
+
+
+def test_a_first_point_that_is_the_fastest_is_not_compared_with_itself():
+    slow = point(1, 4, speed_up=0.5)
+    said = list(sentences(sweep(point(0, 1), slow), "sums"))
+    assert said[0].endswith("in_flight=1, the point that the others are compared with.")

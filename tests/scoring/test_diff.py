@@ -132,7 +132,7 @@ def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepo
     assert diff_line(diff).startswith(
         "number v0 -> v3: 28.6 % -> 57.1 %, 3 wrong to right, 1 right to wrong, 1 newly parsed, "
     )
-    assert f"--from {diff.before.label} --to {label_of('number')}`" in diff_line(diff)
+    assert f"--baseline {diff.before.label} --to {label_of('number')}`" in diff_line(diff)
 
 
 def test_examples_show_prompt_answer_and_what_was_read(repository: LocalRepository) -> None:

@@ -167,4 +167,4 @@ def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRep
     evaluation = Evaluation(answer_sets=(result,), repository=str(repository.uri))
     page = markdown(blocks(evaluation))
     assert page.startswith("**sums**: 30.0% of the answers were cut off at 512 tokens")
-    assert headline(evaluation) == "org/tiny: sums 100.0 ± 0.0 % (n=100, 30.0 % truncated)"
+    assert headline(evaluation) == "org/tiny: sums 100.0 % (n=100, 30.0 % truncated)"

@@ -149,7 +149,7 @@ def _shown(stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verd
         answer=_cut(answer, ANSWER_CHARACTERS, mark),
         thought=_cut(thought, THOUGHT_CHARACTERS),
         error=_cut(texts["error"], THOUGHT_CHARACTERS),
-        letters=letters_of(texts, extracted) if texts["label_logprobs"] else (),
+        letters=letters_of(texts, extracted),
     )
 
 

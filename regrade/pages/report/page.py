@@ -1,5 +1,6 @@
 """The page of a report, as one HTML file or as markdown for a pull request or a chat."""
 
+import shlex
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
@@ -10,17 +11,11 @@ from regrade.comparing.verdict_text import opening
 from regrade.pages.report.examples import Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
-from regrade.pages.report.provenance import (
-    all_made,
-    made_title,
-    provenance,
-    shown_place,
-    view_command,
-    viewer_address,
-)
-from regrade.records.rubrics.facts import answers_per_question
+from regrade.pages.viewer.provenance import Made, provenance, shown_place
+from regrade.records.rubrics.facts import answers_per_question, model_title
 from regrade.results.results import flat_metrics
 from regrade.settings.project_folder import VERSION
+from regrade.settings.view_address import comparison_address, view_address
 from regrade.text.blocks import (
     Badge,
     Block,
@@ -42,9 +37,11 @@ from regrade.text.html import html_page
 from regrade.text.markdown import markdown
 from regrade.text.numbers import average_text, interval_of, repeats_text
 
+POSTED_CHARACTERS = 59_900
+"""Longest page in markdown, without its last remark: GitHub refuses comments above 65,536 characters."""
 _TEXT = ("model", "benchmark", "scorer", "by people's labels", "with repeats", "subset")
 _RESULTS = (
-    *("model", "benchmark", "scorer", "accuracy", "by people's labels", "95 % interval", "n"),
+    *("model", "benchmark", "accuracy", "95 % interval", "n", "scorer", "by people's labels"),
     *("with repeats", "unparsed", "truncated", "failed"),
 )
 _STYLE = """
@@ -53,6 +50,11 @@ td:first-child { overflow-wrap: anywhere; min-width: 150px; } td.num { font-size
 img { max-width: 100%; background: #fff; border-radius: 6px; }
 main > details { border: 1px solid var(--line); border-radius: 6px; padding: 4px 10px; margin: 0 0 6px; }
 summary { overflow-wrap: anywhere; } main > details[open] > summary { margin-bottom: 6px; }
+@media (max-width: 640px) {
+  .scroll thead { display: none; } .scroll tr { display: flex; flex-wrap: wrap; gap: 2px 12px; padding: 6px 0; border-bottom: 1px solid var(--line); }
+  .scroll td, td:first-child { display: block; padding: 0; min-width: 0; text-align: left; } .scroll td:first-child { flex: 1 0 100%; }
+  .scroll td:empty { display: none; }
+}
 .left { color: var(--dim); font-size: 12px; display: block; } p { margin: 4px 0; }
 li code { overflow-wrap: anywhere; color: inherit; } ul { margin: 4px 0; padding-left: 18px; }
 """
@@ -65,14 +67,9 @@ def html_report(report: Report, verdict: GateReport | None = None) -> str:
     return html_page(title, list(_blocks(report, verdict=verdict)), style + _STYLE)
 
 
-def markdown_report(report: Report, *, plots: bool = True) -> str:
-    """Return the report as markdown.
-
-    Args:
-        report: Content.
-        plots: Include the plots as `data:` images, which GitHub does not show.
-    """
-    return markdown(list(_blocks(report, plots=plots)), width=None)
+def markdown_report(report: Report) -> str:
+    """Return the report as markdown for a pull request or a chat: short enough for both, and without plots, which neither shows."""
+    return markdown(list(_blocks(report, plots=False)), POSTED_CHARACTERS, width=None)
 
 
 def _blocks(
@@ -104,10 +101,10 @@ def _blocks(
     every = all_made(report)
     for answer_set in every:
         facts = [(f"{name}: ", Code(value)) for name, value in provenance(answer_set)]
-        yield Fold(made_title(answer_set), [Items(facts)], open=len(every) < 3)
+        yield Fold(_made_title(answer_set), [Items(facts)], open=len(every) < 3)
     yield Heading("Read all answers")
-    yield Commands([view_command(report, item) for item in report.sets])
-    links = [viewer_address(report, item) for item in report.sets]
+    yield Commands([_view_command(report, item) for item in report.sets])
+    links = [_viewer_address(report, item) for item in report.sets]
     yield Items([Link(link, link) for link in links if link is not None])
     if report.examples:  # last: markdown leaves out those that are too much for a page
         yield Heading("Answers")
@@ -130,18 +127,19 @@ def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
     if metrics is None or item.scoring is None:
         by = f" by {report.request.scorer}" if report.request.scorer else ""
         command = Code(f"regrade score --answer-set {item.stored.id}")
-        return model, spec.benchmark.name, (f"not scored{by}: ", command), *("",) * 8
+        unscored = (f"not scored{by}: ", command)
+        return model, spec.benchmark.name, "", "", "", unscored, *("",) * 5
     expected = f" of {manifest.expected:,}: incomplete" * (manifest.rows < manifest.expected)
     repeats = answers_per_question(spec)
     mean = average_text(metrics.accuracy, metrics.accuracy_stderr, repeats, 2, item.scale)
     return (
         model,
         spec.benchmark.name,
-        (item.scoring.title, *((" ", Badge("stale")) if item.stale else ())),
         (Strong(mean),),
-        item.calibration,
         (interval_of(metrics, item.scale, 2),),
         f"{metrics.n:,}{expected}",
+        (item.scoring.title, *((" ", Badge("stale")) if item.stale else ())),
+        item.calibration,
         repeats_text(flat_metrics(item.scoring.summary), repeats),
         f"{metrics.unparsed:,}",
         f"{metrics.truncated:,}",
@@ -247,3 +245,42 @@ def _short(text: str | None, otherwise: str) -> str:
         return otherwise
     line = " ".join(text.split())
     return line if len(line) <= 60 else f"{line[:60]}…"
+
+
+def all_made(report: Report) -> list[Made]:
+    """Return the answer sets of a report and their baselines, each once."""
+    found: dict[tuple[str, str], Made] = {}
+    for item in report.sets:
+        made: list[Made] = [(item.stored, item.scoring)]
+        if item.base is not None:
+            made.append((item.base, item.base_scoring))
+        for stored, scoring in made:
+            found.setdefault((stored.answers.repository.uri, stored.id), (stored, scoring))
+    return list(found.values())
+
+
+def _made_title(made: Made) -> str:
+    """Return benchmark, model and judge."""
+    specification = made[0].answers.manifest.specification
+    return f"{specification.benchmark.name} · {model_title(specification)}"
+
+
+def _view_command(report: Report, item: ReportedSet) -> str:
+    """Return the shell command that opens the viewer at an answer set, or at its comparison, at the report's commit.
+
+    A folder is named as seen from the one above it.
+    """
+    uri = report.repository.uri
+    words = ["regrade", "view", uri if "://" in uri else f"./{shown_place(uri)}", item.stored.id]
+    if item.base is not None and item.base.answers.repository.uri == uri and item.pair is not None:
+        words += ["--baseline", item.base.id]
+    return shlex.join([*words, "--at", report.revision])
+
+
+def _viewer_address(report: Report, item: ReportedSet) -> str | None:
+    """Return the address of the same place in the team's viewer; None as in `view_address`."""
+    answers = item.stored.answers
+    if item.base is not None and item.pair is not None:
+        uris = item.base.answers.repository.uri, answers.repository.uri
+        return comparison_address(uris, item.base.id, item.stored.id, revision=report.revision)
+    return view_address(answers.repository.uri, item.stored.id, revision=report.revision)

@@ -1,6 +1,7 @@
 """Choices of one answer, and what is known of its generation."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +19,12 @@ class Letter:
     """The model would have written it by itself."""
     is_target: bool
     is_read: bool
+
+
+def with_choice(read: str, choices: Sequence[str] | None) -> str:
+    """Return the letter of a choice with the choice's text, `B: Paris`; any other text as it is."""
+    place = ord(read) - ord("A") if len(read) == 1 else -1
+    return f"{read}: {choices[place]}" if choices and 0 <= place < len(choices) else read
 
 
 def letters_of(texts: dict[str, Any], extracted: str | None) -> tuple[Letter, ...]:

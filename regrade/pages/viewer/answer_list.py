@@ -3,11 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
+from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
 from regrade.pages.viewer.index import AnswerIndex
 from regrade.pages.viewer.library import Library, NotFoundError, Shelf, StoredSet
@@ -160,7 +162,7 @@ def _rows(
     filters: AnswerFilters,
     links: Links,
 ) -> list[AnswerRow]:
-    texts = readers.take(index.answers, rows, ("question", "text", "error")).to_pylist()
+    texts = readers.take(index.answers, rows, ("question", "text", "error", "choices")).to_pylist()
     if any(stored["question"] is None for stored in texts):
         prompts = readers.take(index.answers, rows, ("prompt",))["prompt"].to_pylist()
         for stored, prompt in zip(texts, prompts, strict=True):
@@ -173,7 +175,7 @@ def _rows(
 def _row(
     index: AnswerIndex,
     row: int,
-    stored: dict[str, str | None],
+    stored: dict[str, Any],
     filters: AnswerFilters,
     links: Links,
 ) -> AnswerRow:
@@ -192,12 +194,17 @@ def _row(
         answer=answer_line(
             stored["text"] if stored["error"] is None else stored["error"], index, row
         ),
-        extracted=None if extracted is None else one_line(extracted, EXTRACTED_CHARACTERS),
-        target=None if target is None else one_line(target, EXTRACTED_CHARACTERS),
+        extracted=_shown(extracted, stored["choices"]),
+        target=_shown(target, stored["choices"]),
         length=_length(index, row, stored["text"]),
         seconds=None if math.isnan(seconds) else seconds,
         href=links.answer(answers.answer_set_id, sample_id, repeat, filters),
     )
+
+
+def _shown(read: str | None, choices: Sequence[str] | None) -> Markup | None:
+    """Return what was read, or the target, on one line; of a choice's letter with the choice's text."""
+    return None if read is None else one_line(with_choice(read, choices), EXTRACTED_CHARACTERS)
 
 
 def _length(index: AnswerIndex, row: int, text: str | None) -> int | None:
@@ -207,7 +214,7 @@ def _length(index: AnswerIndex, row: int, text: str | None) -> int | None:
     return None if math.isnan(tokens) else int(tokens)
 
 
-def question_line(stored: dict[str, str | None]) -> Markup:
+def question_line(stored: dict[str, Any]) -> Markup:
     """Return the beginning of a question on one line; the end of the prompt if the question is not known."""
     if stored["question"] is not None:
         return one_line(stored["question"], QUESTION_CHARACTERS)

@@ -24,6 +24,7 @@ from regrade.pages.viewer.one_answer import one_answer
 from regrade.pages.viewer.pair_index import Pairing
 from regrade.pages.viewer.pair_list import pair_list
 from regrade.pages.viewer.pair_page import pair_page
+from regrade.pages.viewer.provenance import provenance
 from regrade.pages.viewer.set_list import SetFilters, set_list
 from regrade.pages.viewer.templating import page_templates
 from regrade.processes.web_guard import App, OwnPagesOnly, WithHeaders
@@ -99,7 +100,10 @@ class Viewer:
             return RedirectResponse(canonical, 302)
         page = answer_list(self.library, shelf, stored, filters, self._links)
         labelled = self.library.calibration(stored, page.scoring)
-        return self._page("answers.html", filters.at, page=page, labelled=labelled)
+        settings = list(provenance((stored, page.scoring)))
+        return self._page(
+            "answers.html", filters.at, page=page, labelled=labelled, settings=settings
+        )
 
     def _answer(self, request: Request) -> Response:
         given = _given(request)

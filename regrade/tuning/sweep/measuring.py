@@ -156,6 +156,8 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
         device=sessions[-1].device if sessions else None,
         engine_version=sessions[-1].engine_version if sessions else None,
         sessions=len(sessions),
+        model=manifest.specification.model.name,
+        measured_at=sessions[-1].started_at.isoformat(timespec="seconds") if sessions else None,
         test=test,
         note=" ".join(note for note in (*notes, why_not) if note) or None,
     )

@@ -65,6 +65,10 @@ class Measured(_Result):
     device: str | None
     engine_version: str | None
     sessions: int
+    model: str | None = None
+    """Name of the model."""
+    measured_at: str | None = None
+    """Start of the last session, in ISO 8601."""
     test: PairedTest | None = None
     """None for the first point, and if the two cannot be compared."""
     note: str | None = None
@@ -102,6 +106,8 @@ class SweepResult(_Result):
     points: tuple[PointResult, ...]
     engine_starts: int
     """Engine starts of this run; 0 if all answers were stored."""
+    command: str | None = None
+    """Command that makes this sweep, or continues it."""
     folder: str | None = None
     """Folder of the page, its plots and this document; None if none was written."""
     tracking_uri: str | None = None

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from math import hypot
 
 from regrade.comparing.text import p_text
+from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES
 from regrade.stats.significance import holm
 from regrade.stats.speed import Spread
 from regrade.text import blocks as page
-from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table
+from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table, Text
 from regrade.tuning.sweep.points import IN_FLIGHT, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 
@@ -133,6 +134,8 @@ def _fastest(rated: Sequence[tuple[PointResult, Measured]], first: str) -> str:
     if len(others) == len(rated) - 1:
         return "No point is the fastest: the speeds differ by no more than their spread, or it is not known."
     times = f"{best.speed_up:.2f} times as fast as {first}"
+    if point.name == first:
+        times = "the point that the others are compared with"
     if not others:
         return f"Fastest: {point.name}, {times}."
     names = "; ".join(p.name for p in others)
@@ -233,7 +236,7 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
         axes = Axes(
             f"{benchmark}: throughput of a device against the speed that one user sees",
             "tokens/s per user",
-            "tokens/s per GPU",
+            "tokens/s per device",
         )
         yield Plot(f"{prefix}per-gpu-over-per-user", curves, axes)
 
@@ -244,7 +247,7 @@ def _rate(measured: Measured) -> float | None:
 
 def _label(point: PointResult) -> str:
     if IN_FLIGHT in point.settings and len(point.settings) == 1:
-        return point.settings[IN_FLIGHT]
+        return f"{point.settings[IN_FLIGHT]} in flight"
     return point.name
 
 
@@ -259,7 +262,8 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
     failed = f", {len(sweep.failed)} failed" if sweep.failed else ""
     first = sweep.points[0].name
     shown: list[Block] = [
-        Heading(f"Sweep {sweep.sweep_id}", 1),
+        Heading(" · ".join(filter(None, (f"Sweep {sweep.sweep_id}", *_models(sweep)))), 1),
+        Items(list(_facts(sweep))),
         Line(f"{len(sweep.points)} points{failed}. Compared with the first point: {first}."),
     ]
     for benchmark in sweep.benchmarks:
@@ -283,6 +287,32 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
         Details((Heading("Answers of each point", 3), Items(places))),
     ]
     return shown
+
+
+def _models(sweep: SweepResult) -> list[str]:
+    """Return the names of the measured models."""
+    every = [m.model for point in sweep.points for m in point.benchmarks if m.model is not None]
+    return list(dict.fromkeys(every))
+
+
+def _facts(sweep: SweepResult) -> Iterator[Text]:
+    """Yield what was measured, where, when, and with which command."""
+    measured = [m for point in sweep.points for m in point.benchmarks]
+    if models := _models(sweep):
+        yield f"model: {', '.join(models)}"
+    sizes = {
+        name: max((m.expected_rows for m in measured if m.benchmark == name), default=0)
+        for name in sweep.benchmarks
+    }
+    yield "answers: " + ", ".join(f"{name} n={n:,}" for name, n in sizes.items() if n)
+    if devices := dict.fromkeys(m.device for m in measured if m.device):
+        yield f"machine: {', '.join(devices)}"
+    engines = dict.fromkeys(m.engine_version for m in measured if m.engine_version)
+    yield f"versions: regrade {VERSION}" + "".join(f", engine {name}" for name in engines)
+    if days := sorted({m.measured_at[:10] for m in measured if m.measured_at}):
+        yield "measured: " + (days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}")
+    if sweep.command is not None:
+        yield ("command: ", Code(sweep.command))
 
 
 def _settings(sweep: SweepResult, point: PointResult) -> tuple[str, ...]:

@@ -18,8 +18,7 @@ from regrade.cli.main import run
 from regrade.comparing.text import comparison_row
 from regrade.comparing.together import compare_sides
 from regrade.pages.report.gathering import Report, Request, gather
-from regrade.pages.report.page import html_report, markdown_report
-from regrade.pages.report.provenance import all_made
+from regrade.pages.report.page import all_made, html_report, markdown_report
 from regrade.settings import SamplingParams
 from regrade.text.blocks import plain
 from tests.builders import row, session
@@ -66,7 +65,7 @@ def test_the_page_has_the_numbers_of_compare(
     compared = compare_sides("org/base", "org/candidate", answers=repository.uri)
     [comparison] = compared.comparisons.compared
     assert " ".join(comparison_row(comparison)) in page
-    assert "sums number v3 87.50 ± 5.30" in page
+    assert "sums 87.50 ± 5.30" in page
     assert "1 of 2 subsets moved" in page or "0 of 2 subsets moved" in page
 
 
@@ -138,7 +137,7 @@ def test_nothing_in_the_file_runs_or_is_loaded_from_elsewhere(repository: LocalR
 def test_markdown_shows_hostile_texts_as_text(repository: LocalRepository):
     rows = [row(1, f"#### 9 {HOSTILE}\n# not a heading", question=HOSTILE), *numbers(3, 6)]
     score(publish(repository, rows, model=MODEL))
-    page = markdown_report(made(repository), plots=False)
+    page = markdown_report(made(repository))
     for line in page.split("\n"):
         if "<script" in line or "onerror" in line or "# not a heading" in line:
             assert line.startswith("    ")  # code
@@ -147,11 +146,20 @@ def test_markdown_shows_hostile_texts_as_text(repository: LocalRepository):
     assert page.count("\n<details") == page.count("\n</details>") == 3
 
 
+def test_markdown_can_be_posted_and_has_no_pictures_in_it(repository: LocalRepository):
+    long = [row(number, f"{'because ' * 60}#### {number + 1}") for number in range(300)]
+    score(publish(repository, long, model="org/many"))
+    page = markdown_report(made(repository, "org/many"))
+    assert 59_000 < len(page) <= 60_000
+    assert "The rest is too long for this page." in page[-100:]
+    assert "data:" not in page
+
+
 def test_a_folded_answer_has_a_heading_without_backslashes(repository: LocalRepository):
     odd = "part_1 <b>*x*\n\n# no"
     rows = [row(1, "#### 9", subset=odd), *numbers(3, 6)]
     score(publish(repository, rows, benchmark="my_sums"))
-    page = markdown_report(made(repository), plots=False)
+    page = markdown_report(made(repository))
     shown = MarkdownIt("commonmark", {"html": True}).render(page)
     [*_, summary] = re.findall(r"<summary>(.*?)</summary>", shown, re.DOTALL)
     assert html.unescape(summary).startswith("wrong · my_sums 1 · part_1 <b>*x* # no · read: 9")
@@ -167,7 +175,7 @@ def test_withheld_questions_stay_withheld(repository: LocalRepository):
     repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
     report = made(repository)
     assert len(report.examples) == 4
-    for page in (html_report(report), markdown_report(report, plots=False)):
+    for page in (html_report(report), markdown_report(report)):
         assert "SECRET" not in page
         assert "This question must not be published." in page
 
@@ -194,7 +202,7 @@ def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_t
     assert "not scored: regrade score --answer-set" in page
     assert "2 more" not in page
     compared = text_of(html_report(made(repository, "org/candidate", base="org/base")))
-    assert f"--against {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
+    assert f"--baseline {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
 
 
 def test_versions_and_commits_are_exact(
@@ -207,7 +215,7 @@ def test_versions_and_commits_are_exact(
     assert "temperature 0.0, max_tokens 512" in page
     for compared in (
         text_of(html_report(made(repository, "org/candidate", base="org/base"))),
-        markdown_report(made(repository, "org/candidate", base="org/base"), plots=False),
+        markdown_report(made(repository, "org/candidate", base="org/base")),
     ):
         for answers in sides:
             assert re.search(f"answer set:? {answers.manifest.answer_set_id}", compared)
@@ -231,7 +239,7 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
     ]
     commit_manifest(answers, sessions=sessions)
     report = made(repository)
-    page, markdown = text_of(html_report(report)), markdown_report(report, plots=False)
+    page, markdown = text_of(html_report(report)), markdown_report(report)
     assert "60.0 40.0" in page
     assert "2,000 4,000 100" in page
     assert "| 2,000 | 4,000 | 100 |" in markdown
@@ -366,9 +374,7 @@ def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_sca
     assert f"org/b (judge org/judge) {sets['org/b'][:8]}" in page
     assert f"judge: org/judge at {'a' * 40} (hub)" in page
     assert f"model: org/b at {'a' * 40} (hub)" in page
-    assert "| org/b (judge org/judge) " in html.unescape(
-        markdown_report(report, plots=False)
-    ).replace("\\", "")
+    assert "| org/b (judge org/judge) " in html.unescape(markdown_report(report)).replace("\\", "")
 
 
 def test_a_verdict_that_quotes_a_mark_of_reasoning_is_shown_whole(

@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
+from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.settings import SamplingParams
 from tests.builders import row, session
@@ -583,3 +584,24 @@ def test_answers_that_were_not_computed_alike_say_so_on_every_page(reader: Reade
         page = reader.page(address).text
         assert f"Its answers were not all computed alike: {mixed_by}." in page
         assert "The server refused temperature 0.0: its own values were in effect." in page
+
+
+def test_the_page_of_a_set_has_its_settings_and_versions(reader: Reader):
+    set_id = scored(reader, mixed())
+    page = reader.page(f"/sets/{set_id}").text
+    assert "settings and versions answer set" in page
+    assert "sampling temperature 0.0, max_tokens" in page
+    assert "scorer number v" in page
+    assert str(reader.repository.uri) not in page  # a path says who made it
+
+
+def test_a_letter_is_shown_with_the_text_of_its_choice(reader: Reader):
+    choices = ["Rome", "Paris"]
+    stored = row(0, "The answer is A.", target="B", choices=choices)
+    answers = publish(reader.repository, [stored])
+    score(answers, "choice_letter")
+    page = reader.page(f"/sets/{answers.manifest.answer_set_id}").text
+    assert "A: Rome B: Paris" in page
+    assert with_choice("12", choices) == "12"
+    assert with_choice("C", choices) == "C"
+    assert with_choice("B", None) == "B"

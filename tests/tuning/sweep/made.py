@@ -31,6 +31,8 @@ MEASURED: dict[str, Any] = {
     "device": "cpu",
     "engine_version": "0.32.0",
     "sessions": 1,
+    "model": "org/model",
+    "measured_at": "2026-11-22T10:00:00+00:00",
 }
 
 
@@ -68,5 +70,10 @@ def sweep(*points: PointResult) -> SweepResult:
         "in_flight": tuple(p.settings["in_flight"] for p in points),
     }
     return SweepResult(
-        sweep_id="0123456789ab", benchmarks=("sums",), axes=axes, points=points, engine_starts=1
+        sweep_id="0123456789ab",
+        benchmarks=("sums",),
+        axes=axes,
+        points=points,
+        engine_starts=1,
+        command="regrade sweep --model org/model --benchmark sums --in-flight 1,4,16",
     )

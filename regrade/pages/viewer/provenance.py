@@ -1,37 +1,16 @@
 """Exact versions of an answer set: model, questions, prompt, sampling, engine, scorer, commits."""
 
-import shlex
 from collections.abc import Iterator
 from pathlib import PurePath
 from typing import Any
 
 from regrade.answers.scorefile import ScoreFile
-from regrade.pages.report.gathering import Report, ReportedSet
 from regrade.pages.viewer.library import StoredSet
-from regrade.records.rubrics.facts import judge_run, model_title
+from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import ModelIdentity
-from regrade.settings.view_address import comparison_address, view_address
 
 Made = tuple[StoredSet, ScoreFile | None]
 """An answer set, and the scoring that gives its numbers."""
-
-
-def all_made(report: Report) -> list[Made]:
-    """Return the answer sets of a report and their baselines, each once."""
-    found: dict[tuple[str, str], Made] = {}
-    for item in report.sets:
-        made: list[Made] = [(item.stored, item.scoring)]
-        if item.base is not None:
-            made.append((item.base, item.base_scoring))
-        for stored, scoring in made:
-            found.setdefault((stored.answers.repository.uri, stored.id), (stored, scoring))
-    return list(found.values())
-
-
-def made_title(made: Made) -> str:
-    """Return benchmark, model and judge."""
-    specification = made[0].answers.manifest.specification
-    return f"{specification.benchmark.name} · {model_title(specification)}"
 
 
 def shown_place(uri: str) -> str:
@@ -104,27 +83,6 @@ def provenance(made: Made) -> Iterator[tuple[str, str]]:
 
 def _model(model: ModelIdentity) -> str:
     return f"{model.name} at {model.revision} ({model.kind})"
-
-
-def view_command(report: Report, item: ReportedSet) -> str:
-    """Return the shell command that opens the viewer at an answer set, or at its comparison, at the report's commit.
-
-    A folder is named as seen from the one above it.
-    """
-    uri = report.repository.uri
-    words = ["regrade", "view", uri if "://" in uri else f"./{shown_place(uri)}", item.stored.id]
-    if item.base is not None and item.base.answers.repository.uri == uri and item.pair is not None:
-        words += ["--against", item.base.id]
-    return shlex.join([*words, "--at", report.revision])
-
-
-def viewer_address(report: Report, item: ReportedSet) -> str | None:
-    """Return the address of the same place in the team's viewer; None as in `view_address`."""
-    answers = item.stored.answers
-    if item.base is not None and item.pair is not None:
-        uris = item.base.answers.repository.uri, answers.repository.uri
-        return comparison_address(uris, item.base.id, item.stored.id, revision=report.revision)
-    return view_address(answers.repository.uri, item.stored.id, revision=report.revision)
 
 
 def _pairs(values: dict[str, Any]) -> str:
