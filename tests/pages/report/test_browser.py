@@ -79,4 +79,9 @@ def test_a_report_is_shown_with_style_and_plots_and_runs_nothing(
     assert width <= browser.execute_script("return window.innerWidth") + 1
     models = browser.find_elements(By.CSS_SELECTOR, "td:first-child")
     assert min(model.size["width"] for model in models) >= 120  # names can be read
+    for name in ("accuracy", "difference"):  # the headline numbers
+        cell = browser.find_element(By.CSS_SELECTOR, f'td[data-label="{name}"]')
+        assert 0 < cell.location["x"] + cell.size["width"] <= 390
+    browser.execute_script("window.scrollTo(0, 0)")
+    browser.get_screenshot_as_file(str(shots / "report-narrow.png"))
     browser.set_window_size(1300, 1250)
