@@ -1,6 +1,7 @@
 """Prompts and options that the scripts measure engines with."""
 
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -71,3 +72,24 @@ def evaluate_options(path: Path, max_tokens: int) -> list[str]:
         *("--dataset.format", "completion", "--dataset.scorer", "number"),
         *("--max-tokens", str(max_tokens)),
     ]
+
+
+NOISE = 0.05
+"""Standard deviation of the noise, relative to that of a weight."""
+
+
+def checkpoint(model: Path, folder: Path, seed: int) -> Path:
+    """Write a copy of a model with noise in its weights, such as a checkpoint of the same training, and return its folder."""
+    # Tests make checkpoints with it, and collect faster without torch.
+    import torch  # noqa: PLC0415
+    from safetensors.torch import load_file, save_file  # noqa: PLC0415
+
+    shutil.copytree(model, folder)
+    torch.manual_seed(seed)
+    for file in folder.glob("*.safetensors"):
+        weights = {
+            name: (w + NOISE * w.float().std() * torch.randn_like(w.float())).to(w.dtype)
+            for name, w in load_file(file).items()
+        }
+        save_file(weights, file, metadata={"format": "pt"})
+    return folder

@@ -16,7 +16,7 @@ from regrade.settings.marks import INDECISIVE, marked
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models import ResolvedModel
     from regrade.records import Completion, Request
-    from regrade.records.computed import Computed
+    from regrade.records.computed import Computed, LoadedWeights
     from regrade.records.specification import Specification
     from regrade.stats.speed import EngineMemory, Speed
 
@@ -55,6 +55,8 @@ class EngineInfo:
     """The computation: precisions, kernels and more; None if only the server knows it."""
     memory: "EngineMemory | None" = None
     """Memory and KV cache at the start; None if the engine does not know."""
+    weights: "LoadedWeights | None" = None
+    """Weights in memory; None if only the server knows them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,28 @@ class LimitedEngine(Protocol):
         """Set `in_flight` for the following calls of `generate`, and forget the prompts of earlier ones (prefix cache).
 
         No call of `generate` may be running.
+        """
+
+
+@runtime_checkable
+class SwitchingEngine(Protocol):
+    """Engine that can go on with another model."""
+
+    def read_ahead(self, model: "ResolvedModel") -> None:
+        """Begin to read (or download) the weights of a model that comes later, while the present one answers."""
+
+    def switch(self, model: "ResolvedModel", requests: "Sequence[Iterable[Request]]") -> None:
+        """Go on with another model: with its weights in the running engine if that is proven to work, else with a new start.
+
+        No call of `generate` may be running.
+
+        Args:
+            model: Result of `resolve`, by the same settings.
+            requests: The requests of each call of `generate` that is planned from now on, as for `open`.
+
+        Raises:
+            SettingsError: As `open`.
+            EngineError: As on entry.
         """
 
 

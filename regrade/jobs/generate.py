@@ -293,6 +293,7 @@ def session_of(
         reasoning_parser=info.reasoning_parser,
         structured_outputs=info.structured_outputs,
         computed=info.computed,
+        weights=info.weights,
         mixed=mixed,
         in_flight=engine.in_flight if isinstance(engine, LimitedEngine) else None,
         memory=info.memory,

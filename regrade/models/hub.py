@@ -119,7 +119,8 @@ def _chat_template(name: str, commit: str, config: Mapping[str, Any]) -> ChatTem
     return find_template(content, files, model_type) or rendered_in_code(model_type)
 
 
-def _endpoint() -> str | None:
+def endpoint() -> str | None:
+    """Return the address of the Hub if it is set; None for huggingface_hub's default."""
     return os.environ.get("HF_ENDPOINT") or None
 
 
@@ -167,10 +168,28 @@ def _named_errors(
                 )
                 raise ModelError(name, problem) from error
         problem = (
-            f"no commit from {_endpoint() or constants.ENDPOINT} ({brief(error)}). "
+            f"no commit from {endpoint() or constants.ENDPOINT} ({brief(error)}). "
             "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
-        raise _hub_error(repository, "asking for its commit", problem, error) from error
+        raise hub_error(repository, "asking for its commit", problem, error) from error
+
+
+def hub_revisions(name: str, repository: str) -> list[str]:
+    """Return the branches and tags of a model repository.
+
+    Args:
+        name: The user's name for it, for messages.
+        repository: `org/name`.
+
+    Raises:
+        ModelError: If the repository does not exist, or the token has no access.
+        HubError: If the Hub cannot be reached or fails.
+    """
+    bound_requests()
+    refs = _named_errors(
+        name, repository, None, lambda: HfApi(endpoint=endpoint()).list_repo_refs(repository)
+    )
+    return [ref.name for ref in (*refs.branches, *refs.tags)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +210,7 @@ def hub_head(name: str) -> HubHead:
     """
     bound_requests()
     repository, _, revision = name.partition("@")
-    api = HfApi(endpoint=_endpoint())
+    api = HfApi(endpoint=endpoint())
     return _named_errors(
         name,
         repository,
@@ -207,7 +226,7 @@ def hub_heads(organisation: str) -> list[HubHead]:
         HubError: If the Hub cannot be reached or fails.
     """
     bound_requests()
-    api = HfApi(endpoint=_endpoint())
+    api = HfApi(endpoint=endpoint())
     try:
         return RETRIES.call(
             "listing models",
@@ -217,7 +236,7 @@ def hub_heads(organisation: str) -> list[HubHead]:
             ],
         )
     except FAILURES as error:
-        raise _hub_error(organisation, "listing its models", brief(error), error) from error
+        raise hub_error(organisation, "listing its models", brief(error), error) from error
 
 
 def _head(info: ModelInfo) -> HubHead:
@@ -232,7 +251,7 @@ def _ask_commit(repository: str, revision: str | None) -> str:
             repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
         )
         return Path(folder).name
-    commit = HfApi(endpoint=_endpoint()).model_info(repository, revision=revision).sha
+    commit = HfApi(endpoint=endpoint()).model_info(repository, revision=revision).sha
     if commit is None:
         raise OperationError(f"The Hub returned no commit for model '{repository}'.")
     return commit
@@ -256,7 +275,7 @@ def hub_file(repository: str, revision: str | None, file: str) -> Path | None:
                     repository,
                     file,
                     revision=revision,
-                    endpoint=_endpoint(),
+                    endpoint=endpoint(),
                     local_files_only=constants.is_offline_mode(),
                 ),
             )
@@ -265,10 +284,11 @@ def hub_file(repository: str, revision: str | None, file: str) -> Path | None:
         offline = isinstance(error, LocalEntryNotFoundError) and constants.is_offline_mode()
         if offline or problem_of(error) is Problem.NO_FILE:
             return None
-        raise _hub_error(repository, f"downloading '{file}'", brief(error), error) from error
+        raise hub_error(repository, f"downloading '{file}'", brief(error), error) from error
 
 
-def _hub_error(repository: str, operation: str, problem: str, error: Exception) -> HubError:
+def hub_error(repository: str, operation: str, problem: str, error: Exception) -> HubError:
+    """Return the error to raise for a failed operation on a model repository."""
     return HubError(f"hf://{repository}", operation, problem, is_transient(error))
 
 

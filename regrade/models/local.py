@@ -145,7 +145,7 @@ def check_folder(
         what = adapter_hint(name, read_json(adapter, name)) if adapter.is_file() else _EXPECTED
         raise ModelError(name, f"the folder has no 'config.json'. {what}")
     if needs_weights:
-        _check_weights(folder, _weights(folder))
+        _check_weights(folder, weight_files(folder))
     if needs_tokenizer and not _matching(folder, _TOKENIZERS):
         raise ModelError(
             name, f"the folder has no tokenizer ({', '.join(_TOKENIZERS[:3])} ...). {_EXPECTED}"
@@ -182,13 +182,19 @@ def _optional_json(path: Path, name: str) -> dict[str, Any] | None:
     return read_json(path, name) if path.is_file() else None
 
 
-def _weights(folder: Path) -> list[Path]:
+def weight_files(folder: Path) -> list[Path]:
     """Return the weight files that vLLM would read: safetensors, or other formats if there are none."""
-    safetensors = _matching(folder, ("*.safetensors",))
-    if safetensors:
-        return safetensors
-    others = _matching(folder, ("*.bin", "*.pt", "*.gguf"))
-    return [p for p in others if not any(fnmatch(p.name, pattern) for pattern in _NOT_WEIGHTS)]
+    return weights_among(_matching(folder, ("*.safetensors", "*.bin", "*.pt", "*.gguf")))
+
+
+def weights_among(files: Iterable[Path]) -> list[Path]:
+    """Return the weight files that vLLM would read of some files of a model."""
+    named = sorted(files)
+    safetensors = [path for path in named if path.suffix == ".safetensors"]
+    others = [path for path in named if path.suffix in (".bin", ".pt", ".gguf")]
+    return safetensors or [
+        p for p in others if not any(fnmatch(p.name, pattern) for pattern in _NOT_WEIGHTS)
+    ]
 
 
 def _check_weights(folder: Path, weights: list[Path]) -> None:
@@ -234,7 +240,12 @@ def missing_parts(names: Iterable[str]) -> list[str]:
 def model_files(folder: Path, *, weights: bool = True) -> set[Path]:
     """Return the files of a model in a folder that decide its answers, with or without its weights."""
     others = _matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))
-    return {*others, *(_weights(folder) if weights else ())}
+    return {*others, *(weight_files(folder) if weights else ())}
+
+
+def is_setting(name: str) -> bool:
+    """Return True for the name of a file that decides a model's answers beside its weights."""
+    return any(fnmatch(name, pattern) for pattern in (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))
 
 
 def _matching(folder: Path, patterns: tuple[str, ...]) -> list[Path]:

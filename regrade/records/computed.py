@@ -77,6 +77,18 @@ class Computed(StrictModel):
     """Sampling params that a server refused, with the value that was asked for: its own were in effect."""
 
 
+class LoadedWeights(StrictModel):
+    """Weights that an engine had in memory."""
+
+    files: dict[str, str] | None = None
+    """sha256 of each file from which they were read, by name; of a model on the Hub, as the Hub states it. None: not known."""
+    memory: str | None = None
+    """Digest of the parameters in memory, over all GPUs that share the model: equal if two engines that divide it alike have the
+    same weights. None: not known."""
+    replaced: bool = False
+    """They took the place of another model's in a running engine."""
+
+
 class ComputedDifference(NamedTuple):
     """A field in which two engines differ."""
 

@@ -1,9 +1,12 @@
 """Owner side of the engine `vllm`: send requests to a worker process and receive completions."""
 
+import logging
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -23,11 +26,24 @@ from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
+from regrade.engines.vllm_process.switching import (
+    ReloadRecord,
+    compared,
+    keep_record,
+    loaded_weights,
+    reason_for_new_start,
+    record_path,
+    reload_key,
+    stored_record,
+)
 from regrade.models import ResolvedModel
+from regrade.models.files import files_folder
 from regrade.records import Completion, Request
 from regrade.records.computed import Computed
-from regrade.settings.errors import EngineError
+from regrade.settings.errors import EngineError, RegradeError
 from regrade.stats.speed import EngineMemory, Speed
+
+logger = logging.getLogger("regrade.generate")
 
 # Owner side: the messages that open a worker, and requests as JSON.
 
@@ -107,10 +123,10 @@ class VllmProcess(WorkerOwner):
         on_progress: Callable[[str], None] | None = None,
     ) -> None:
         super().__init__(log, on_progress)
-        self._open_message = open_message(settings, model, rendering)
-        self._model = model
-        self._from_hub = needs_hub_token(settings, model)
-        self._planned = requests
+        self._settings, self._rendering = settings, rendering
+        self._prepare(model, requests)
+        self._coming: threading.Thread | None = None
+        """Downloads the model that comes later."""
         self._sent: list[list[int]] = []
         """Keys of the requests of each planned stream, which the worker has tokenised."""
         self._info: EngineInfo | None = None
@@ -125,6 +141,13 @@ class VllmProcess(WorkerOwner):
         self._speed: Speed | None = None
         self._in_flight: int | None = None
         self._unanswered = 0
+
+    def _prepare(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
+        """Prepare the start of a worker for a model and its requests."""
+        self._open_message = open_message(self._settings, model, self._rendering)
+        self._model = model
+        self._from_hub = needs_hub_token(self._settings, model)
+        self._planned = requests
 
     @property
     def info(self) -> EngineInfo:
@@ -148,6 +171,108 @@ class VllmProcess(WorkerOwner):
             raise RuntimeError("requests in flight are limited between two calls of `generate`")
         self._send({"type": "limit", "in_flight": in_flight})
         self._in_flight = in_flight
+
+    def read_ahead(self, model: ResolvedModel) -> None:
+        """Begin to read the weights of a later model; see `SwitchingEngine`."""
+        if model.identity.kind == "hub":
+            if self._coming is None or not self._coming.is_alive():
+                self._coming = threading.Thread(
+                    target=self._download, args=(model,), name="download", daemon=True
+                )
+                self._coming.start()
+        else:
+            self._read_ahead(Path(model.path))
+
+    def _download(self, model: ResolvedModel) -> None:
+        try:
+            folder = files_folder(model, download=True)
+        except RegradeError as error:
+            logger.warning("%s is not downloaded ahead: %s", model.identity.name, error)
+            return
+        if folder is not None:
+            self._read_ahead(folder)
+
+    def _read_ahead(self, folder: Path) -> None:
+        with suppress(OSError):  # an engine that has ended is noticed where it answers
+            self._running().channel.send(
+                {"type": "read_ahead", "model": str(folder), "extra": self._open_message["extra"]}
+            )
+
+    def switch(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
+        """Go on with another model; see `SwitchingEngine`."""
+        if self._process is None or self._busy:
+            raise RuntimeError("models are switched between two calls of `generate`")
+        name, former = model.identity.name, self._model
+        if self._coming is not None:
+            self._progress(f"downloading {name}")
+            self._coming.join()
+        folder = files_folder(model, download=True)
+        reason = reason_for_new_start(self._settings, former, model, self.info)
+        replaced: Message | None = None
+        key: dict[str, Any] = {}
+        if reason is None and folder is not None:
+            key = reload_key(self._settings, self.info, model.identity.quantization, folder)
+            record = stored_record(key)
+            if record is not None and not record.same:
+                reason = (
+                    f"replaced weights gave other answers than a new engine ('{record_path(key)}')"
+                )
+            else:
+                self._progress(f"reading the weights of {name}")
+                answer = self._swap({"type": "reload", "model": str(folder), "probe": not record})
+                reason = answer["refused"]
+                if reason is None and record is not None:
+                    self._replaced(model, answer)
+                    return
+                replaced = answer if reason is None else None
+        proof = "its answers prove on this machine that weights can be replaced"
+        logger.info("%s gets a new start of the engine: %s", name, reason or proof)
+        self._end()
+        self._answered = False
+        self._prepare(model, requests)
+        self._process = self._start()
+        self._open()
+        if replaced is not None:
+            fresh = self._swap({"type": "probe", "probe": True})["after"]
+            self._prove(
+                compared(key, self.info.dtype, replaced["before"], replaced["after"], fresh)
+            )
+
+    def _swap(self, message: Message) -> Message:
+        """Send a message for which the worker stops answering requests, and return its answer."""
+        self._send(message)
+        while (answer := self._receive())["type"] != "swapped":
+            pass
+        return answer
+
+    def _replaced(self, model: ResolvedModel, answer: Message) -> None:
+        self._prepare(model, self._planned)
+        weights = loaded_weights(self._settings, model, answer["weights"], replaced=True)
+        self._info = replace(self.info, load_seconds=answer["seconds"], weights=weights)
+
+    def _prove(self, record: ReloadRecord | None) -> None:
+        if record is None:
+            logger.info(
+                "The two models answer too much alike to prove that weights can be replaced: tried again with the next one."
+            )
+            return
+        path = keep_record(record)
+        if record.same:
+            logger.info(
+                "Replaced weights gave the answers of a new engine (largest difference of log-probabilities %.2g): from now on "
+                "models like these share an engine on this machine ('%s').",
+                record.difference,
+                path,
+            )
+            return
+        logger.error(
+            "Weights that were replaced in the running engine gave OTHER answers than a new engine (log-probabilities differ by "
+            "%.2g%s): each model gets a start of its own on this machine. No answer was taken from them. '%s' has the "
+            "figures; delete it to try again.",
+            record.difference,
+            ", and tokens differ" if record.tokens_differ else "",
+            path,
+        )
 
     @property
     def unanswered(self) -> int:
@@ -262,7 +387,10 @@ class VllmProcess(WorkerOwner):
             pass
         memory = EngineMemory.model_validate(message["memory"])
         computed = Computed.model_validate(message["info"].pop("computed"))
-        self._info = EngineInfo(**message["info"], memory=memory, computed=computed)
+        weights = loaded_weights(self._settings, self._model, message["weights"])
+        self._info = EngineInfo(
+            **message["info"], memory=memory, computed=computed, weights=weights
+        )
         self._window = message["window"]
 
     def _cancel(self, process: EngineProcess) -> None:

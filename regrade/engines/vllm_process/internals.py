@@ -94,7 +94,9 @@ MEMBERS: Mapping[type, str] = {
         "language_model_only max_lora_rank max_loras reasoning_parser"
     ),
     FinishedRequestStats: "e2e_latency mean_time_per_output_token num_generation_tokens queued_time",
-    LLMEngine: "abort_request add_lora add_request from_vllm_config step",
+    LLMEngine: (
+        "abort_request add_lora add_request collective_rpc from_vllm_config reset_encoder_cache reset_mm_cache step"
+    ),
     LoRAConfig: "max_lora_rank",
     LoRARequest: "lora_int_id lora_name lora_path",
     ModelConfig: "dtype hf_config hf_text_config max_model_len use_mla",

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.arguments import (
@@ -27,6 +27,7 @@ from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
+from regrade.engines.vllm_process.reloading import EXTENSION, ReloadedEngine, memory_digest
 from regrade.engines.vllm_process.structures import backend_of
 from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
 from regrade.settings.errors import SettingsError
@@ -88,6 +89,10 @@ class Loaded:
     """A loaded model."""
 
     engine: SteppedEngine
+    reloaded: ReloadedEngine | None
+    """The engine without an adapter; None if its workers cannot replace weights."""
+    weights: str | None
+    """Digest of the weights in memory; None if the workers do not tell."""
     meter: Meter
     prompts: Prompts
     reader: ReasoningReader | None
@@ -167,6 +172,7 @@ def load(
                 raise
             config = engine_config(arguments, tight, chunked_prefill=chunked_prefill)
             need = check_fit(config, by_memory=False)
+    extended = _extend_workers(config)
     on_progress("loading the model")
     engine: SteppedEngine
     meter = Meter()
@@ -176,11 +182,15 @@ def load(
         engine = load_adapter(base, open_message["adapter"], config.model_config.max_model_len)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
+    reloaded = cast("ReloadedEngine", base) if extended else None
+    weights = None if reloaded is None else memory_digest(reloaded)
     meter.restart()
     on_progress("tokenising the prompts")
     ahead = tokenising.finished(config.model_config.max_model_len)
     return Loaded(
         engine=engine,
+        reloaded=reloaded,
+        weights=weights,
         meter=meter,
         prompts=prompts,
         reader=reader,
@@ -259,6 +269,22 @@ def _engine(config: "VllmConfig", meter: Meter, *, copies: int) -> AdapterEngine
     engine = LLMEngine.from_vllm_config(config, UsageContext.LLM_CLASS)
     engine.logger_manager = meter  # type: ignore[assignment]  # in the place of logs and Prometheus
     return engine
+
+
+def _extend_workers(config: "VllmConfig") -> bool:
+    """Let vLLM's workers replace weights, unless they are another's already; return True if they can.
+
+    Of several copies of the model, vLLM asks only one. Ray's machines may lack regrade.
+    """
+    parallel = config.parallel_config
+    if (
+        parallel.worker_extension_cls
+        or parallel.data_parallel_size > 1
+        or parallel.distributed_executor_backend == "ray"
+    ):
+        return False
+    parallel.worker_extension_cls = EXTENSION
+    return True
 
 
 def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:

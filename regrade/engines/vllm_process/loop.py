@@ -9,7 +9,7 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from regrade.engines.vllm_process.conversion import (
     WireCompletion,
@@ -49,11 +49,22 @@ class Limit:
 
 
 @dataclass(frozen=True, slots=True)
+class Between:
+    """A queued change of the engine between two rounds, such as other weights."""
+
+    run: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
 class RejectedRequest:
     """A request that vLLM rejected after queueing it."""
 
     request_id: str
     message: str
+
+
+Queued: TypeAlias = QueuedRequest | Limit | Between | None
+"""An entry of the queue; None only wakes the loop."""
 
 
 class SteppedEngine(Protocol):
@@ -87,7 +98,7 @@ class Loop:
     def __init__(
         self,
         engine: SteppedEngine,
-        queued: queue.SimpleQueue[QueuedRequest | Limit | None],
+        queued: queue.SimpleQueue[Queued],
         finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
         *,
         max_running: int,
@@ -98,7 +109,7 @@ class Loop:
 
         Args:
             engine: The engine.
-            queued: Requests and limits; None only wakes the loop.
+            queued: Requests, and changes between two rounds.
             finished: Completions by round. Those of chats are not read yet if there is a `reader`.
             max_running: Most requests in flight at vLLM.
             reader: Separates the reasoning of chat answers.
@@ -159,6 +170,10 @@ class Loop:
                 continue
             if isinstance(queued, Limit):
                 self._limit(queued.running)
+                continue
+            if isinstance(queued, Between):
+                self._abort([*self._running])  # of a round that was cancelled a moment ago
+                queued.run()
                 continue
             if queued.round <= self._cancelled:
                 continue

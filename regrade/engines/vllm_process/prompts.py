@@ -125,6 +125,10 @@ class Prompts:
         """True if the model can be asked in chats."""
         return self._chat is not None
 
+    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of plain texts."""
+        return [[*tokens] for tokens in self._tokenize(texts)]
+
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
         """Return the requests in the same order, with text and token ids, not cut yet."""
         prepared: dict[int, Prepared] = {}

@@ -12,14 +12,17 @@ import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.conversion import WireCompletion
-from regrade.engines.vllm_process.loading import Loaded, load
-from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest
+from regrade.engines.vllm_process.loading import Loaded, load, prefetch_weights
+from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
+from regrade.engines.vllm_process.reloading import PROMPTS, memory_digest, probe, reload
 from regrade.engines.vllm_process.serve import serve_owner
 
 _MESSAGES_AHEAD = 64
@@ -38,10 +41,18 @@ def serve(channel: Channel, open_message: Message) -> int:
     max_running = max(2 * loaded.max_num_seqs, 512)
     window = max(4 * loaded.max_num_seqs, 2048)
     memory = loaded.memory.model_dump()
-    channel.send({"type": "loaded", "info": loaded.info, "memory": memory, "window": window})
+    channel.send(
+        {
+            "type": "loaded",
+            "info": loaded.info,
+            "memory": memory,
+            "window": window,
+            "weights": loaded.weights,
+        }
+    )
 
     truncate = open_message["rendering"]["truncate"]
-    queued: queue.SimpleQueue[QueuedRequest | Limit | None] = queue.SimpleQueue()
+    queued: queue.SimpleQueue[Queued] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
     loop = Loop(
         loaded.engine,
@@ -108,7 +119,7 @@ def _read(
     messages: queue.Queue[Message],
     loaded: Loaded,
     truncate: bool,
-    queued: queue.SimpleQueue[QueuedRequest | Limit | None],
+    queued: queue.SimpleQueue[Queued],
     loop: Loop,
     max_running: int,
 ) -> int:
@@ -133,6 +144,12 @@ def _read(
             in_flight = message["in_flight"]
             queued.put(Limit(max_running if in_flight is None else in_flight))
             continue
+        if message["type"] == "read_ahead":
+            prefetch_weights(message)
+            continue
+        if message["type"] in ("reload", "probe"):
+            queued.put(Between(partial(_swap, channel, loaded, message)))
+            continue
         if message["type"] == "tokenised":
             requests = loaded.ahead.read(message["stream"], message["first"], message["count"])
         else:
@@ -145,6 +162,27 @@ def _read(
                 prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
             )
             queued.put(QueuedRequest(message["round"], fitting))
+
+
+def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
+    """Replace the weights if the owner asks for others, and send it answers to fixed prompts, before and after, if it wants them."""
+    prompts = loaded.prompts.ids(PROMPTS)
+    answer: Message = {"type": "swapped", "refused": None, "before": None, "after": None}
+    try:
+        if message["type"] == "reload" and loaded.reloaded is not None:
+            if message["probe"]:
+                answer["before"] = probe(loaded.engine, prompts, loaded.max_model_len)
+            started = time.monotonic()
+            reload(loaded.reloaded, message["model"])
+            answer["seconds"] = time.monotonic() - started
+            answer["weights"] = memory_digest(loaded.reloaded)
+        if message["probe"]:
+            answer["after"] = probe(loaded.engine, prompts, loaded.max_model_len)
+    except Exception as error:  # noqa: BLE001 - of vLLM's any can come; the owner ends this engine
+        traceback.print_exc()
+        answer["refused"] = f"vLLM failed: {' '.join(str(error).split()) or type(error).__name__}"
+    loaded.meter.restart()
+    channel.send(answer)
 
 
 def _write(

@@ -9,7 +9,7 @@ import pytest
 
 from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
-from regrade.engines.vllm_process.loop import Limit, Loop, QueuedRequest
+from regrade.engines.vllm_process.loop import Between, Limit, Loop, QueuedRequest
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prepared
 
@@ -327,4 +327,22 @@ def test_withdrawn_requests_are_dropped_whether_they_run_or_wait():
     # The same keys in another round are other requests.
     queued.put(QueuedRequest(2, prepared(1)))
     loop._start_queued()
+    assert len(engine.running) == 1
+
+
+def test_a_change_between_two_rounds_finds_no_request_and_the_next_round_finds_it_done():
+    engine = Slow({})
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
+    loop = Loop(engine, queued, finished, max_running=4)
+    seen: list[int] = []
+    for entry in (
+        QueuedRequest(1, prepared(0)),  # of a round that was cancelled a moment ago
+        Between(lambda: seen.append(len(engine.running))),
+        QueuedRequest(2, prepared(1)),
+    ):
+        queued.put(entry)
+    loop._start_queued()
+
+    assert seen == [0]
     assert len(engine.running) == 1

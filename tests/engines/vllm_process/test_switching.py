@@ -1,0 +1,251 @@
+"""Other weights in a running engine give the answers of a new engine, or each model gets a new one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perf.workloads import checkpoint
+from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.engines.vllm_process.reloading import weights_digest
+from regrade.engines.vllm_process.switching import (
+    compared,
+    keep_record,
+    reason_for_new_start,
+    record_path,
+    stored_record,
+)
+from regrade.models import ResolvedModel
+from regrade.records import Completion, Request
+from regrade.records.computed import LoadedWeights
+from regrade.settings import SamplingParams
+from tests.engine_fixtures import FAST
+
+QUESTIONS = [
+    Request(
+        n,
+        f"Question: What is {3 * n + 1} plus {2 * n + 5}?\nAnswer:",
+        SamplingParams(max_tokens=16, temperature=0.0),
+    )
+    for n in range(24)
+]
+LABELS = [
+    Request(
+        100 + n,
+        f"Question: What is {n} plus 3?\nA. {n + 1}\nB. {n + 3}\nAnswer:",
+        SamplingParams(max_tokens=1, temperature=0.0),
+        ("A", "B"),
+    )
+    for n in range(8)
+]
+ASKED = [*QUESTIONS, *LABELS]
+
+
+def ask(engine: VllmProcess) -> list[Completion]:
+    completions = [c for batch in engine.generate(ASKED) for c in batch]
+    assert not [c.error for c in completions if c.error]
+    return sorted(completions, key=lambda completion: completion.key)
+
+
+def assert_equal(some: list[Completion], others: list[Completion]) -> None:
+    assert [c.text for c in some] == [c.text for c in others]
+    for one, other in zip(some, others, strict=True):
+        if one.label_logprobs is not None:
+            assert other.label_logprobs == pytest.approx(one.label_logprobs, abs=1e-3)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without records."""
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_models_share_an_engine_once_one_of_them_has_proven_it(
+    demo_model: Path, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
+):
+    folders = [demo_model, checkpoint(demo_model, tmp_path / "b", seed=1)]
+    one, other = (FAST.resolve(str(folder)) for folder in folders)
+    log = tmp_path / "vllm.log"
+    caplog.set_level("INFO", "regrade.generate")
+    with VllmProcess(FAST, one, requests=[ASKED], rendering=PromptRendering(), log=log) as engine:
+        first = engine.pid
+        of_one, weights_of_one = ask(engine), engine.info.weights
+        engine.read_ahead(other)
+        engine.switch(other, [ASKED])
+        second = engine.pid
+        assert second != first
+        of_other, weights_of_other = ask(engine), engine.info.weights
+        assert [c.text for c in of_one] != [c.text for c in of_other]
+        again = []
+        for model in (one, other):
+            engine.switch(model, [ASKED])
+            again.append((ask(engine), engine.info.weights))
+            assert engine.pid == second
+            assert engine.info.load_seconds < 5
+
+    for (answers, weights), (fresh, weights_of_fresh) in zip(
+        again, [(of_one, weights_of_one), (of_other, weights_of_other)], strict=True
+    ):
+        assert_equal(answers, fresh)
+        assert weights is not None
+        assert weights_of_fresh is not None
+        assert (weights.files, weights.memory) == (weights_of_fresh.files, weights_of_fresh.memory)
+        assert (weights.replaced, weights_of_fresh.replaced) == (True, False)
+    assert weights_of_one is not None
+    assert weights_of_other is not None
+    assert weights_of_one.files is not None
+    assert weights_of_one.files.keys() == {"model.safetensors"}
+    assert weights_of_one.memory != weights_of_other.memory
+    (record,) = (own_cache / "reloads").iterdir()
+    assert '"same": true' in record.read_text()
+    assert "models like these share an engine" in caplog.text
+
+
+Probed = list[list[tuple[int, float]]]
+
+
+def probed(*logprobs: float, last: int = 7) -> Probed:
+    """Answers to one prompt."""
+    tokens = [*range(len(logprobs) - 1), last]
+    return [list(zip(tokens, logprobs, strict=True))]
+
+
+def test_a_reload_is_proven_by_equal_tokens_and_log_probabilities():
+    record = compared(
+        {}, "float32", probed(-1, -2, -3), probed(-1, -1, -1), probed(-1, -1, -1.00002)
+    )
+    assert record is not None
+    assert record.same
+    assert record.difference == pytest.approx(2e-5)
+    assert record.models == pytest.approx(2.0, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "replaced", [probed(-1, -1, -6.3), probed(-1, -1, -1, last=8), probed(-1.01, -1, -1)]
+)
+def test_another_token_or_log_probability_refutes_it(replaced: Probed):
+    record = compared({}, "float32", probed(-1, -2, -3), replaced, probed(-1, -1, -1))
+    assert record is not None
+    assert not record.same
+
+
+def test_models_that_answer_alike_prove_nothing():
+    fresh = probed(-1, -1, -1)
+    assert compared({}, "float32", fresh, fresh, fresh) is None
+    assert compared({}, "float32", probed(-1.0001, -1, -1), probed(-1.00005, -1, -1), fresh) is None
+
+
+def test_a_record_is_found_again_by_its_key_alone_and_a_damaged_one_is_proven_again(
+    own_cache: Path, caplog: pytest.LogCaptureFixture
+):
+    key = {"vllm": "0.32.0", "device": "cpu"}
+    record = compared(key, "float32", probed(-1, -2), probed(-1, -1), probed(-1, -1))
+    assert record is not None
+    assert stored_record(key) is None
+    path = keep_record(record)
+    assert path == record_path(key)
+    assert own_cache in path.parents
+    assert stored_record(key) == record
+    assert stored_record({**key, "vllm": "0.32.1"}) is None
+    path.write_text("{}")
+    assert stored_record(key) is None
+    assert "proven again" in caplog.text
+
+
+@pytest.fixture
+def engine_info() -> EngineInfo:
+    weights = LoadedWeights(memory="ab")
+    return EngineInfo("vllm", "0.32.0", "cpu", "float32", 512, None, 1.0, weights=weights)
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "says"),
+    [
+        ({}, {}, None),
+        ({}, {"adapter": "/lora"}, "an adapter is applied"),
+        ({}, {"code_revision": "abc"}, "other code"),
+        ({"extra": ("speculative_config={model: org/draft}",)}, {}, "a draft model"),
+        ({"extra": ("load_format=dummy",)}, {}, "load_format=dummy"),
+    ],
+)
+def test_what_cannot_share_an_engine_is_told(
+    resolved_model: ResolvedModel,
+    engine_info: EngineInfo,
+    settings: dict[str, Any],
+    changes: dict[str, Any],
+    says: str | None,
+):
+    after = replace(resolved_model, **changes)
+    reason = reason_for_new_start(VllmEngine(**settings), resolved_model, after, engine_info)
+    assert reason is says is None or str(says) in str(reason)
+
+
+def test_workers_that_cannot_replace_weights_are_told(
+    resolved_model: ResolvedModel, engine_info: EngineInfo
+):
+    info = replace(engine_info, weights=LoadedWeights())
+    reason = reason_for_new_start(VllmEngine(), resolved_model, resolved_model, info)
+    assert "cannot replace weights" in str(reason)
+
+
+def test_the_digest_of_weights_notices_each_changed_moved_or_renamed_value():
+    import torch
+
+    torch.manual_seed(0)
+    for dtype in (torch.float32, torch.bfloat16, torch.int8):
+        weights = (torch.randn(7, 9) * 50).to(dtype)
+
+        def digest(tensor: torch.Tensor, name: str = "a") -> str:
+            return weights_digest([(name, tensor)])
+
+        flipped, moved = weights.clone(), weights.clone()
+        flipped[6, 8] += 1
+        moved[0], moved[1] = weights[1], weights[0]
+        others = [flipped, moved, weights.reshape(9, 7), weights[:6]]
+        found = {digest(weights), digest(weights, "b"), *map(digest, others)}
+        assert len(found) == 6
+        assert digest(weights.clone()) == digest(weights)
+        assert digest(weights.t().contiguous().t()) == digest(weights)
+
+
+WITHOUT_COPIES = """
+from regrade.engines.vllm_process.reloading import Reloading
+Reloading.regrade_pack_again = lambda self: 0
+"""
+
+
+@pytest.mark.vllm
+@pytest.mark.slow  # three engine starts
+@pytest.mark.timeout(1800)
+def test_weights_that_a_reload_leaves_as_they_were_are_noticed_and_each_model_gets_a_start(
+    demo_model: Path,
+    tmp_path: Path,
+    own_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_COPIES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    other = FAST.resolve(str(checkpoint(demo_model, tmp_path / "b", seed=1)))
+    model = FAST.resolve(str(demo_model))
+    log = tmp_path / "vllm.log"
+    pids, answers = [], []
+    with VllmProcess(FAST, model, requests=[ASKED], rendering=PromptRendering(), log=log) as engine:
+        for switched_to in (None, other, model):
+            if switched_to is not None:
+                engine.switch(switched_to, [ASKED])
+            pids.append(engine.pid)
+            answers.append(ask(engine))
+            assert engine.info.weights is not None
+            assert not engine.info.weights.replaced
+    assert len(set(pids)) == 3
+    assert_equal(answers[0], answers[2])
+    assert "OTHER answers than a new engine" in caplog.text
+    (record,) = (own_cache / "reloads").iterdir()
+    assert '"same": false' in record.read_text()
