@@ -18,7 +18,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, LimitedEngine
+from regrade.engines.base import WAITING, Engine, LimitedEngine, SwitchingEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests, prompt_rendering
 from regrade.orchestration import artifacts
@@ -62,6 +62,8 @@ def run_name() -> str:
     model = str(parameters["model"])
     if Path(model).is_absolute():
         model = "/".join(Path(model).parts[-2:])
+    if more := parameters.get("more_models"):
+        model += f" and {len(more)} more"
     return f"{model}: {', '.join(names)}" if names else model
 
 
@@ -95,7 +97,8 @@ def generate(
 ) -> None:
     """Generate missing answers; each answer set is published when it is complete, while the others are generated.
 
-    Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks. On
+    Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks of a model, one
+    model after the other, and the models that may take each other's place in it. On
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
     replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
 
@@ -233,13 +236,47 @@ def _publish_siblings(work: Work) -> None:
 
 
 def _generate(job: EngineJob, todo: Sequence[Work], after: Callable[[Work], None]) -> None:
+    """Generate the missing answers of one model after the other, with as few engine starts as possible."""
+
     def publish_complete(work: Work) -> None:
         work.publishing = publish_answers.submit(work)
         after(work)
 
-    job = tuned(job, todo)
-    with loaded_engine(job, todo) as engine:
-        generate_missing(todo, engine, job.engine, job.goodput, publish_complete)
+    left = by_model(todo)
+    while left:
+        fitting = tuned(job, left[0])
+        with loaded_engine(fitting, *left) as engine:
+            while left:
+                works = left.pop(0)
+                if left and isinstance(engine, SwitchingEngine):
+                    engine.read_ahead(left[0][0].plan.model)
+                generate_missing(works, engine, fitting.engine, job.goodput, publish_complete)
+                if not left or not isinstance(engine, SwitchingEngine):
+                    break
+                model = left[0][0].plan.model
+                display = current_display()
+                display.loading(model.identity.name)
+                engine.switch(model, _pools(left))
+                display.loaded()
+                _check_loaded(engine, model.identity.name, left[0])
+
+
+def by_model(works: Sequence[Work]) -> list[list[Work]]:
+    """Return the works of each model, in the order of the models."""
+    groups: dict[str, list[Work]] = {}
+    for work in works:
+        groups.setdefault(work.plan.specification.model.model_dump_json(), []).append(work)
+    return [*groups.values()]
+
+
+def _pools(rounds: Sequence[Sequence[Work]]) -> list[PooledRequests]:
+    """Return the requests of each call of `generate_missing`; those that models share once."""
+    pools: list[PooledRequests] = []
+    for works in rounds:
+        pool = PooledRequests(tuple(work.requests for work in works))
+        if pool not in pools:
+            pools.append(pool)
+    return pools
 
 
 def tuned(job: _Job, works: Sequence[Work]) -> _Job:
@@ -262,28 +299,44 @@ def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     Raises:
         SettingsError: If earlier answers of a work were computed otherwise.
     """
-    works = [work for together in rounds for work in together]
+    model = rounds[0][0].plan.model
+    (works, *others) = by_model([work for together in rounds for work in together])
+    name = model.identity.name if others else job.model
     engine = job.engine.open(
-        works[0].plan.model,
-        requests=[PooledRequests(tuple(w.requests for w in together)) for together in rounds],
+        model,
+        requests=_pools(rounds),
         rendering=prompt_rendering(job.prompt),
         log=log_file("engine"),
         on_progress=Stages().show,
     )
     display = current_display()
-    display.loading(job.model)
+    display.loading(name)
     with engine:
         display.loaded()
-        check_computed(engine.info, works)
-        logger.info(
-            "%s is ready after %.1f s (%s %s on %s)",
-            job.model,
-            engine.info.load_seconds,
-            engine.info.engine,
-            engine.info.version or "",
-            engine.info.device or "the server's device",
-        )
+        _check_loaded(engine, name, works)
         yield engine
+
+
+def _check_loaded(engine: Engine, name: str, works: Sequence[Work]) -> None:
+    """Check that an engine may continue the answers of works, and say that it is ready.
+
+    Raises:
+        SettingsError: If earlier answers of a work were computed otherwise.
+    """
+    check_computed(engine.info, works)
+    info = engine.info
+    ready = (
+        "shares the engine" if info.weights is not None and info.weights.replaced else "is ready"
+    )
+    logger.info(
+        "%s %s after %.1f s (%s %s on %s)",
+        name,
+        ready,
+        info.load_seconds,
+        info.engine,
+        info.version or "",
+        info.device or "the server's device",
+    )
 
 
 def limit(engine: Engine, in_flight: int | None) -> None:

@@ -70,6 +70,7 @@ class WatchJob(EvaluationJob):
     gate: Annotated[WatchGate, FIRST] = WatchGate()
     """Verdict on each new revision against the last good one."""
     model: Annotated[str, ABSENT] = "each that is found"
+    more_models: Annotated[tuple[str, ...], ABSENT] = ()
     share: Absent = None
 
     @property

@@ -37,6 +37,7 @@ _BELOW = Group("Commands")
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "evaluate": (
         "evaluate --model org/model --benchmark gsm8k --limit 50",
+        "evaluate --model run/checkpoint-* --benchmark gsm8k",
         "evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME",
         "evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat",
         "evaluate --config evaluation.yaml",

@@ -3,7 +3,7 @@
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import dataclass, field, make_dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
@@ -106,8 +106,11 @@ def option_name(job: type[Settings], path: Sequence[str]) -> str:
 def _fields(
     model: type[Settings], path: tuple[str, ...], prefix: str, group: str | None
 ) -> Iterator[JobOption]:
-    for name, info in parameters_of(model).items():
+    known = parameters_of(model)
+    for name, info in known.items():
         mark = next((mark for mark in info.metadata if isinstance(mark, Option)), Option())
+        if mark.more is not None and mark.more not in known:
+            mark = replace(mark, more=None, hint="")
         here, title = (*path, name), mark.group or group
         groups = [] if mark.names is not None else list(models_in(info.annotation))
         if not groups and not _is_kind(info):
@@ -230,6 +233,10 @@ class JobOptions:
             if not inner:
                 adds = option.is_list and any(models_in(option.info.annotation))
                 chosen[name] = [*(chosen.get(name) or ()), *value] if adds else value
+                if option.more is not None:
+                    chosen[name] = value[0]
+                    if len(value) > 1 or option.more in chosen:
+                        chosen[option.more] = value[1:]
                 continue
             if get_origin(self.job.model_fields[name].annotation) is tuple:
                 target = elements.setdefault(name, {})
@@ -265,6 +272,8 @@ def options_for(
             group=help_group(option.group) if option.group else None,
             help=f"{option.info.description or ''} {option.hint}".strip(),
             negative=option.switched_off or (),
+            # A shell writes out a pattern of folders.
+            consume_multiple=option.more is not None and len(option.path) == 1,
         )
         made.append(
             (option.attribute, Annotated[option.type | None, parameter], field(default=None))

@@ -39,6 +39,7 @@ from regrade.settings.marks import (
     OnWorker,
     Option,
 )
+from regrade.settings.model_pattern import is_pattern
 from regrade.settings.problems import one_line, sentence
 from regrade.settings.view_address import default_answers as default_answers
 from regrade.settings.worker_limits import check_parameters, check_tracking
@@ -204,8 +205,25 @@ class BenchmarkChoice(Settings):
 
 
 class GenerationJob(BenchmarkChoice, EngineJob):
-    """Answers to generate: model, benchmarks, settings and answer repository."""
+    """Answers to generate: models, benchmarks, settings and answer repository."""
 
+    model: Annotated[
+        str,
+        PATH,
+        NAME,
+        VARIES,
+        Option(
+            ("--model",),
+            hint="May be given several times; `run/checkpoint-*` and `org/name@step*` name all that exist.",
+            more="more_models",
+        ),
+    ] = Field(min_length=1)
+    """Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint."""
+    more_models: Annotated[tuple[str, ...], PATH, NAME, NO_OPTION] = Field(
+        (), title="Further models", examples=["[run/checkpoint-200, run/checkpoint-300]"]
+    )
+    """Models to evaluate after the first one, such as later checkpoints of a training: those with the same configuration and
+    tokenizer share an engine."""
     repeats: Annotated[int | None, VARIES] = Field(None, ge=1, title="Answers per question")
     """Answers per question; more than one needs a temperature above 0. Default: the number of each benchmark."""
     share: Annotated[ShareText | None, Option(group="Several machines for the same answers")] = (
@@ -214,6 +232,11 @@ class GenerationJob(BenchmarkChoice, EngineJob):
     """Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same answers; it
     then helps the others. `auto` takes it from a Slurm array, an indexed Job of Kubernetes, or SkyPilot. Default: it is
     alone."""
+
+    @property
+    def several_models(self) -> bool:
+        """The job names more than one model, or a pattern."""
+        return bool(self.more_models) or is_pattern(self.model)
 
     @model_validator(mode="after")
     def _share_is_possible(self) -> Self:
@@ -307,6 +330,14 @@ class EvaluationJob(GenerationJob):
         if self.reuse.fresh or self.reuse.heal:
             raise ValueError(
                 "`fresh` and `heal` replace stored answers, also those of other machines: run them once without `machines`"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _gate_has_one_model(self) -> Self:
+        if self.gate is not None and self.several_models:
+            raise ValueError(
+                "a gate gives a verdict on one model: evaluate several models without it, and run `regrade gate` for each"
             )
         return self
 

@@ -97,7 +97,7 @@ class Plan:
 class PlannedRequests:
     """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row.
 
-    Rows whose question cannot be asked have no request.
+    Rows whose question cannot be asked have no request. Requests of the same rows are equal, whatever the model.
     Rows that another machine published meanwhile can be withdrawn; see `regrade.engines.base.Withdrawable`.
     """
 
@@ -108,6 +108,21 @@ class PlannedRequests:
     """Day that the chat template prints as today; None if it prints none, or only a server knows it."""
     withdrawn: frozenset[int] = frozenset()
     """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
+
+    def __eq__(self, other: object) -> bool:
+        if self is other or not isinstance(other, PlannedRequests):
+            return self is other
+        return self._asked == other._asked and self.rows == other.rows
+
+    def __hash__(self) -> int:
+        return hash(len(self.rows))
+
+    @property
+    def _asked(self) -> tuple[object, ...]:
+        """Everything that decides the requests of given rows."""
+        plan, known = self.plan, self.plan.specification
+        question = (known.benchmark, known.prompt, known.method, known.sampling)
+        return *question, plan.reasons, self.day
 
     def withdraw(self, published: Collection[RowKey]) -> None:
         """Withdraw the requests whose rows are published."""

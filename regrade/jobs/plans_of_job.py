@@ -1,5 +1,8 @@
 """Plan the answer sets of a job: open its benchmarks, and plan each for the model."""
 
+import logging
+from collections.abc import Sequence
+
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
@@ -8,13 +11,26 @@ from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.question_settings import equal_answers
 from regrade.jobs.sampling import with_sampling
 from regrade.models import ResolvedModel
+from regrade.models.patterns import named_models
 from regrade.models.resolving import is_folder
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
+from regrade.settings.model_pattern import is_pattern, names_revision
+
+logger = logging.getLogger("regrade.plan")
 
 
-def plans_of(job: GenerationJob, model: ResolvedModel) -> list[Plan]:
-    """Return the plan of each answer set of a job.
+def plans_of(
+    job: GenerationJob,
+    model: ResolvedModel,
+    benchmarks: Sequence[tuple[Benchmark, SamplingSettings | None]] | None = None,
+) -> list[Plan]:
+    """Return the plan of each answer set of a model.
+
+    Args:
+        job: The job.
+        model: The model.
+        benchmarks: Result of `open_benchmarks`, if it is there already.
 
     Raises:
         SettingsError: If the settings contradict each other, a benchmark or the model.
@@ -29,7 +45,7 @@ def plans_of(job: GenerationJob, model: ResolvedModel) -> list[Plan]:
             prompt=job.prompt,
             repeats=job.repeats,
         )
-        for benchmark, sampling in open_benchmarks(job)
+        for benchmark, sampling in (open_benchmarks(job) if benchmarks is None else benchmarks)
     ]
 
 
@@ -75,13 +91,15 @@ _begun: dict[str, list[Plan]] = {}
 def begin(job: GenerationJob) -> None:
     """Begin a job whose flow is about to run in this process, so that it is refused before a server is started.
 
-    It is planned if its model is in a folder. A model on the Hub or behind a server is left to the flow, which asks for it
+    It is planned if its models are in folders. A model on the Hub or behind a server is left to the flow, which asks for it
     again if it gets no answer.
 
     Raises:
         UserError: As `plans_of`.
     """
-    if isinstance(job.engine, VllmEngine) and is_folder(job.model):
+    names = (job.model, *job.more_models)
+    folders = all(is_folder(n) or (is_pattern(n) and not names_revision(n)) for n in names)
+    if isinstance(job.engine, VllmEngine) and folders:
         _begun[_key(job)] = _made(job)
         return
     open_benchmarks(job)
@@ -95,7 +113,17 @@ def planned(job: GenerationJob) -> list[Plan]:
 
 
 def _made(job: GenerationJob) -> list[Plan]:
-    return plans_of(job, job.engine.resolve(job.model))
+    """Return the plans of each model; models that are named twice, such as by a link to a checkpoint, are planned once."""
+    benchmarks = open_benchmarks(job)
+    plans: list[Plan] = []
+    for name in named_models((job.model, *job.more_models)):
+        made = plans_of(job, job.engine.resolve(name), benchmarks)
+        ids = {plan.specification.answer_set_id: plan.model.identity.name for plan in plans}
+        if first := ids.get(made[0].specification.answer_set_id):
+            logger.info("'%s' is the same model as '%s': evaluated once", name, first)
+            continue
+        plans += made
+    return plans
 
 
 def _key(job: GenerationJob) -> str:

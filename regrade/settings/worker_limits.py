@@ -25,8 +25,8 @@ TRACKING = "MLFLOW_TRACKING_URI"
 """Environment variable with the MLflow server of this worker, which gets its credentials for MLflow."""
 REMOTE_CODE = "REGRADE_REMOTE_CODE"
 """Environment variable: runs may name code if it is `1`. `regrade worker` sets it to 0 for runs unless it is set."""
-_NAME = re.compile(r"(?!\.)[\w.{}+@-]+(?:/(?!\.)[\w.{}+@-]+)*", re.ASCII)
-"""Matches names of models, datasets, answer sets, aliases and rubrics. A name of an existing file is a path."""
+_NAME = re.compile(r"(?!\.)[\w.{}+@-]+(?:/(?!\.)[\w.{}+@-]+)*(?:@[\w.+*?,\[\]-]+)?", re.ASCII)
+"""Matches names of models, datasets, answer sets, aliases and rubrics, and patterns of revisions. A name of an existing file is a path."""
 _ADDRESS = re.compile(r"(?:hf|https?)://\S+")
 _SQLITE = "sqlite:///"
 _OTHER_SCHEME = re.compile(r"[A-Za-z][\w+.-]+:")

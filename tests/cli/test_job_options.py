@@ -12,10 +12,11 @@ from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, option_name, options_for, options_of
 from regrade.cli.trigger.options import from_this_folder
 from regrade.comparing.job import GateJob
-from regrade.jobs.job import EvaluationJob, JudgeJob
+from regrade.jobs.job import EvaluationJob, JudgeJob, make_job
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import NO_OPTION, PATH, Absent
+from regrade.tuning.search.job import TuneJob
 from regrade.tuning.sweep.points import SweepJob
 
 
@@ -131,3 +132,35 @@ def test_no_option_stands_for_two_fields():
     assert len(names) == len(set(names))
     assert option_name(EvaluationJob, ("gate", "min_coverage")) == "--min-coverage"
     assert option_name(EvaluationJob, ("engine", "max_retries")) == "--max-retries"
+
+
+def test_several_models_are_words_or_options_and_replace_those_of_the_file(tmp_path: Path):
+    file = tmp_path / "job.yaml"
+    file.write_text("model: m\nmore_models: [n]\nbenchmarks: gsm8k\n")
+    config = ("--config", str(file))
+
+    def models(*words: str) -> tuple[str, ...]:
+        options = parsed(*config, *words)
+        job = checked_job(MadeUpJob, options.parameters(), options.config)
+        return job.model, *job.more_models
+
+    assert models() == ("m", "n")
+    assert models("--model", "run/checkpoint-1", "run/checkpoint-2", "--mood", "4") == (
+        "run/checkpoint-1",
+        "run/checkpoint-2",
+    )
+    assert models("--model", "a", "--model", "b", "--model", "c") == ("a", "b", "c")
+    assert models("--model", "a") == ("a",)
+    file.write_text("benchmarks: gsm8k\n")
+    assert "more_models" not in parsed(*config, "--model", "a").parameters()
+
+
+def test_a_verdict_a_sweep_and_tuning_take_one_model():
+    several = {"benchmarks": ["gsm8k"], "model": "run/checkpoint-*"}
+    for kind, given, says in (
+        (EvaluationJob, {"gate": {}}, "a verdict on one model"),
+        (SweepJob, {"in_flight": [1, 4]}, "names several models"),
+        (TuneJob, {}, "tuned for one model"),
+    ):
+        with pytest.raises(SettingsError, match=says):
+            make_job(kind, several | given)

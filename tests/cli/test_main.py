@@ -186,7 +186,7 @@ def test_an_adapter_is_a_setting_of_the_engine(tmp_path: Path):
     file = tmp_path / "run.yaml"
     file.write_text("model: org/base\nengine: {kind: vllm, lora: org/old, dtype: float16}\n")
 
-    assert EvaluateOptions(model="org/base", engine_lora="org/new").parameters() == {
+    assert EvaluateOptions(model=("org/base",), engine_lora="org/new").parameters() == {
         "model": "org/base",
         "engine": {"kind": "vllm", "lora": "org/new"},
     }
@@ -196,7 +196,7 @@ def test_an_adapter_is_a_setting_of_the_engine(tmp_path: Path):
         "dtype": "float16",
     }
     with pytest.raises(SettingsError, match=r"Engine 'openai' does not take `--engine\.lora`"):
-        EvaluateOptions(model="served", engine_kind="openai", engine_lora="org/new").parameters()
+        EvaluateOptions(model=("served",), engine_kind="openai", engine_lora="org/new").parameters()
 
 
 def test_a_file_may_name_the_sampling_in_a_word_and_switch_reasoning_off(tmp_path: Path):

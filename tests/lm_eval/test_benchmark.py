@@ -118,7 +118,7 @@ def test_a_generation_setting_that_would_be_ignored_is_refused() -> None:
 
 def test_tasks_stand_among_the_benchmarks_of_the_command_line() -> None:
     options = EvaluateOptions(
-        model="m", benchmarks=("gsm8k", "lm_eval:arc_challenge"), lm_eval_path="own"
+        model=("m",), benchmarks=("gsm8k", "lm_eval:arc_challenge"), lm_eval_path="own"
     )
 
     parameters = options.parameters()

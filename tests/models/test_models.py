@@ -12,8 +12,11 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import planner
 from regrade.hub.retries import RetryPolicy
 from regrade.models import resolve_here, resolve_served
+from regrade.models.files import files_folder, weights_sha256
 from regrade.models.fingerprints import cached_sha256, files_sha256
+from regrade.models.hub import hub_revisions
 from regrade.models.local import resolve_folder
+from regrade.models.patterns import named_models
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.settings.files import cache_folder
@@ -266,6 +269,35 @@ def test_a_hub_model_is_its_commit(hub: Hub, published: str):
     assert model.identity.revision == model.revision == head
     assert model.answers_chats is True
     assert model.max_position_embeddings == 4096
+
+
+def test_revisions_are_branches_and_tags(published: str):
+    assert set(hub_revisions(published, published)) == {"main", "first"}
+    assert named_models([f"{published}@f*,main"]) == [f"{published}@first", f"{published}@main"]
+
+
+def test_the_files_that_decide_answers_are_downloaded_and_no_others(hub: Hub, published: str):
+    api = HfApi(endpoint=hub.endpoint, token=hub.token)
+    for name in (
+        "model.safetensors",
+        "pytorch_model.bin",
+        "README.md",
+        "original/model.safetensors",
+    ):
+        _upload(api, published, name, name)
+    model = resolve_here(published)
+    before = files_folder(model, download=False)
+    assert before is not None
+    assert weights_sha256(before) == {}
+
+    folder = files_folder(model, download=True)
+
+    assert folder is not None
+    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert found == {"config.json", "tokenizer_config.json", "model.safetensors"}
+    assert weights_sha256(folder) == {
+        "model.safetensors": hashlib.sha256(b"model.safetensors").hexdigest()
+    }
 
 
 def test_a_revision_may_be_named(published: str):

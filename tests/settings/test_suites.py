@@ -88,7 +88,7 @@ def test_a_suite_adds_its_benchmarks_to_those_that_are_named(tmp_path: Path):
     config = tmp_path / "job.yaml"
     config.write_text("model: m\nsuite: ours\nbenchmarks: [gsm8k, mmlu_generative]\n")
 
-    by_option = EvaluateOptions(model="m", suite=("ours",), benchmarks=("gsm8k_chat",))
+    by_option = EvaluateOptions(model=("m",), suite=("ours",), benchmarks=("gsm8k_chat",))
     by_file = EvaluateOptions(config=config)
     both = EvaluateOptions(config=config, benchmarks=("mmlu",))
 

@@ -203,7 +203,7 @@ class VllmProcess(WorkerOwner):
         if self._process is None or self._busy:
             raise RuntimeError("models are switched between two calls of `generate`")
         name, former = model.identity.name, self._model
-        if self._coming is not None:
+        if self._coming is not None and self._coming.is_alive():
             self._progress(f"downloading {name}")
             self._coming.join()
         folder = files_folder(model, download=True)
@@ -233,10 +233,12 @@ class VllmProcess(WorkerOwner):
         self._process = self._start()
         self._open()
         if replaced is not None:
-            fresh = self._swap({"type": "probe", "probe": True})["after"]
-            self._prove(
-                compared(key, self.info.dtype, replaced["before"], replaced["after"], fresh)
-            )
+            fresh = self._swap({"type": "probe", "probe": True})
+            if fresh["refused"] is not None:
+                logger.warning("nothing is proven about replaced weights: %s", fresh["refused"])
+                return
+            probes = (replaced["before"], replaced["after"], fresh["after"])
+            self._prove(compared(key, self.info.dtype, *probes))
 
     def _swap(self, message: Message) -> Message:
         """Send a message for which the worker stops answering requests, and return its answer."""

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regrade.jobs.job import GenerationJob
 from regrade.settings import Settings
-from regrade.settings.marks import FIRST, Absent, Option
+from regrade.settings.marks import ABSENT, FIRST, Absent, Option
 from regrade.stats.speed import Speed
 from regrade.tuning.search.records import Tuning
 
@@ -56,6 +56,7 @@ class TuneJob(GenerationJob):
         None, ge=1, title="Most requests in flight"
     )
     """Most requests in flight to try. Default: as many as fit, up to 1,024."""
+    more_models: Annotated[tuple[str, ...], ABSENT] = ()
     share: Absent = None
     goodput: Absent = None
     price: Absent = None
@@ -67,6 +68,8 @@ class TuneJob(GenerationJob):
                 f"engine '{self.engine.kind}' cannot be tuned: its settings belong to the server. `regrade sweep "
                 "--in-flight 1,4,16` measures a server"
             )
+        if self.several_models:
+            raise ValueError(f"settings are tuned for one model, but '{self.model}' names several")
         if len(self.names) > 1:
             raise ValueError(
                 f"settings are tuned for one kind of workload, but {len(self.names)} benchmarks are given "

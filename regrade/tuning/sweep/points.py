@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from regrade.engines.base import PromptRendering
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIRST, NO_OPTION, SAME_ANSWERS, Absent, marked
+from regrade.settings.marks import ABSENT, FIRST, NO_OPTION, SAME_ANSWERS, Absent, marked
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
@@ -36,6 +36,7 @@ class SweepJob(EvaluationJob):
     """Numbers of requests at a time. Empty: as many as the engine takes."""
     axes: Annotated[tuple[Axis, ...], FIRST, NO_OPTION] = Field((), title="Settings that vary")
     """Further settings, each with its values; all combinations are measured, the first one is compared with."""
+    more_models: Annotated[tuple[str, ...], ABSENT] = ()
     share: Absent = None
     machines: Absent = None
     judge: Absent = None
@@ -49,6 +50,10 @@ class SweepJob(EvaluationJob):
         settings = [axis.setting for axis in self.axes]
         if twice := [setting for setting in settings if settings.count(setting) > 1]:
             raise ValueError(f"axis '{twice[0]}' is given twice: give its values together")
+        if self.several_models:
+            raise ValueError(
+                f"'{self.model}' names several models: give each as a value of `--model`, or `regrade evaluate` them"
+            )
         if getattr(self.engine, "tuned", False):
             raise ValueError(
                 "engine.tuned: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "

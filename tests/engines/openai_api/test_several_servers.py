@@ -152,7 +152,7 @@ def test_an_address_that_is_given_twice_counts_once(servers: tuple[Misbehaving, 
 
 def test_the_option_may_be_given_several_times():
     engine = EvaluateOptions(
-        model="small",
+        model=("small",),
         engine_kind="openai",
         engine_base_url=("http://a/v1", "http://b/v1", "http://c/v1"),
     ).parameters()["engine"]
@@ -162,7 +162,7 @@ def test_the_option_may_be_given_several_times():
         "http://c/v1",
     )
     engine = EvaluateOptions(
-        model="small", engine_kind="openai", engine_base_url=("http://a/v1",)
+        model=("small",), engine_kind="openai", engine_base_url=("http://a/v1",)
     ).parameters()
     assert engine["engine"] == {"kind": "openai", "base_url": "http://a/v1"}
 

@@ -65,7 +65,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.vllm
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)  # two engine starts
 def test_models_share_an_engine_once_one_of_them_has_proven_it(
     demo_model: Path, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ):

@@ -1,0 +1,58 @@
+"""The models that a pattern names: folders (`run/checkpoint-*`), or revisions on the Hub (`org/name@step*`, `org/name@a,b`)."""
+
+import os
+import re
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from glob import glob
+from itertools import chain
+from pathlib import Path
+
+from regrade.models.hub import hub_revisions
+from regrade.settings.errors import ModelError
+from regrade.settings.model_pattern import MAGIC, is_pattern, names_revision
+from regrade.settings.worker_limits import STARTED_BY_WORKER, check_path
+
+_NUMBERS = re.compile(r"(\d+)")
+
+
+def named_models(names: Iterable[str]) -> list[str]:
+    """Return the names with each pattern replaced by the models that it stands for, in the order of their steps.
+
+    Raises:
+        ModelError: If a pattern stands for no model.
+        HubError: If the Hub cannot be reached or fails.
+        RefusedParameterError: If the worker that started this run shares none of the folders with it.
+    """
+    found = chain.from_iterable(_matching(name) if is_pattern(name) else [name] for name in names)
+    return [*dict.fromkeys(found)]
+
+
+def _matching(name: str) -> list[str]:
+    if not names_revision(name):
+        folders = [path for path in glob(str(Path(name).expanduser())) if Path(path).is_dir()]  # noqa: PTH207 - a whole path
+        for path in folders if STARTED_BY_WORKER in os.environ else ():
+            check_path("model", path, may_be_name=False)  # a link may lead anywhere
+        if not folders:
+            raise ModelError(name, "no folder has such a name.")
+        return sorted(folders, key=_order)
+    repository, _, revisions = name.partition("@")
+    if not MAGIC.search(revisions):
+        return [f"{repository}@{revision}" for revision in revisions.split(",") if revision]
+    known = hub_revisions(name, repository)
+    chosen = [
+        revision
+        for pattern in revisions.split(",")
+        for revision in sorted(known, key=_order)
+        if fnmatchcase(revision, pattern)
+    ]
+    if not chosen:
+        some = f" It has {', '.join(sorted(known, key=_order)[:10])}." if known else ""
+        raise ModelError(name, f"no branch or tag of '{repository}' has such a name.{some}")
+    return [f"{repository}@{revision}" for revision in chosen]
+
+
+def _order(name: str) -> list[tuple[int, str]]:
+    """Return a key by which `checkpoint-200` comes before `checkpoint-1000`."""
+    parts = _NUMBERS.split(name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]

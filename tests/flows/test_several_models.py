@@ -1,0 +1,152 @@
+"""Several models in one evaluation: the engine goes on with the next one, and every row belongs to the model that gave it."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from flows.evaluate_model import evaluate_model
+from flows.generate_answers import generate_answers
+from perf.workloads import checkpoint
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
+from regrade.engines.vllm import VllmEngine
+from regrade.models import ResolvedModel
+from regrade.records import Request
+from regrade.settings.errors import EngineError
+from tests.limited_engine import LimitedTestEngine, questions
+
+pytestmark = pytest.mark.prefect
+ROWS = 5
+
+
+class SwitchingTestEngine(LimitedTestEngine):
+    """Answers with the name of the model that it has."""
+
+    def __init__(self, model: ResolvedModel, requests: Sequence[Any], dies: bool) -> None:
+        super().__init__(VllmEngine(), lambda *_: f"{self.model} #### 1", None)
+        self.model, self.planned, self._dies = model.identity.name, requests, dies
+        self.events = [f"open {self.model}"]
+
+    def read_ahead(self, model: ResolvedModel) -> None:
+        self.events.append(f"ahead {model.identity.name}")
+
+    def switch(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
+        if self._dies:
+            raise EngineError("The engine ended.", "", True)
+        self.model = model.identity.name
+        self.events.append(f"switch {self.model}, {len(requests)} streams")
+
+
+class Evaluated:
+    def __init__(self, folder: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.engines: list[SwitchingTestEngine] = []
+        self.dying = 0
+        self._folder, self._server = folder, server
+        self._questions = questions(folder, ROWS)
+
+        def opened(
+            _: VllmEngine, model: ResolvedModel, *, requests: Sequence[Any], **__: Any
+        ) -> SwitchingTestEngine:
+            self.engines.append(
+                SwitchingTestEngine(model, requests, len(self.engines) < self.dying)
+            )
+            return self.engines[-1]
+
+        monkeypatch.setattr(VllmEngine, "open", opened)
+
+    def run(self, model: str, *more: str, flow: Any = generate_answers) -> Any:
+        with temporary_settings({PREFECT_API_URL: self._server}):
+            return flow(
+                model=model,
+                more_models=more,
+                datasets=({"name": "mine", "path": str(self._questions), "scorer": "number"},),
+                answers=str(self._folder / "answers"),
+                return_state=True,
+            )
+
+    @property
+    def answers(self) -> dict[str, set[str]]:
+        """Texts of the answers by model."""
+        repository = LocalRepository(self._folder / "answers")
+        found = {}
+        for stored in list_sets(repository, repository.head() or ""):
+            rows = [row for batch in stored.batches(["text"]) for row in batch.to_pylist()]
+            assert (len(rows), stored.manifest.state) == (ROWS, "complete")
+            found[stored.manifest.specification.model.name] = {row["text"] for row in rows}
+        return found
+
+
+@pytest.fixture
+def evaluated(
+    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Evaluated:
+    return Evaluated(tmp_path, prefect_server, monkeypatch)
+
+
+@pytest.fixture
+def training(demo_model: Path, tmp_path: Path) -> Path:
+    """A training with three checkpoints, and a link to the last."""
+    for step in (100, 200, 1000):
+        checkpoint(demo_model, tmp_path / "run" / f"checkpoint-{step}", seed=step)
+    (tmp_path / "run" / "checkpoint-last").symlink_to(tmp_path / "run" / "checkpoint-1000")
+    return tmp_path / "run"
+
+
+def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
+    evaluated: Evaluated, training: Path
+):
+    evaluated.run(f"{training}/checkpoint-*")
+
+    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
+    (engine,) = evaluated.engines
+    assert engine.events == [
+        f"open {names[0]}",
+        f"ahead {names[1]}",
+        f"switch {names[1]}, 1 streams",
+        f"ahead {names[2]}",
+        f"switch {names[2]}, 1 streams",
+    ]
+    assert len(engine.planned) == 1  # all models are asked the same
+    assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
+
+
+def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_are_asked(
+    evaluated: Evaluated, training: Path
+):
+    evaluated.dying = 1
+    evaluated.run(str(training / "checkpoint-100"), str(training / "checkpoint-200"))
+
+    names = [f"run/checkpoint-{step}" for step in (100, 200)]
+    first, second = evaluated.engines
+    assert (len(first.asked), len(second.asked)) == (ROWS, ROWS)
+    assert second.events == [f"open {names[1]}"]
+    assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
+
+
+def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training: Path):
+    evaluated.run(str(training / "checkpoint-200"))
+    evaluated.run(f"{training}/checkpoint-*")
+
+    assert [event for engine in evaluated.engines for event in engine.events] == [
+        "open run/checkpoint-200",
+        "open run/checkpoint-100",
+        "ahead run/checkpoint-1000",
+        "switch run/checkpoint-1000, 1 streams",
+    ]
+    assert len(evaluated.answers) == 3
+
+
+def test_an_evaluation_scores_each_model_and_tracks_it_in_a_run_of_its_own(
+    evaluated: Evaluated, training: Path
+):
+    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model)
+    evaluation = state.result()
+
+    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
+    assert [answers.model for answers in evaluation.answer_sets] == names
+    assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
+    assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
+    assert len(evaluated.engines) == 1
