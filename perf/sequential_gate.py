@@ -1,0 +1,279 @@
+"""Simulate `--stop-when-sure`: rates of its verdicts, and the share of the questions that it needs.
+
+    python -m perf.sequential_gate                    # perf/results/sequential_gate.json, about ten minutes
+    python -m perf.sequential_gate --repetitions 400 --only boundary
+
+Each row draws paired changes, asks them in a random order, and stops when a verdict is sure; if none is, the tests of all
+questions decide with the rest of the error rate. `regression` and `pass` are shares of the repetitions; `stopped` those that
+stopped early; `questions` is the median share of the questions asked, and `9 of 10` the share that is enough in nine of ten
+repetitions. `gate` is how often the gate gives the more frequent of these verdicts on all answers, without stopping.
+`without replacement` is how often the same bets on the mean of just these questions say `regression`: at the boundary it breaks the
+gate's promise, which is about such questions. The error rate is 5 %.
+
+`real` are answers of real models to GSM8K (`../shared/data`), permuted. With `max_drop` equal to their drop, each verdict is wrong.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from perf.gate_simulation import ALPHA, GSM8K, MMLU, few_changes
+from perf.measuring import report
+from regrade.answers.local import LocalRepository
+from regrade.comparing.together import compare_sides
+from regrade.exchange.importing.base import Columns, TableOptions
+from regrade.exchange.importing.building import Names
+from regrade.exchange.importing.importer import import_files
+from regrade.stats.decision import PairedChanges, paired_changes, pass_p, regression_p
+from regrade.stats.estimates import FloatArray
+from regrade.stats.sequential import SequentialTest, Sure, decided, final_rate, running_level
+
+DATA = Path(__file__).parents[2] / "shared" / "data" / "generations"
+PAIRS = (
+    ("6b_verification", "6b_finetuning"),
+    ("Qwen2-7B-Instruct", "Mixtral-8x7B-Instruct-v0.1"),
+    ("Meta-Llama-3-8B-Instruct", "Mixtral-8x7B-Instruct-v0.1"),
+    ("Meta-Llama-3-8B-Instruct", "Qwen2-7B-Instruct"),
+)
+"""Baselines and candidates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Paired answers, in a random order."""
+
+    change: FloatArray
+    """Candidate minus baseline."""
+    base: FloatArray | None = None
+    """Baseline, if each question has one right or wrong answer."""
+    scale: int = 1
+    """Answers per question."""
+
+
+Draw = Callable[[np.random.Generator], Drawn]
+
+
+def single(rng: np.random.Generator, *, n: int, changed: float, drop: float) -> Drawn:
+    """One answer per question: the share `changed` differs between the sides, with `drop` more losses than gains."""
+    shares = [(changed + drop) / 2, (changed - drop) / 2, 1 - changed]
+    change = rng.choice([-1.0, 1.0, 0.0], n, p=shares)
+    base = np.where(change == 0, rng.random(n) < 0.7, change < 0).astype(np.float64)
+    return Drawn(change, base)
+
+
+def repeated(rng: np.random.Generator, *, n: int, repeats: int, drop: float, shape: str) -> Drawn:
+    """Several answers per question; see `perf.gate_simulation.few_changes`."""
+    change = few_changes(rng, n=n, repeats=repeats, drop=drop, shape=shape)  # type: ignore[arg-type]
+    return Drawn(change, scale=repeats)
+
+
+def graded(rng: np.random.Generator, *, n: int, drop: float) -> Drawn:
+    """Grades from 0 to 1 in steps of 0.05, of which the candidate's are lower by `drop` on average."""
+    quality = rng.beta(3, 2, n) * (1 - drop) + drop
+    base, candidate = (rng.binomial(20, chance) / 20 for chance in (quality, quality - drop))
+    return Drawn(np.rint(20 * (candidate - base)) / 20)
+
+
+def permuted(rng: np.random.Generator, *, base: FloatArray, candidate: FloatArray) -> Drawn:
+    """The same answers in another order."""
+    order = rng.permutation(len(base))
+    return Drawn((candidate - base)[order], base[order])
+
+
+def stop(drawn: Drawn, max_drop: float, tests: int = 1) -> tuple[Sure | None, int]:
+    """Return the verdict and the number of questions asked for it, as `--stop-when-sure` decides."""
+    n, rest = len(drawn.change), final_rate(ALPHA)
+    level, at_end = running_level(ALPHA), {"regression": rest / tests, "pass": rest}
+    test = SequentialTest(max_drop, running_level(ALPHA, tests), level)
+    test.add(drawn.change)
+    found, asked = test.verdict, test.n
+    if drawn.base is not None:
+        certain, first = _curtailed(drawn.change, drawn.base, asked, max_drop, at_end)
+        if certain is not None and first < asked:
+            return certain, first
+    return (found, asked) if found is not None else (_of_all(drawn, max_drop, at_end), n)
+
+
+def _curtailed(
+    change: FloatArray, base: FloatArray, most: int, max_drop: float, levels: dict[str, float]
+) -> tuple[Sure | None, int]:
+    """Return the verdict that the rest cannot change, and the first number of answers with it, up to `most`, by bisection."""
+
+    def certain(asked: int) -> Sure | None:
+        left = base[asked:]
+        return decided(
+            int((change[:asked] > 0).sum()),
+            int((change[:asked] < 0).sum()),
+            len(change),
+            can_gain=int((left == 0).sum()),
+            can_lose=int((left == 1).sum()),
+            max_drop=max_drop,
+            regression_level=levels["regression"],
+            pass_level=levels["pass"],
+        )
+
+    if certain(most) is None:
+        return None, most
+    low, high = 0, most  # the verdict is certain at `high`, and not at `low`
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if certain(middle) else (middle, high)
+    return certain(high), high
+
+
+def _changes(drawn: Drawn) -> PairedChanges:
+    return paired_changes(drawn.change, np.arange(len(drawn.change)), drawn.scale)
+
+
+def _of_all(drawn: Drawn, max_drop: float, levels: dict[str, float]) -> Sure | None:
+    changes = _changes(drawn)
+    if regression_p(changes, max_drop) < levels["regression"]:
+        return "regression"
+    return "pass" if pass_p(changes, max_drop) < levels["pass"] else None
+
+
+def without_replacement(change: FloatArray, max_drop: float) -> bool:
+    """Return True if bets on the mean of just these questions find it below `-max_drop`, at the level of the running test.
+
+    Waudby-Smith and Ramdas 2024, section 5: the hypothesis' mean of the questions left follows from those asked.
+    """
+    n, asked = len(change), np.arange(len(change))
+    left = -max_drop * n - np.concatenate([[0.0], np.cumsum(change)[:-1]])
+    expected = left / (n - asked)
+    if (expected > 1 + 1e-9).any():
+        return True
+    bets = np.geomspace(0.05, 0.95, 8)[:, None] / np.maximum(1 - expected, 1e-9)
+    wealth = np.cumsum(np.log1p(bets * np.clip(expected - change, -1e9, None)), axis=1)
+    level = running_level(ALPHA)
+    return bool((np.logaddexp.reduce(wealth) - np.log(8) >= -np.log(level)).any())
+
+
+def scenarios() -> Iterator[tuple[str, str, float, float, list[Draw]]]:
+    """Yield kind, description, max_drop, true drop, and a function per benchmark that draws its answers."""
+    for n, changed in ((MMLU, 0.015), (MMLU, 0.1), (GSM8K, 0.015), (GSM8K, 0.1), (300, 0.05)):
+        draw = partial(single, n=n, changed=changed, drop=0.01)
+        yield "boundary", f"{n:,} questions, {100 * changed:g} % change", 0.01, 0.01, [draw]
+    draws: list[Draw] = [
+        partial(single, n=n, changed=0.05, drop=0.01) for n in (MMLU, GSM8K, GSM8K, 500)
+    ]
+    yield "boundary", "4 benchmarks, 5 % change", 0.01, 0.01, draws
+    for shape in ("even", "lost"):
+        several = partial(repeated, n=200, repeats=4, drop=0.05, shape=shape)
+        yield "boundary", f"200 questions with 4 answers, {shape}", 0.05, 0.05, [several]
+    yield "boundary", "1,000 graded answers", 0.01, 0.01, [partial(graded, n=1_000, drop=0.01)]
+    for changed in (0.005, 0.05):
+        same = partial(single, n=MMLU, changed=changed, drop=0.0)
+        yield "unchanged", f"{MMLU:,} questions, {100 * changed:g} % change", 0.01, 0.0, [same]
+    yield (
+        "unchanged",
+        f"{GSM8K:,} questions, 0.5 % change",
+        0.01,
+        0.0,
+        [partial(single, n=GSM8K, changed=0.005, drop=0.0)],
+    )
+    for n, changed, drop in ((MMLU, 0.2, 0.03), (GSM8K, 0.2, 0.08), (300, 0.3, 0.2)):
+        worse = partial(single, n=n, changed=changed, drop=drop)
+        yield "worse", f"{n:,} questions, {100 * changed:g} % change", 0.01, drop, [worse]
+    yield (
+        "worse",
+        "200 questions with 4 answers, even",
+        0.05,
+        0.2,
+        [partial(repeated, n=200, repeats=4, drop=0.2, shape="even")],
+    )
+    yield "worse", "1,000 graded answers", 0.01, 0.05, [partial(graded, n=1_000, drop=0.05)]
+    for name, base, candidate in real_pairs():
+        drop = float((base - candidate).mean())
+        pair = partial(permuted, base=base, candidate=candidate)
+        yield "real", name, 0.01, drop, [pair]
+        if drop > 0:
+            yield "boundary", f"real: {name}", drop, drop, [pair]
+
+
+def real_pairs() -> Iterator[tuple[str, FloatArray, FloatArray]]:
+    """Yield names and values of pairs of real models on GSM8K; none without the folder."""
+    if not DATA.is_dir():
+        return
+    with TemporaryDirectory() as folder:
+        repository = LocalRepository(Path(folder) / "answers")
+        import_files(repository, sorted((DATA / "zeroeval-gsm").glob("*.json.gz")))
+        for model in ("6b_verification", "6b_finetuning"):
+            columns = Columns(question="question", target="ground_truth", text=f"{model}.solution")
+            names = Names(model=model, benchmark="gsm8k")
+            path = DATA / "openai-gsm8k" / "solutions.jsonl"
+            import_files(repository, [path], table=TableOptions(columns, "A:"), names=names)
+        for base, candidate in PAIRS:
+            (compared,) = compare_sides(base, candidate, answers=repository.uri).compared.values()
+            yield f"{base} -> {candidate}", compared.pairs.base, compared.pairs.candidate
+
+
+def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) -> dict[str, float]:
+    """Return shares of the verdicts on several benchmarks, and the share of questions asked."""
+    rng = np.random.default_rng(seed)
+    counts = dict.fromkeys(("regression", "pass", "stopped", "finite"), 0)
+    of_gate = {"regression": 0, "pass": 0}
+    shares = []
+    full = {"regression": ALPHA, "pass": ALPHA}
+    for _ in range(repetitions):
+        drawn = [draw(rng) for draw in draws]
+        stops = [stop(one, max_drop, len(draws)) for one in drawn]
+        verdicts = [verdict for verdict, _ in stops]
+        total = sum(len(one.change) for one in drawn)
+        asked = sum(n for _, n in stops)
+        shares.append(asked / total)
+        counts["stopped"] += asked < total
+        if "regression" in verdicts:
+            counts["regression"] += 1
+        elif set(verdicts) == {"pass"}:
+            counts["pass"] += 1
+        if len(draws) == 1:
+            found = _of_all(drawn[0], max_drop, full)
+            if found is not None:
+                of_gate[found] += 1
+            counts["finite"] += without_replacement(drawn[0].change, max_drop)
+    frequent = max(("regression", "pass"), key=counts.__getitem__)
+    return {
+        "regression": counts["regression"] / repetitions,
+        "pass": counts["pass"] / repetitions,
+        "stopped": counts["stopped"] / repetitions,
+        "questions": float(np.median(shares)),
+        "9 of 10": float(np.quantile(shares, 0.9)),
+        "gate": of_gate[frequent] / repetitions if len(draws) == 1 else float("nan"),
+        "without replacement": counts["finite"] / repetitions if len(draws) == 1 else float("nan"),
+    }
+
+
+def rows(repetitions: int, only: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield a row per scenario; shares in percent."""
+    for seed, (kind, what, max_drop, drop, draws) in enumerate(scenarios()):
+        if only in (None, kind):
+            found = simulate(draws, max_drop, repetitions, seed)
+            yield {
+                "kind": kind,
+                "what": what,
+                "max_drop": round(100 * max_drop, 2),
+                "drop": round(100 * drop, 2),
+                "repetitions": repetitions,
+                **{name: round(100 * share, 1) for name, share in found.items()},
+            }
+
+
+def main() -> None:
+    """Simulate and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--repetitions", type=int, default=2_000)
+    parser.add_argument("--only", choices=("boundary", "unchanged", "worse", "real"))
+    options = parser.parse_args()
+    report("sequential_gate", list(rows(options.repetitions, options.only)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+"""A test of paired changes that may be looked at after every answer, so that asking can stop when the verdict is sure.
+
+An e-process (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting",
+https://doi.org/10.1093/jrsssb/qkad009): somebody bets against a hypothesis with fair or unfavourable odds. If the hypothesis
+is true, the wealth exceeds 1 / level at any time with a probability of at most `level` (Ville's inequality), however often
+one looks and whatever the changes' distribution in [-1, 1] is. Part of the error rate is for this test, the rest for
+the gate's ordinary tests of all questions, if it decided nothing (`regrade.stats.decision`).
+
+The questions come in a random order that depends on nothing but their ids and the answer set's, and an answer counts
+when all before it in that order are there: short answers come first, and are no random sample.
+
+Why no library, and why not the variant for samples without replacement: docs/compare.md.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from math import log
+from typing import Literal
+
+import numpy as np
+
+from regrade.stats.decision import changes_of_counts, pass_p, regression_p
+from regrade.stats.estimates import FloatArray
+
+Sure = Literal["pass", "regression"]
+"""Verdicts that can be sure before all questions are answered."""
+RUNNING = 0.5
+"""Share of the error rate that is spent while questions are asked; the rest is for the tests at the end."""
+_BETS: FloatArray = np.geomspace(0.05, 0.95, 8)
+"""Shares of the wealth that are bet, as parts of the largest one that cannot lose all. The start is divided among them, so that
+the wealth depends on the changes so far but not on their order. Small bets win with many questions and small
+differences, large ones when next to nothing changes."""
+_WINDOWS = 32
+"""Windows of requests in an answer set, at least; see `request_order`."""
+_WINDOW = 16
+"""Fewest questions of a window."""
+
+
+def running_level(error_rate: float, tests: int = 1) -> float:
+    """Return the level of each of several tests while questions are asked (Bonferroni: each stops by itself)."""
+    return RUNNING * error_rate / tests
+
+
+def final_rate(error_rate: float) -> float:
+    """Return the part of the error rate that is left for the tests of all questions."""
+    return (1 - RUNNING) * error_rate
+
+
+def random_order(answer_set_id: str, sample_ids: Sequence[str]) -> list[int]:
+    """Return the positions of the questions in an order that is random, and always the same for an answer set."""
+
+    def drawn(position: int) -> bytes:
+        text = f"{answer_set_id}/{sample_ids[position]}".encode()
+        return hashlib.blake2b(text, digest_size=16).digest()
+
+    return sorted(range(len(sample_ids)), key=drawn)
+
+
+def request_order(order: Sequence[int]) -> list[int]:
+    """Return the order in which to ask questions that are tested in a random order.
+
+    Within windows of that order, the questions are asked as they stand in the benchmark: neighbours often begin with the same
+    examples or document, which an engine's prefix cache then holds. The test waits for the answers of a window, and is not
+    touched otherwise.
+    """
+    size = max(_WINDOW, len(order) // _WINDOWS)
+    windows = (order[first : first + size] for first in range(0, len(order), size))
+    return [position for window in windows for position in sorted(window)]
+
+
+class SequentialTest:
+    """Watches the changes of paired answers until one of the verdicts of the gate is sure."""
+
+    def __init__(self, max_drop: float, regression_level: float, pass_level: float) -> None:
+        """Begin without changes.
+
+        Args:
+            max_drop: Accepted drop, from 0 to 1, exclusive of 1.
+            regression_level: Largest probability of `regression` if the true drop is at most `max_drop`.
+            pass_level: Largest probability of `pass` if the true drop is at least `max_drop`.
+        """
+        self.n = 0
+        """Changes until the verdict, or so far."""
+        self.verdict: Sure | None = None
+        """None: not sure yet."""
+        self._drop = max_drop
+        self._levels: dict[Sure, float] = {"regression": regression_level, "pass": pass_level}
+        self._wealth: dict[Sure, FloatArray] = {
+            verdict: np.zeros(len(_BETS)) for verdict in self._levels
+        }
+
+    def add(self, changes: FloatArray) -> None:
+        """Take the next changes in the random order: candidate minus baseline, each in [-1, 1].
+
+        After the verdict, they are left out.
+        """
+        if self.verdict is not None:
+            return
+        first: dict[Sure, int] = {}
+        for verdict, level in self._levels.items():
+            sign = 1.0 if verdict == "pass" else -1.0
+            bets = _BETS / (1 - sign * self._drop)
+            gains = np.log1p(bets[:, None] * (sign * (changes + self._drop)))
+            wealth = self._wealth[verdict][:, None] + np.cumsum(gains, axis=1)
+            enough = np.flatnonzero(np.logaddexp.reduce(wealth) - log(len(_BETS)) >= -log(level))
+            if len(enough):
+                first[verdict] = int(enough[0]) + 1
+            if len(changes):
+                self._wealth[verdict] = wealth[:, -1]
+        self.n += min(first.values(), default=len(changes))
+        self.verdict = next((v for v, n in first.items() if n == min(first.values())), None)
+
+
+def decided(
+    gained: int,
+    lost: int,
+    n: int,
+    *,
+    can_gain: int,
+    can_lose: int,
+    max_drop: float,
+    regression_level: float,
+    pass_level: float,
+) -> Sure | None:
+    """Return the verdict of the tests of all questions if no answer to the remaining ones could change it (curtailment).
+
+    It costs no error, because it is the verdict of these tests. For one right or wrong answer to each question.
+
+    Args:
+        gained: Questions that went from wrong to right so far.
+        lost: Questions that went from right to wrong so far.
+        n: All questions, answered or not.
+        can_gain: Unanswered questions that the baseline answered wrong.
+        can_lose: Unanswered questions that the baseline answered right.
+        max_drop: Accepted drop.
+        regression_level: Level of the test at the end that says `regression`.
+        pass_level: Level of the test at the end that says `pass`.
+    """
+    best, worst = gained + can_gain - lost, gained - lost - can_lose
+    if best < -max_drop * n:
+        changes = changes_of_counts(gained + can_gain, lost, n)
+        return "regression" if regression_p(changes, max_drop) < regression_level else None
+    if worst > -max_drop * n:
+        changes = changes_of_counts(gained, lost + can_lose, n)
+        return "pass" if pass_p(changes, max_drop) < pass_level else None
+    return None

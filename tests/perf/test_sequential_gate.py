@@ -1,0 +1,49 @@
+"""Small runs of perf/sequential_gate.py: stopping early keeps the gate's error rate, and needs few questions for clear cases."""
+
+from functools import partial
+
+import pytest
+
+from perf.gate_simulation import GSM8K, MMLU
+from perf.sequential_gate import Draw, graded, repeated, simulate, single
+
+N = 120
+MARGIN = 0.06
+"""Tolerance of a rate of 5 %: three standard errors of 120 repetitions."""
+
+
+@pytest.mark.parametrize(
+    ("draw", "drop"),
+    [
+        (partial(single, n=GSM8K, changed=0.1, drop=0.01), 0.01),
+        (partial(repeated, n=100, repeats=4, drop=0.05, shape="even"), 0.05),
+        (partial(repeated, n=100, repeats=4, drop=0.05, shape="lost"), 0.05),
+        (partial(graded, n=150, drop=0.01), 0.01),
+    ],
+    ids=["binary", "repeats", "repeats, lost", "graded"],
+)
+def test_at_the_boundary_wrong_verdicts_are_as_rare_as_promised(draw: Draw, drop: float) -> None:
+    found = simulate([draw], drop, N, seed=1)
+
+    assert found["regression"] <= 0.05 + MARGIN
+    assert found["pass"] <= 0.05 + MARGIN
+
+
+def test_several_benchmarks_at_the_boundary_keep_the_error_rate_together() -> None:
+    edges: list[Draw] = [partial(single, n=500, changed=0.1, drop=0.01)] * 3
+
+    assert simulate(edges, 0.01, N, seed=2)["regression"] <= 0.05 + MARGIN
+
+
+def test_bets_on_these_questions_alone_would_break_the_promise() -> None:
+    edge = partial(single, n=GSM8K, changed=0.1, drop=0.01)
+
+    assert simulate([edge], 0.01, 40, seed=3)["without replacement"] > 0.2
+
+
+def test_clear_cases_need_at_most_three_of_ten_questions() -> None:
+    worse = partial(single, n=GSM8K, changed=0.2, drop=0.08)
+    unchanged = partial(single, n=MMLU, changed=0.05, drop=0.0)
+
+    assert simulate([worse], 0.01, 60, seed=4)["questions"] <= 0.3
+    assert simulate([unchanged], 0.01, 12, seed=5)["questions"] <= 0.33
