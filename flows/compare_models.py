@@ -31,11 +31,15 @@ def compare_models(job: CompareJob) -> Comparisons | GateReport | State[Any]:
         raise SettingsError(
             "`gate.promote` is for `evaluate-model`. Here, run `regrade promote` after the verdict."
         )
+    if job.gate is not None and job.gate.stop_when_sure:
+        raise SettingsError(
+            "`gate.stop_when_sure` is for `evaluate-model`: here, all answers are there already. Leave it out."
+        )
     together = job.compared()
     comparisons = together.comparisons
     show_comparisons(comparisons)
     if job.gate is not None:
-        report = gate_report(together, job.gate)
+        report = gate_report(together, job.gate, {})
         announce(report, job.answers, job.tracking_uri)
         return completed(report.summary, report)
     if not comparisons.compared:

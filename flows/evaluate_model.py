@@ -1,6 +1,7 @@
 """Flow `evaluate-model`: generate missing answers, publish, score, track and report, with an optional gate."""
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import flow
@@ -27,18 +28,20 @@ from flows.scoring import (
     track,
     unscored,
 )
+from regrade.answers.manifest import Stopped
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report
-from regrade.results.results import Evaluation, check_answered
+from regrade.results.results import EarlyEnd, Evaluation, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings import GateSettings
 from regrade.settings.errors import RegradeError
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, prepare
+from tasks.score import ScoredSet
 from tasks.work import Work
 
 # Add a report, one file to pass on, to each evaluated model's run in MLflow.
@@ -112,7 +115,15 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)
+    early = [work for work in works if work.stopped is not None]
+    for work in early:
+        if work.stopped is not None:
+            saved = EarlyEnd.of_set(work.answers.manifest, work.stopped).saved
+            logger.info("%s: %s", work.title, saved)
     whole = [answers for answers in sets if is_to_be_scored(answers, works)]
+    whole = [answers for answers in whole if answers not in [work.published for work in early]]
+    if job.gate is not None and early and not whole:
+        return _stopped(early, works, job.gate, job.tracking_uri)
     if not whole:
         return completed(SCORED_ELSEWHERE, finish_unscored(works))
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
@@ -130,6 +141,7 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     first = first and job.gate is not None and is_first(job.gate, job.answers, job.names)
     gate = None if first else job.gate
     hand_on(scorings, job.tracking_uri, gate)
+    scorings.sets += [ScoredSet(work.answers) for work in early]  # shown, and not scored
     evaluation = report(scorings)
     verdict, note = None, ""
     if first and job.gate is not None:
@@ -139,7 +151,9 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
             gate = job.gate
             hand_on(scorings, job.tracking_uri, gate)
     if gate is not None:
-        verdict = gate_answers(whole, gate, job.tracking_uri)
+        verdict = gate_answers(
+            [*whole, *(work.answers for work in early)], gate, job.tracking_uri, _verdicts(early)
+        )
         if gate.promote and verdict.verdict == "pass":
             note = promote(whole, gate.baseline, job.tracking_uri)
     if note:
@@ -151,3 +165,22 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     name_run(evaluation)
     message = headline(evaluation) if verdict is None else verdict.summary
     return completed("; ".join(part for part in (message, note) if part), evaluation)
+
+
+def _verdicts(early: Sequence[Work]) -> dict[str, Stopped]:
+    """Return the verdicts that were sure before all answers were there, by benchmark."""
+    return {
+        work.plan.specification.benchmark.name: work.stopped
+        for work in early
+        if work.stopped is not None
+    }
+
+
+def _stopped(
+    early: Sequence[Work], works: Sequence[Work], gate: GateSettings, tracking_uri: str | None
+) -> State[Any]:
+    """Show a run all of whose verdicts were sure before all answers were there."""
+    evaluation = finish_unscored(works)
+    sets = [work.answers for work in early]
+    verdict = gate_answers(sets, gate, tracking_uri, _verdicts(early))
+    return completed(verdict.summary, evaluation)

@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from regrade.answers.aliases import move_alias, read_alias
+from regrade.answers.manifest import Stopped
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
@@ -67,7 +68,10 @@ def check_baseline(
 
 
 def gate_answers(
-    sets: Sequence[AnswerSet], settings: GateSettings, tracking_uri: str | None
+    sets: Sequence[AnswerSet],
+    settings: GateSettings,
+    tracking_uri: str | None,
+    stopped: Mapping[str, Stopped] | None = None,
 ) -> GateReport:
     """Judge answer sets that were just scored, show the verdict and return it.
 
@@ -75,18 +79,22 @@ def gate_answers(
         sets: Answer sets of one model, at least one; at most one per benchmark.
         settings: Baseline and limits.
         tracking_uri: MLflow server or database. None: the worker's default.
+        stopped: Verdicts that were sure before all answers were there, by benchmark.
     """
+    stopped = stopped or {}
     repository = sets[0].repository
     head = repository.head() or sets[0].revision  # holds the new scores
+    by_name = {answers.manifest.specification.benchmark.name: answers for answers in sets}
     scored = {
-        answers.manifest.specification.benchmark.name: list_sets(
-            repository, head, answer_set_id=answers.manifest.answer_set_id
-        )[0]
-        for answers in sets
+        name: list_sets(repository, head, answer_set_id=answers.manifest.answer_set_id)[0]
+        for name, answers in by_name.items()
+        if name not in stopped
     }
     model = sets[0].manifest.specification.model.name
     side = Side(model, scored, one_set=False)
-    report = judge(side, settings, answers=repository.uri, benchmarks=tuple(scored))
+    report = judge(
+        side, settings, answers=repository.uri, benchmarks=tuple(by_name), stopped=stopped
+    )
     announce(report, repository.uri, tracking_uri)
     return report
 

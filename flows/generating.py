@@ -42,6 +42,7 @@ from regrade.tuning.search.lookup import with_tuned
 from tasks.generate import generate_missing, publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
+from tasks.watch import look_at_stored, watch_verdicts
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
@@ -72,7 +73,10 @@ def plan(job: GenerationJob) -> Iterator[list[Work]]:
     """Plan the answer sets of a job; their spools are open and locked while the block runs."""
     publish_seconds()  # fails early if the setting is invalid
     ports()
-    with opened(plan_answers(job)) as works:
+    planned = plan_answers(job)
+    if isinstance(job, EvaluationJob):
+        watch_verdicts(job, planned)
+    with opened(planned) as works:
         yield works
 
 
@@ -88,6 +92,7 @@ def opened(works: list[Work]) -> Iterator[list[Work]]:
         for work in works:
             _publish_siblings(work)
             find_missing(work)
+            look_at_stored(work)
         show(lambda: [work.state for work in works])
         yield works
 

@@ -17,6 +17,7 @@ from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.results.display import current_display
 from regrade.results.results import (
     AnswerSetResult,
+    EarlyEnd,
     Evaluation,
     NotScored,
     SomeNotScoredError,
@@ -304,6 +305,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         url=answers.repository.url(revision, answers.folder) if revision else None,
         rows=manifest.rows,
         expected_rows=manifest.expected,
+        stopped=EarlyEnd.of_set(manifest, work.stopped) if work and work.stopped else None,
         failed=manifest.failed,
         refused=manifest.refused,
         repeats=answers_per_question(manifest.specification),
@@ -353,7 +355,7 @@ def score_stored(job: ScoringJob) -> Evaluation:
         job = job.model_copy(update={"scorer": stored_name(job.scorer)})
     stored = choose_sets(job)
     damaged = stored.damaged
-    chosen = [(answers, _scorers(answers, job)) for answers in stored.sets]
+    chosen = [(answers, _scorers(answers, job)) for answers in stored.sets if _is_whole(answers)]
     for answers, scorers in chosen:
         if not scorers and not job.stale:
             logger.info(
@@ -376,6 +378,19 @@ def score_stored(job: ScoringJob) -> Evaluation:
     evaluation = report(scorings)
     scorings.check_tracked()
     return evaluation
+
+
+def _is_whole(answers: AnswerSet) -> bool:
+    """Return False, and log it, for answers whose rest was left out when a verdict was sure: a number of them would mislead."""
+    manifest = answers.manifest
+    if manifest.stopped is not None:
+        logger.info(
+            "%s: answer set %s is not scored: %s. `regrade evaluate` without `--stop-when-sure` asks the rest",
+            manifest.specification.title,
+            manifest.answer_set_id,
+            manifest.stopped,
+        )
+    return manifest.stopped is None
 
 
 def _scorers(answers: AnswerSet, job: ScoringJob) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Simulate `--stop-when-sure`: rates of its verdicts, and the share of the questions that it needs.
 
-    python -m perf.sequential_gate                    # perf/results/sequential_gate.json, about ten minutes
-    python -m perf.sequential_gate --repetitions 400 --only boundary
+    python -m perf.sequential_gate                    # perf/results/sequential_gate.json, about fifteen minutes
+    python -m perf.sequential_gate --repetitions 200 --only boundary
 
 Each row draws paired changes, asks them in a random order, and stops when a verdict is sure; if none is, the tests of all
 questions decide with the rest of the error rate. `regression` and `pass` are shares of the repetitions; `stopped` those that
@@ -269,7 +269,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repetitions", type=int, default=2_000)
+    parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--only", choices=("boundary", "unchanged", "worse", "real"))
     options = parser.parse_args()
     report("sequential_gate", list(rows(options.repetitions, options.only)))

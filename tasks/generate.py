@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import cast
 from uuid import UUID
 
@@ -14,7 +15,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 from prefect.runtime import task_run
 
-from regrade.answers.origin import note_speed
+from regrade.answers.origin import note_speed, note_stop
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
@@ -23,7 +24,7 @@ from regrade.jobs.shares import publish_interval
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import current_display
 from regrade.settings import GoodputLimits
-from regrade.settings.errors import OperationError, SettingsError, UserError
+from regrade.settings.errors import OperationError, RegradeError, SettingsError, UserError
 from regrade.stats.speed import GoodputCount, Speed
 from regrade.text.text import duration_text
 from tasks.work import Work, check_computed
@@ -34,6 +35,8 @@ PUBLISH_SECONDS = 60.0
 """Seconds between two commits; the Hub allows about 128 commits per hour and account."""
 PUBLISH_VARIABLE = "REGRADE_PUBLISH_SECONDS"
 """Environment variable that overrides `PUBLISH_SECONDS`."""
+LOOK_SECONDS = 0.5
+"""Seconds between two looks whether the verdict on a benchmark is sure."""
 REPORT_SECONDS = 3.0
 """Seconds between two progress reports to Prefect."""
 REPORT_PATIENCE = 5.0
@@ -89,6 +92,10 @@ def generate_missing(
         for generated in by_rows[:-1]:
             generated.leave_out()
 
+    def look() -> None:
+        for generated in [*open_]:
+            generated.look()
+
     def report(*, stopped: bool = False) -> None:
         for generated in sets:
             generated.report(stopped=stopped)
@@ -102,6 +109,7 @@ def generate_missing(
     count_requests()
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
+        RepeatingThread(LOOK_SECONDS, look, "look for a verdict"),
         RepeatingThread(
             REPORT_SECONDS,
             report,
@@ -130,9 +138,13 @@ class _Set:
         self.leave_out()  # loading took minutes
         self._session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
         work.begin(self._session)
+        on_rows = (lambda _: None) if work.watch is None else work.watch.add
         self.filling = Filling(
-            work.requests, work.spool, self._advance, self._goodput, self._note_learned
+            work.requests, work.spool, self._advance, self._goodput, self._note_learned, on_rows
         )
+        self._ending = Lock()
+        """Held while it is decided whether the last rows are there or are left out."""
+        self._ended = False
         work.live = self.filling.progress
         self._artifact, self._reported = ProgressArtifact(work), -1
 
@@ -169,6 +181,21 @@ class _Set:
         except (OperationError, UserError) as error:
             logger.warning("what other machines published is left out later: %s", error)
 
+    def look(self) -> None:
+        """Leave out the rest of the questions if the verdict is sure."""
+        work = self.work
+        if work.watch is None or work.stopped is not None:
+            return
+        try:
+            stopped = work.watch.look()
+        except RegradeError as error:
+            logger.warning("%s: all questions are asked: %s", work.title, error)
+            return
+        with self._ending:
+            if stopped is not None and not self._ended:
+                work.stopped = stopped
+                work.requests.stop()
+
     def report(self, *, stopped: bool) -> None:
         """Show new progress on the flow run's page."""
         progress = self.filling.progress
@@ -180,6 +207,12 @@ class _Set:
     def complete(self) -> None:
         """Store the measurements, and say what was generated."""
         work, engine, progress = self.work, self._engine, self.filling.progress
+        with self._ending:
+            self._ended = True
+            if work.stopped is not None and not progress.left_out:
+                work.stopped = None  # the last answers came at the same time
+        if work.stopped is not None:
+            note_stop(work.spool, str(self._session.id), work.stopped)
         self._advance(progress)
         work.progress = progress
         work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None

@@ -70,7 +70,8 @@ def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | N
 
 def find_missing(work: Work) -> None:
     """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
-    found = remaining(work.plan, work.repository, work.spool, work.reuse, work.share)
+    ordered = work.share or work.watch
+    found = remaining(work.plan, work.repository, work.spool, work.reuse, ordered)
     work.requests = work.plan.requests(found.missing, found.sessions)
     work.replaced, work.fresh = found.replaced, found.fresh
     work.published, work.sessions = None, found.sessions

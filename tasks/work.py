@@ -10,7 +10,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from regrade.answers.base import Repository
-from regrade.answers.manifest import Session
+from regrade.answers.manifest import Session, Stopped
 from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
@@ -27,6 +27,7 @@ from regrade.stats.speed import Speed
 if TYPE_CHECKING:
     from prefect.futures import PrefectFuture
 
+    from regrade.comparing.stopping import Watch
     from tasks.score import ScoredSet
     from tasks.step import Started
 
@@ -87,6 +88,10 @@ class Work:
         """Progress of the current engine, while it generates and after it."""
         self.scoring: Started[ScoredSet | None] | None = None
         """Step that scores the answers once they are published; None if none was started."""
+        self.watch: Watch | None = None
+        """Looks for a verdict that is sure before all questions are answered; None: all are asked."""
+        self.stopped: Stopped | None = None
+        """That verdict; the rest of the questions was not asked."""
         self.in_engine: Callable[[], int] = lambda: 0
         """Returns the requests that the engine has taken and not answered."""
         self.commits = self.failed_commits = 0

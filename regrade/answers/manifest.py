@@ -46,6 +46,21 @@ class Shard(StrictModel):
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
 
+class Stopped(StrictModel):
+    """A verdict that was sure before all questions were answered, so that the rest was not asked."""
+
+    verdict: Literal["pass", "regression"]
+    questions: int = Field(ge=0)
+    """Questions that the verdict needed: the first ones of a random order, with an answer on both sides."""
+    of: int = Field(ge=1)
+    """Questions of the answer set."""
+    baseline: AnswerSetId
+    """Answer set of the baseline."""
+
+    def __str__(self) -> str:
+        return f"stopped after {self.questions:,} of {self.of:,}: {self.verdict}"
+
+
 class Session(StrictModel):
     """A run of generation; an answer set that was continued has several.
 
@@ -82,6 +97,8 @@ class Session(StrictModel):
     """Memory and KV cache of the engine at its start. None: not known, as of servers."""
     speed: Speed | None = None
     """Measurements inside the engine. None: the engine does not measure, or the session did not reach its end."""
+    stopped: Stopped | None = None
+    """The verdict at which the session left out the rest (`--stop-when-sure`); None: it asked all."""
     load_seconds: Seconds
     generate_seconds: Seconds = 0.0
     """Seconds from the first request until the session's last stored row; the set's share of them if others shared the engine."""
@@ -171,6 +188,13 @@ class Manifest(StrictModel):
     def mixed(self) -> tuple[str, ...]:
         """Differences in what its sessions computed, which `--mix` accepted."""
         return tuple(dict.fromkeys(text for session in self.sessions for text in session.mixed))
+
+    @property
+    def stopped(self) -> Stopped | None:
+        """The verdict at which the last session left out the rest; None if it asked all, or nothing is missing any more."""
+        if self.state == "complete" or not self.sessions:
+            return None
+        return self.sessions[-1].stopped
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import Field, ValidationError, model_validator
 
-from regrade.answers.manifest import Manifest, Session, Shard, state_of
+from regrade.answers.manifest import Manifest, Session, Shard, Stopped, state_of
 from regrade.answers.spool import ORIGIN, Spool, SpoolError
 from regrade.records.specification import Specification
 from regrade.settings import StoredName, StrictModel
@@ -104,18 +104,21 @@ def begin_session(
 
 
 def note_speed(spool: Spool, session_id: str, speed: Speed) -> None:
-    """Add the measurements of a session that the spool notes.
+    """Add the measurements of a session that the spool notes."""
+    _note(spool, session_id, speed=speed)
 
-    Args:
-        spool: Open spool of the answer set.
-        session_id: Id of the session.
-        speed: Its measurements.
-    """
+
+def note_stop(spool: Spool, session_id: str, stopped: Stopped) -> None:
+    """Add the verdict at which a session that the spool notes left out the rest."""
+    _note(spool, session_id, stopped=stopped)
+
+
+def _note(spool: Spool, session_id: str, **changes: Speed | Stopped) -> None:
     origin = read_origin(spool)
     if origin is None:
         raise RuntimeError(f"the spool notes no session '{session_id}': begin it first")
     sessions = tuple(
-        session.model_copy(update={"speed": speed}) if session.id == session_id else session
+        session.model_copy(update=changes) if session.id == session_id else session
         for session in origin.sessions
     )
     noted = origin.model_copy(update={"sessions": sessions})

@@ -345,7 +345,8 @@ def _row(
         model=manifest.specification.model.name,
         answer_set_id=manifest.answer_set_id,
         rows=manifest.rows,
-        state=manifest.state + (f", {manifest.failed:,} failed" if manifest.failed else ""),
+        state=str(manifest.stopped or manifest.state)
+        + (f", {manifest.failed:,} failed" if manifest.failed else ""),
         scores=[
             (
                 _title(file, manifest.specification),

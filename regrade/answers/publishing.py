@@ -109,7 +109,9 @@ def _publish_sealed(
                 _keep_whole(repository, stored, sealed)
             return stored
         manifest, additions = change.manifest, change.additions
-        if stored is None or manifest.state == "complete":  # not in every commit of a long run
+        if (
+            stored is None or manifest.state == "complete" or manifest.stopped
+        ):  # not in every commit of a long run
             additions |= updated_card(repository, head, {_manifest_path(manifest): manifest})
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
@@ -270,7 +272,7 @@ def _sessions(stored: Sequence[Session], noted: Sequence[Session]) -> list[Sessi
 
 
 def _with_speeds(stored: AnswerSet, origin: Origin | None) -> AnswerSet:
-    """Commit the speeds of sessions whose rows are published, if there are any."""
+    """Commit speeds and early ends of sessions whose rows are published, if there are any."""
     known = {session.id for session in stored.manifest.sessions}
     noted = [session for session in (origin.sessions if origin else ()) if session.id in known]
     sessions = tuple(_sessions(stored.manifest.sessions, noted))

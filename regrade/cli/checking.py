@@ -15,7 +15,7 @@ from cyclopts.exceptions import (
 from pydantic import ValidationError
 
 from regrade.cli.job_options import option_name
-from regrade.jobs.job import BenchmarkChoice
+from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError
@@ -37,7 +37,8 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         SettingsError: If a parameter is unknown or its value is invalid. The message names the option, or the key in the file.
         UnknownNameError: If there is no such benchmark or scorer.
     """
-    check_names(parameters, parameters_of(kind).keys() - {"gate"}, file)
+    not_here = set() if kind is EvaluationJob else {"gate"}
+    check_names(parameters, parameters_of(kind).keys() - not_here, file)
     for name in _texts(parameters.get("benchmarks")) if issubclass(kind, BenchmarkChoice) else ():
         if not registry.is_known("benchmark", name):
             raise UnknownNameError("benchmark", name, registry.names("benchmark"))
@@ -66,8 +67,8 @@ def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
     where = f" in '{file}'" if file is not None else ""
     if name == "gate":
         return (
-            f"`gate:`{where} is for the deployment `evaluate-model` and for `regrade trigger`. Here, run `regrade gate` "
-            "after `regrade evaluate`: its exit code is the verdict."
+            f"`gate:`{where} is for `regrade evaluate` and `trigger`, and for the deployment `evaluate-model`. Here, run `regrade "
+            "gate` afterwards: its exit code is the verdict."
         )
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""

@@ -40,6 +40,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "evaluate --model run/checkpoint-* --benchmark gsm8k",
         "evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME",
         "evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat",
+        "evaluate --model org/model --benchmark mmlu --baseline baseline --max-drop 1 --stop-when-sure",
         "evaluate --config evaluation.yaml",
     ),
     "generate": ("generate --model org/model --benchmark gsm8k --temperature 0.7 --repeats 8",),

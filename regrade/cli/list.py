@@ -104,6 +104,7 @@ def _rows(
         name = f"{run.judged.model} (judge {name})"
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
     state = [f"{manifest.rows:,} of {manifest.expected:,} answers"] if not _complete(stored) else []
+    state += [str(manifest.stopped)] if manifest.stopped else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
     state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []

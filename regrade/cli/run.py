@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     GenerateOptions: TypeAlias = JobOptions
     ScoreOptions: TypeAlias = JobOptions
 else:
-    # `machines` needs workers of a server, and the verdict is the exit code of `regrade gate`.
-    EvaluateOptions = options_for(EvaluationJob, without=("gate", "machines"))
+    EvaluateOptions = options_for(
+        EvaluationJob, without=("machines",)
+    )  # it needs workers of a server
     GenerateOptions = options_for(GenerationJob)
     ScoreOptions = options_for(ScoringJob)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from regrade.answers.manifest import Manifest
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.likeness import (
@@ -249,7 +250,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         base.manifest, candidate.manifest
     )
     check_alike(differing, options.allow)
-    scorer = options.scorer or _common_scorer(base, candidate)
+    scorer = options.scorer or common_scorer(base.manifest, candidate.manifest)
     sides = score_sides(base, candidate, scorer, options.scoring)
     if sides[0].file.scale != sides[1].file.scale:
         scales = " and ".join(f"{s.file.scale.low:g} to {s.file.scale.high:g}" for s in sides)
@@ -386,8 +387,13 @@ def _subsets(
     )
 
 
-def _common_scorer(base: AnswerSet, candidate: AnswerSet) -> str:
-    base_scorers, candidate_scorers = base.manifest.scorers, candidate.manifest.scorers
+def common_scorer(base: Manifest, candidate: Manifest) -> str:
+    """Return the baseline's first scorer that the candidate also has.
+
+    Raises:
+        NotComparableError: If there is none.
+    """
+    base_scorers, candidate_scorers = base.scorers, candidate.scorers
     for name in base_scorers:
         if name in candidate_scorers:
             return name

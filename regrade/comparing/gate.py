@@ -3,11 +3,12 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import ceil, log
 
+from regrade.answers.manifest import Stopped
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport, Verdict
 from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
-from regrade.comparing.verdict import judge
+from regrade.comparing.verdict import error_at_end, judge
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.stats.power import can_pass, drop_that_passes
@@ -36,6 +37,7 @@ def gate(
     scorer: str | None = None,
     examples: int = 3,
     scoring: ScoringOptions | None = None,
+    stopped: Mapping[str, Stopped] | None = None,
 ) -> GateReport:
     """Return the verdict on a candidate.
 
@@ -47,13 +49,14 @@ def gate(
         scorer: Scorer of both sides. None: the baseline's first scorer that the candidate also has.
         examples: Largest number of examples of each kind of flip.
         scoring: Options for scoring answers that have no stored scores.
+        stopped: Verdicts by benchmark that were sure before all questions were answered.
 
     Raises:
         SettingsError: If the settings name benchmarks that neither side has.
         RepositoryError: If a repository or a side does not exist.
         DamagedAnswersError: If answers are damaged.
     """
-    _accepted_drops(settings)  # fails early if a drop is invalid
+    accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
     compared = compare_sides(
         settings.baseline,
@@ -69,12 +72,14 @@ def gate(
             scoring=scoring,
         ),
     )
-    return gate_report(compared, settings)
+    return gate_report(compared, settings, stopped or {})
 
 
-def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateReport:
+def gate_report(
+    compared: ComparedBenchmarks, settings: GateSettings, stopped: Mapping[str, Stopped]
+) -> GateReport:
     """Return the verdict on compared benchmarks; see `gate`."""
-    accepted = _accepted_drops(settings)
+    accepted = accepted_drops(settings)
     known = {*compared.base.sets, *compared.candidate.sets}
     if unknown := sorted(accepted.keys() - known):
         raise SettingsError(
@@ -91,7 +96,8 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
         if pair.comparison.scale.unit != "%" and name in accepted:
             drops[name] = accepted[name] / pair.comparison.scale.span
     others = {n: pair for n, pair in compared.compared.items() if n not in {*same, *unset}}
-    verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings)}
+    sure = [early.verdict for early in stopped.values()]
+    verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
     for name, scale in unset.items():
         reason = _NO_DROP.format(name, scale.low, scale.high)
         verdicts[name] = _no_verdict(name, reason, 0.0)
@@ -102,6 +108,11 @@ def gate_report(compared: ComparedBenchmarks, settings: GateSettings) -> GateRep
     for name in compared.only_base:
         reason = f"The baseline has answers to {name}, the candidate has no complete answers to it."
         verdicts[name] = _no_verdict(name, reason, drops[name])
+    for name, early in stopped.items():
+        reason = _sure_reason(early, 100 * drops[name])
+        verdicts[name] = BenchmarkVerdict(
+            benchmark=name, verdict=early.verdict, reason=reason, max_drop=drops[name]
+        )
     ordered = tuple(verdicts[name] for name in compared.base.sets)
     notes = tuple(
         f"{name}: the baseline has no answers to it, so it is not compared."
@@ -129,7 +140,7 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
     Raises:
         SettingsError: If not even a model that changes no answer would pass. A `max_drop` of 0 asks for a better model.
     """
-    accepted, alpha = _accepted_drops(settings), settings.error_rate / 100
+    accepted, alpha = accepted_drops(settings), error_at_end(settings)
     lines = []
     for name, n in questions.items():
         points = accepted.get(name, settings.max_drop)
@@ -152,8 +163,20 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
     return lines
 
 
-def _accepted_drops(settings: GateSettings) -> dict[str, float]:
-    """Return the accepted drops set by `max_drop_of`, by benchmark, in percentage points or those of the score."""
+def _sure_reason(early: Stopped, points: float) -> str:
+    worse = "worse" if early.verdict == "regression" else "not worse"
+    return (
+        f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
+        f"{points:g}."
+    )
+
+
+def accepted_drops(settings: GateSettings) -> dict[str, float]:
+    """Return the accepted drops set by `max_drop_of`, by benchmark, in percentage points or those of the score.
+
+    Raises:
+        SettingsError: If one is invalid.
+    """
     drops: dict[str, float] = {}
     for text in settings.max_drop_of:
         name, _, points = text.partition("=")

@@ -77,6 +77,7 @@ class GateJob(Candidate, GateSettings):
 
     option_group = "What to compare, and limits of the verdict"
     promote: Annotated[bool, ABSENT] = False
+    stop_when_sure: Annotated[bool, ABSENT] = False
     scoring: Scoring = ScoringOptions()
 
     def verdict(self) -> GateReport:

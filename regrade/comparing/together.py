@@ -49,6 +49,8 @@ def with_judge_runs(base: Side, candidate: Side) -> tuple[Side, Side]:
 
 def _runs(side: Side) -> Runs:
     """Return the complete judge runs on the answers of a side, ordered by number of questions, then by age, the newest last."""
+    if not side.sets:
+        return {}
     by_id = {answers.manifest.answer_set_id: answers for answers in side.sets.values()}
     found: list[tuple[bool, AnswerSet, JudgeKey]] = []
     first = next(iter(side.sets.values()))

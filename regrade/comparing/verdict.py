@@ -10,6 +10,7 @@ from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Ver
 from regrade.settings import GateSettings
 from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
 from regrade.stats.power import detectable_drop, questions_needed
+from regrade.stats.sequential import Sure, final_rate
 from regrade.stats.significance import holm
 
 Limited = Literal["unparsed", "truncated"]
@@ -37,7 +38,10 @@ class _Tested:
 
 
 def judge(
-    compared: Mapping[str, Compared], drops: Mapping[str, float], settings: GateSettings
+    compared: Mapping[str, Compared],
+    drops: Mapping[str, float],
+    settings: GateSettings,
+    sure: Sequence[Sure] = (),
 ) -> list[BenchmarkVerdict]:
     """Return the verdict on each benchmark, corrected for the number of tests.
 
@@ -45,10 +49,13 @@ def judge(
         compared: Comparisons by benchmark.
         drops: Accepted drop by benchmark, as a share of the scale of its scores.
         settings: Limits and error rate.
+        sure: Verdicts on other benchmarks of the family that were sure before all questions were answered.
     """
-    alpha = settings.error_rate / 100
+    alpha = error_at_end(settings)
     tested = [_test(name, pair, drops[name], settings) for name, pair in compared.items()]
     family = [p for test in tested for p in (test.p_regression, *(rate.p for rate in test.rates))]
+    # A test that has said regression is out of the family, as Holm's first steps; one that has not, stays in it.
+    family += [0.0 if verdict == "regression" else 1.0 for verdict in sure]
     decisions = zip(holm(family), _levels(family, alpha), strict=True)
     verdicts = []
     for test in tested:
@@ -56,6 +63,12 @@ def judge(
         checks = [_check(rate, next(decisions)[0], alpha) for rate in test.rates]
         verdicts.append(_verdict(test, adjusted, checks, alpha, level))
     return verdicts
+
+
+def error_at_end(settings: GateSettings) -> float:
+    """Return the error rate of the tests of all questions; a part is spent while they are asked, if that may stop them."""
+    alpha = settings.error_rate / 100
+    return final_rate(alpha) if settings.stop_when_sure else alpha
 
 
 def by_interval(low: float, high: float, max_drop: float) -> Verdict:

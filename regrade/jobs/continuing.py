@@ -12,8 +12,7 @@ from regrade.answers.rows import RowStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import intact_part
-from regrade.jobs.plan import Plan
-from regrade.jobs.shares import Share
+from regrade.jobs.plan import Ordered, Plan
 from regrade.records import Sample
 from regrade.records.specification import Specification
 from regrade.settings import Reuse
@@ -83,7 +82,7 @@ def log_version_1(plan: Plan, repository: Repository) -> None:
 
 
 def remaining(
-    plan: Plan, repository: Repository, spool: Spool, reuse: Reuse, share: Share | None = None
+    plan: Plan, repository: Repository, spool: Spool, reuse: Reuse, ordered: Ordered | None = None
 ) -> Remaining:
     """Return the rows that are neither in the repository nor in the open spool.
 
@@ -92,7 +91,7 @@ def remaining(
         repository: Its repository.
         spool: Its open spool.
         reuse: Use of stored answers.
-        share: Place of this machine among several; it decides the order of the rows.
+        ordered: Decides the order of the rows. None: as in the benchmark.
 
     Raises:
         DamagedAnswersError: If a stored shard cannot be read, unless `reuse.heal` is set.
@@ -126,7 +125,7 @@ def remaining(
         *(stored.manifest.sessions if stored is not None and not fresh else ()),
         *(origin.sessions if origin is not None else ()),
     )
-    return Remaining(stored, plan.missing(done, share), tuple(sorted(replaced)), fresh, kept)
+    return Remaining(stored, plan.missing(done, ordered), tuple(sorted(replaced)), fresh, kept)
 
 
 def _is_complete(stored: AnswerSet) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from time import monotonic
+from typing import Any
 
 from regrade.answers.manifest import Session
 from regrade.answers.spool import Spool
@@ -30,6 +31,8 @@ class Progress:
     """Rows from earlier sessions."""
     elsewhere: int = 0
     """Rows that other machines published meanwhile."""
+    left_out: int = 0
+    """Rows that were not generated, because the verdict was sure."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     failed: int = 0
@@ -46,14 +49,14 @@ class Progress:
 
     @property
     def finished(self) -> bool:
-        """True if there is a row for every request, here or from another machine."""
-        return self.done == self.total
+        """True if nothing is left to do: there is a row for every request, here or from another machine, or it is left out."""
+        return self.done + self.left_out == self.total
 
     @property
     def seconds_left(self) -> float | None:
         """Estimated seconds of the engine until the end, from the rate of all machines since the start; None before the first row."""
         since = self.done - self.resumed
-        return (self.total - self.done) * self.seconds / since if since else None
+        return (self.total - self.done - self.left_out) * self.seconds / since if since else None
 
     @property
     def tokens_per_second(self) -> float:
@@ -107,6 +110,7 @@ class Filling:
         on_progress: Callable[[Progress], None],
         goodput: GoodputCount | None = None,
         before_rows: Callable[[], None] | None = None,
+        on_rows: Callable[[Sequence[dict[str, Any]]], None] = lambda _: None,
     ) -> None:
         """Begin.
 
@@ -116,10 +120,11 @@ class Filling:
             on_progress: Called with the counts so far, after rows are on disk.
             goodput: Counts the answers within limits.
             before_rows: Called with each batch of answers, before it is on disk.
+            on_rows: Called with the rows of each batch, once they are on disk.
         """
         self.requests = requests
         self._spool, self._on_progress = spool, on_progress
-        self._goodput, self._before_rows = goodput, before_rows
+        self._goodput, self._before_rows, self._on_rows = goodput, before_rows, on_rows
         stored = requests.plan.rows - len(requests)
         self.progress = Progress(requests.plan.rows, done=stored, resumed=stored)
         self.unanswered = set(range(len(requests)))
@@ -136,13 +141,16 @@ class Filling:
         ]
 
     def leave_out_withdrawn(self) -> None:
-        """Count the rows that other machines published since the last call."""
+        """Count the rows that other machines published since the last call, or that are left out from now on."""
         if self.requests.withdrawn is not self._withdrawn:
             self._withdrawn = self.requests.withdrawn
-            elsewhere = self.unanswered & self._withdrawn
-            self.unanswered.difference_update(elsewhere)
-            self.progress.done += len(elsewhere)
-            self.progress.elsewhere += len(elsewhere)
+            gone = self.unanswered & self._withdrawn
+            self.unanswered.difference_update(gone)
+            if self.requests.stopped:
+                self.progress.left_out += len(gone)
+            else:
+                self.progress.done += len(gone)
+                self.progress.elsewhere += len(gone)
 
     def take(self, batch: Sequence[tuple[int, Completion]], seconds: float) -> None:
         """Write rows for answers.
@@ -173,6 +181,7 @@ class Filling:
             self._before_rows()
         if rows:
             self._spool.append(rows if plan.withheld is None else plan.withheld.take(rows))
+            self._on_rows(rows)
         progress.done += len(rows)
         self._on_progress(progress)
 

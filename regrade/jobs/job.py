@@ -355,6 +355,10 @@ class EvaluationJob(GenerationJob):
                 "a gate needs the whole result, which only one of the machines has: use `machines` instead of `share`, or "
                 "`regrade gate` afterwards"
             )
+        if self.machines is not None and self.gate is not None and self.gate.stop_when_sure:
+            raise ValueError(
+                "`stop_when_sure` needs one machine, which sees all answers as they come: leave it or `machines` out"
+            )
         return self
 
     @property

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import accumulate, zip_longest
-from typing import Any
+from typing import Any, Protocol
 
 from regrade.answers.manifest import Session
 from regrade.answers.origin import SetDescription
@@ -16,12 +16,18 @@ from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import read_chat_template
 from regrade.engines.base import BaseEngineSettings, PromptRendering
 from regrade.jobs.question_settings import question_settings
-from regrade.jobs.shares import Share
 from regrade.models import ResolvedModel
 from regrade.records import Message, Request, Sample
 from regrade.records.specification import Specification, effective_sampling, version_1_folder
 from regrade.settings import PromptSettings, SamplingSettings
 from regrade.settings.errors import SettingsError
+
+
+class Ordered(Protocol):
+    """Something that decides in which order questions are asked."""
+
+    def order(self, questions: int) -> list[int]:
+        """Return the positions of all questions in the order in which they are asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +70,14 @@ class Plan:
         """Number of rows of the complete answer set."""
         return len(self.samples) * self.specification.repeats
 
-    def missing(self, done: set[RowKey], share: Share | None = None) -> list[tuple[Sample, int]]:
-        """Return the pairs of sample and repeat that are not in `done`, ordered by sample, or as a share begins."""
+    def missing(
+        self, done: set[RowKey], ordered: "Ordered | None" = None
+    ) -> list[tuple[Sample, int]]:
+        """Return the pairs of sample and repeat that are not in `done`, ordered by sample, or in an order of the samples."""
         repeats = range(self.specification.repeats)
         samples = self.samples
-        if share is not None:
-            samples = [self.samples[position] for position in share.order(len(self.samples))]
+        if ordered is not None:
+            samples = [self.samples[position] for position in ordered.order(len(self.samples))]
         return [
             (s.of_repeat(repeat), repeat)
             for s in samples
@@ -108,6 +116,13 @@ class PlannedRequests:
     """Day that the chat template prints as today; None if it prints none, or only a server knows it."""
     withdrawn: frozenset[int] = frozenset()
     """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
+    stopped: bool = False
+    """The rows without an answer are left out, although nobody has answered them."""
+
+    def stop(self) -> None:
+        """Withdraw all requests; those without an answer are left out."""
+        self.stopped = True
+        self.withdrawn = frozenset(range(len(self.rows)))
 
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, PlannedRequests):

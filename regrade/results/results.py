@@ -1,7 +1,10 @@
 """Results of the flows, as `--json` prints them."""
 
+from typing import Self
+
 from pydantic import BaseModel, ConfigDict
 
+from regrade.answers.manifest import Manifest, Stopped
 from regrade.answers.result import Result
 from regrade.judging.bias import Bias
 from regrade.judging.labels.calibrated import Calibrated
@@ -14,6 +17,7 @@ from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.speed import Speed
+from regrade.text.text import duration_text
 
 
 class Document(BaseModel):
@@ -62,6 +66,47 @@ class ScoreResult(Document):
     mlflow_run_id: str | None = None
 
 
+class EarlyEnd(Document):
+    """Questions that were left out because the verdict was sure, and what that saved, from the means of those asked."""
+
+    verdict: str
+    """`pass` or `regression`."""
+    questions: int
+    """Questions that the verdict needed."""
+    of: int
+    """Questions of the benchmark."""
+    saved_questions: int
+    saved_tokens: int
+    saved_seconds: float
+
+    @classmethod
+    def of_set(cls, manifest: Manifest, stopped: Stopped) -> Self:
+        """Return what an answer set that is incomplete saved."""
+        totals, left = manifest.totals, manifest.expected - manifest.rows
+        per_row = left / manifest.rows if manifest.rows else 0.0
+        return cls(
+            verdict=stopped.verdict,
+            questions=stopped.questions,
+            of=stopped.of,
+            saved_questions=left // manifest.specification.repeats,
+            saved_tokens=round((totals.prompt_tokens + totals.completion_tokens) * per_row),
+            saved_seconds=totals.seconds * per_row,
+        )
+
+    @property
+    def text(self) -> str:
+        """How far it came, with the verdict."""
+        return f"stopped after {self.questions:,} of {self.of:,}: {self.verdict}"
+
+    @property
+    def saved(self) -> str:
+        """One sentence about what was saved, and how to get the rest."""
+        return (
+            f"{self.text}. Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens and "
+            f"{duration_text(self.saved_seconds)}. The same command without `--stop-when-sure` asks them."
+        )
+
+
 class AnswerSetResult(Document):
     """One answer set: rows, scores, costs."""
 
@@ -75,6 +120,8 @@ class AnswerSetResult(Document):
     url: str | None
     rows: int
     expected_rows: int
+    stopped: EarlyEnd | None = None
+    """The verdict at which the rest was left out, so that this is no result of the benchmark; None: all was asked."""
     failed: int = 0
     """Rows whose request failed and may succeed if it is sent again."""
     refused: int = 0
@@ -109,8 +156,8 @@ class AnswerSetResult(Document):
 
     @property
     def unanswered(self) -> int:
-        """Rows that are not stored, or whose request failed and may succeed if it is sent again."""
-        return self.expected_rows - self.rows + self.failed
+        """Rows that are not stored, or whose request failed and may succeed if it is sent again; 0 if they are left out."""
+        return 0 if self.stopped else self.expected_rows - self.rows + self.failed
 
     @property
     def too_few_verdicts(self) -> tuple[ScoreResult, ...]:

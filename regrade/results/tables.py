@@ -126,7 +126,9 @@ def lowest_table(evaluation: Evaluation) -> Table:
 def captions(evaluation: Evaluation) -> Iterator[str]:
     """Yield what a reader of the table has to know: incomplete answers, and what `n` counts."""
     for answers in evaluation.answer_sets:
-        if answers.rows < answers.expected_rows:
+        if answers.stopped is not None:
+            yield f"{answers.benchmark} · {answers.model}: {answers.stopped.saved}"
+        elif answers.rows < answers.expected_rows:
             yield f"{answers.benchmark} · {answers.model}: incomplete, {answered_text(answers)}."
     if has_repeats(evaluation):
         yield "n counts answers; the error is that of the questions."
@@ -188,7 +190,9 @@ def accuracy_text(score: ScoreResult, repeats: int) -> str:
 
 
 def answered_text(answers: AnswerSetResult) -> str:
-    """Return how many of the answers there are."""
+    """Return how many of the answers there are, or at which verdict the rest was left out."""
+    if answers.stopped is not None:
+        return answers.stopped.text
     return f"{answers.rows:,} of {answers.expected_rows:,} answers"
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,6 +10,7 @@ import pyarrow as pa
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.records.columns import SCORING_SCHEMA
+from regrade.records.specification import Specification
 from regrade.scorers.base import NEXT_QUESTION, PROMPT_FORMAT, SHARED_COLUMNS, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.continuing import NextQuestion, of_prompts, of_template
@@ -19,7 +20,7 @@ from regrade.settings.errors import RegradeError, SettingsError
 
 logger = logging.getLogger("regrade.score")
 
-_PROMPTS_READ = 64
+PROMPTS_READ = 64
 """Prompts of an answer set that are read for what they have in common."""
 _NO_COINCIDENCE = 20
 """Answers of a batch from which on a scorer that fails at all of them ends the scoring: it is not the answers."""
@@ -66,11 +67,19 @@ def _require_questions(answers: AnswerSet, scorer: AnyScorer) -> None:
 
 def with_prompts(batches: Iterable[pa.RecordBatch], answers: AnswerSet) -> Iterator[pa.RecordBatch]:
     """Yield batches with the columns `PROMPT_FORMAT` and `NEXT_QUESTION`, which tell scorers where an answer ends."""
-    prompt_format = pa.scalar(answers.manifest.specification.prompt.format, pa.string())
-    known = _next_question(answers)
+    specification = answers.manifest.specification
+    known = next_question(specification, lambda: _first_prompts(answers))
+    yield from with_next_question(batches, specification.prompt.format, known)
+
+
+def with_next_question(
+    batches: Iterable[pa.RecordBatch], prompt_format: str | None, known: NextQuestion | None
+) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns that `with_prompts` adds."""
+    prompt_kind = pa.scalar(prompt_format, pa.string())
     for batch in batches:
         batch = batch.append_column(  # noqa: PLW2901 - the same batch
-            PROMPT_FORMAT, pa.repeat(prompt_format, batch.num_rows)
+            PROMPT_FORMAT, pa.repeat(prompt_kind, batch.num_rows)
         )
         if known is not None:
             same = pa.repeat(pa.scalar(0, pa.int8()), batch.num_rows)
@@ -80,20 +89,31 @@ def with_prompts(batches: Iterable[pa.RecordBatch], answers: AnswerSet) -> Itera
         yield batch
 
 
-def _next_question(answers: AnswerSet) -> NextQuestion | None:
+def next_question(
+    specification: Specification, prompts: Callable[[], Sequence[str | None]]
+) -> NextQuestion | None:
     """Return how the model would begin another question: by the template of its prompts, or else by some of the prompts.
 
-    Prompts of questions that are withheld are not read: scores must not depend on the machine. A judge quotes questions.
+    A judge quotes questions.
+
+    Args:
+        specification: The answer set.
+        prompts: Returns some of its prompts.
     """
-    manifest = answers.manifest
-    if re.fullmatch(JUDGE_NAME, manifest.specification.benchmark.name):
+    if re.fullmatch(JUDGE_NAME, specification.benchmark.name):
         return NextQuestion("")
-    known = of_template(manifest.specification.prompt.template)
-    if known is not None or manifest.withheld or not manifest.shards:
-        return known
+    known = of_template(specification.prompt.template)
+    return known or of_prompts([prompt for prompt in prompts() if prompt])
+
+
+def _first_prompts(answers: AnswerSet) -> list[str | None]:
+    """Return the first prompts; none of withheld questions: scores must not depend on the machine."""
+    manifest = answers.manifest
+    if manifest.withheld or not manifest.shards:
+        return []
     first = manifest.shards[0]
-    rows = answers.shard(first, ["prompt"]).take(range(min(first.rows, _PROMPTS_READ)))
-    return of_prompts([prompt for prompt in rows["prompt"].to_pylist() if prompt])
+    rows = answers.shard(first, ["prompt"]).take(range(min(first.rows, PROMPTS_READ)))
+    return list(rows["prompt"].to_pylist())
 
 
 def score_batch(

@@ -94,7 +94,7 @@ N_THREADS = 2
 """Scoring threads: Arrow and RE2 release the interpreter lock; more threads would only wait for the reader."""
 
 
-_ONE_AT_A_TIME = Lock()
+ONE_AT_A_TIME = Lock()
 """Answer sets are scored in several threads; a `SessionScorer` uses all cores for one of them."""
 OnScored = Callable[[int, int], None]
 """Called with the number of rows scored so far, and of all rows."""
@@ -268,7 +268,7 @@ def _session_scores(
     """Return the scores in the order of the answers."""
     rows, positions, scores = answers.manifest.rows, [], []
     done = 0
-    with _ONE_AT_A_TIME, scorer.session(context) as score:
+    with ONE_AT_A_TIME, scorer.session(context) as score:
         for position, batch in units(batches_for(answers, scorer), scorer.unit):
             scores.append(score_batch(score, scorer.columns, batch, scorer.unit))
             positions.append(position)

@@ -474,6 +474,23 @@ class GateSettings(Settings):
     promote: bool = False
     """Move the alias `baseline` to the model if the verdict is pass. An alias that does not exist yet is created without a
     verdict, because there is nothing to compare with."""
+    stop_when_sure: bool = False
+    """Ask the questions in a random order, and leave out the rest of a benchmark once its verdict is sure. The answers stay
+    incomplete; the same evaluation without this setting completes them."""
+
+    @model_validator(mode="after")
+    def _can_stop(self) -> Self:
+        for name in ("max_unparsed", "max_truncated"):
+            if self.stop_when_sure and getattr(self, name) is not None:
+                raise ValueError(
+                    f"`{name}` is a limit for all answers, and `stop_when_sure` leaves some out: leave one of them out"
+                )
+        if self.stop_when_sure and self.promote:
+            raise ValueError(
+                "`promote` moves an alias to complete answers only, and `stop_when_sure` leaves them incomplete: leave one of "
+                "them out"
+            )
+        return self
 
     @model_validator(mode="after")
     def _can_promote(self) -> Self:

@@ -89,7 +89,8 @@ def test_a_wrong_setting_is_refused_at_once(
         ),
         ("evaluate", "stale: true", "Unknown parameter 'stale' in '{}'."),
         ("generate", "engin: {}", "Did you mean 'engine'?"),
-        ("evaluate", "gate: {}", "run `regrade gate`"),
+        ("generate", "gate: {}", "run `regrade gate`"),
+        ("evaluate", "gate: {max_drop: x}", "(in '{}': `gate.max_drop`)"),
         (
             "evaluate",
             "sampling: {temperature: 3}",
