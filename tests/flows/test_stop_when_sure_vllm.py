@@ -19,7 +19,7 @@ from regrade.records import Completion
 from regrade.records.columns import generation_row
 from tests.command_line import DEMO, ROOT, regrade
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 LIMIT = 300
 BASELINE = "org/always-right"
 
