@@ -115,7 +115,8 @@ class Setup:
 
 
 def gate(**changes: Any) -> GateSettings:
-    return GateSettings(baseline="regrade-demo", stop_when_sure=True, **changes)
+    settings = {"max_drop": 3, **changes}  # less could not be shown by so few questions
+    return GateSettings(baseline="regrade-demo", stop_when_sure=True, **settings)
 
 
 @pytest.fixture
