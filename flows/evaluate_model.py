@@ -29,12 +29,13 @@ from flows.scoring import (
     unscored,
 )
 from regrade.answers.manifest import Stopped
+from regrade.comparing.gate_report import GateReport
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report
-from regrade.results.results import EarlyEnd, Evaluation, check_answered
+from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings import GateSettings
@@ -164,6 +165,7 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
         check_answered(unscored(others))  # answer sets that another machine scores
     name_run(evaluation)
     message = headline(evaluation) if verdict is None else verdict.summary
+    evaluation = _gated(evaluation, verdict)
     return completed("; ".join(part for part in (message, note) if part), evaluation)
 
 
@@ -183,4 +185,11 @@ def _stopped(
     evaluation = finish_unscored(works)
     sets = [work.answers for work in early]
     verdict = gate_answers(sets, gate, tracking_uri, _verdicts(early))
-    return completed(verdict.summary, evaluation)
+    return completed(verdict.summary, _gated(evaluation, verdict))
+
+
+def _gated(evaluation: Evaluation, verdict: GateReport | None) -> Evaluation:
+    if verdict is None:
+        return evaluation
+    gated = Gated(verdict=verdict.verdict, summary=verdict.summary)
+    return evaluation.model_copy(update={"gate": gated})

@@ -156,6 +156,8 @@ DAILY = (
 )
 """Commands on the first page of the help, beside those of `This installation` and the nouns."""
 _CODES = {
+    "evaluate": "0 done, and with `--baseline` the verdict is pass; 1 failed, or another verdict; 2 bad usage or input, 130 interrupted, "
+    "143 stopped",
     "gate": "0 pass, 1 regression, 2 cannot tell, 3 no verdict: bad usage, missing answers or a failure",
     "trigger": "0 started, or with --wait done and no regression; 1 regression; 2 cannot tell; 3 could not be run; "
     "4 cancelled; 5 not in time",

@@ -12,7 +12,7 @@ from regrade.cli.output import TABLE, Output, open_answers
 from regrade.comparing.sides import named_id
 from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob
 from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
-from regrade.results.results import Evaluation
+from regrade.results.results import Evaluation, NotPassedError
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 
@@ -40,7 +40,10 @@ def evaluate(
     if job.judge is not None:
         _check_judge(job.judge, job.names)
     _serve_metrics(metrics_port)
-    print_result(run_flow("evaluate_model", Evaluation, job, output, job), output)
+    found = run_flow("evaluate_model", Evaluation, job, output, job)
+    print_result(found, output)
+    if found.gate is not None and found.gate.verdict != "pass":
+        raise NotPassedError(found.gate.summary)
 
 
 def generate(

@@ -12,7 +12,7 @@ from regrade.judging.panel_result import PanelResult
 from regrade.scorers import JUDGE
 from regrade.scoring.fit import notes
 from regrade.settings import JUDGE_PREFIX
-from regrade.settings.errors import OperationError, SettingsError
+from regrade.settings.errors import OperationError, RegradeError, SettingsError
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
@@ -191,6 +191,15 @@ class NotScored(Document):
         return f"{name}, {self.scorer}: {self.reason}" if self.scorer else f"{name}: {self.reason}"
 
 
+class Gated(Document):
+    """The verdict of a gate on an evaluation."""
+
+    verdict: str
+    """`pass`, `regression` or `cannot tell`."""
+    summary: str
+    """One sentence with the reasons."""
+
+
 class Evaluation(Document):
     """Result of `evaluate`, `generate` or `score`."""
 
@@ -202,6 +211,12 @@ class Evaluation(Document):
     """Answer repository."""
     tracking_uri: str | None = None
     """MLflow URI without credentials; None if nothing was tracked."""
+    gate: Gated | None = None
+    """The verdict of the evaluation's gate; None without one, and of a first run, which has no baseline."""
+
+
+class NotPassedError(RegradeError):
+    """The verdict of an evaluation's gate is not `pass`."""
 
 
 def check_answered(evaluation: Evaluation) -> None:

@@ -13,6 +13,7 @@ from regrade.cli import output
 from regrade.cli.main import run
 from regrade.cli.output import Output
 from regrade.cli.terminal import show_logs
+from regrade.results.results import Evaluation, Gated
 from tests.comparing.sides import answer
 from tests.stored import numbers, publish
 
@@ -77,6 +78,22 @@ def test_a_quiet_verdict_is_the_exit_code(
         run(["gate", "bad", "--baseline", "good", "--answers", repository.uri, "-q"])
     assert ended.value.code == 1
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("regression", 1), ("cannot tell", 1)])
+def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
+    verdict: str, code: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    gate = Gated(verdict=verdict, summary=f"{verdict}: as tested")
+    result = Evaluation(answer_sets=(), repository="/answers", gate=gate)
+    monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
+    command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--baseline", "org/base"]
+
+    assert run([*command, "--max-drop", "1", "--json"]) == code
+
+    shown = capfd.readouterr()
+    assert json.loads(shown.out)["gate"]["verdict"] == verdict
+    assert ("as tested" in shown.err) == (code != 0)
 
 
 def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
