@@ -90,7 +90,7 @@ def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(
             timeout=600,
             **where,
         )
-        assert ran.code == 0, ran.err
+        assert ran.code == (1 if more else 0), ran.err  # of a worse model, with a gate
         (found,) = ran.document["answer_sets"]
         return {**found, "log": ran.err}
 
