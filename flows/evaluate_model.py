@@ -1,7 +1,7 @@
 """Flow `evaluate-model`: generate missing answers, publish, score, track and report, with an optional gate."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from prefect import flow
@@ -116,13 +116,12 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)
-    early = [work for work in works if work.stopped is not None]
-    for work in early:
-        if work.stopped is not None:
-            saved = EarlyEnd.of_set(work.answers.manifest, work.stopped).saved
-            logger.info("%s: %s", work.title, saved)
-    whole = [answers for answers in sets if is_to_be_scored(answers, works)]
-    whole = [answers for answers in whole if answers not in [work.published for work in early]]
+    early = {work: work.stopped for work in works if work.stopped is not None}
+    for work, stopped in early.items():
+        saved = EarlyEnd.of_set(work.answers.manifest, stopped).saved
+        logger.info("%s: %s", work.title, saved)
+    left = [work.published for work in early]
+    whole = [found for found in sets if is_to_be_scored(found, works) and found not in left]
     if job.gate is not None and early and not whole:
         return _stopped(early, works, job.gate, job.tracking_uri)
     if not whole:
@@ -169,17 +168,16 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     return completed("; ".join(part for part in (message, note) if part), evaluation)
 
 
-def _verdicts(early: Sequence[Work]) -> dict[str, Stopped]:
+def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:
     """Return the verdicts that were sure before all answers were there, by benchmark."""
-    return {
-        work.plan.specification.benchmark.name: work.stopped
-        for work in early
-        if work.stopped is not None
-    }
+    return {work.plan.specification.benchmark.name: stopped for work, stopped in early.items()}
 
 
 def _stopped(
-    early: Sequence[Work], works: Sequence[Work], gate: GateSettings, tracking_uri: str | None
+    early: Mapping[Work, Stopped],
+    works: Sequence[Work],
+    gate: GateSettings,
+    tracking_uri: str | None,
 ) -> State[Any]:
     """Show a run all of whose verdicts were sure before all answers were there."""
     evaluation = finish_unscored(works)

@@ -4,6 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from threading import Lock
 from typing import cast
 from uuid import UUID
@@ -107,9 +108,10 @@ def generate_missing(
         on_complete(works[number])
 
     count_requests()
+    watched = any(work.watch is not None for work in works)
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
-        RepeatingThread(LOOK_SECONDS, look, "look for a verdict"),
+        RepeatingThread(LOOK_SECONDS, look, "look for a verdict") if watched else nullcontext(),
         RepeatingThread(
             REPORT_SECONDS,
             report,

@@ -95,6 +95,15 @@ def tracked_as(answers: AnswerSet, file: ScoreFile, **changes: Any) -> Scoring:
     return Scoring(**(fields | changes))
 
 
+def by_row(answers: AnswerSet, *columns: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """Return some columns of each row by sample id and repeat, after checking that no row is there twice."""
+    batches = answers.batches(["sample_id", "repeat", *columns])
+    rows = [row for batch in batches for row in batch.to_pylist()]
+    found = {(row["sample_id"], row["repeat"]): row for row in rows}
+    assert len(found) == len(rows) == answers.manifest.rows
+    return found
+
+
 def again(answers: AnswerSet) -> AnswerSet:
     """The same answer set at the newest revision."""
     head = answers.repository.head()

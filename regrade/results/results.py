@@ -75,6 +75,8 @@ class EarlyEnd(Document):
     """Questions that the verdict needed."""
     of: int
     """Questions of the benchmark."""
+    text: str
+    """The three in words: `stopped after 312 of 1,319: regression`."""
     saved_questions: int
     saved_tokens: int
     saved_seconds: float
@@ -88,19 +90,15 @@ class EarlyEnd(Document):
             verdict=stopped.verdict,
             questions=stopped.questions,
             of=stopped.of,
+            text=str(stopped),
             saved_questions=left // manifest.specification.repeats,
             saved_tokens=round((totals.prompt_tokens + totals.completion_tokens) * per_row),
             saved_seconds=totals.seconds * per_row,
         )
 
     @property
-    def text(self) -> str:
-        """How far it came, with the verdict."""
-        return f"stopped after {self.questions:,} of {self.of:,}: {self.verdict}"
-
-    @property
     def saved(self) -> str:
-        """One sentence about what was saved, and how to get the rest."""
+        """Sentences about what was saved, and the command that asks the rest."""
         return (
             f"{self.text}. Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens and "
             f"{duration_text(self.saved_seconds)}. The same command without `--stop-when-sure` asks them."

@@ -11,6 +11,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from tests.command_line import DEMO, ROOT
 from tests.crash.harness import Command, spooled, wait_until
+from tests.stored import by_row
 
 pytestmark = [
     pytest.mark.vllm,
@@ -22,18 +23,14 @@ LIMIT = 200
 
 
 def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
-    """What each answer set says, by its id; no row is there twice."""
+    """Return the rows of each answer set, by its id."""
     repository = LocalRepository(folder)
     found = {}
     for answers in list_sets(repository, repository.head() or ""):
         manifest = answers.manifest
         assert manifest.state == "complete"
         assert sum(session.rows for session in manifest.sessions) == manifest.rows == LIMIT
-        columns = ["sample_id", "repeat", "text", "label_logprobs"]
-        rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
-        said = {(row["sample_id"], row["repeat"]): row for row in rows}
-        assert len(said) == len(rows)
-        found[manifest.answer_set_id] = said
+        found[manifest.answer_set_id] = by_row(answers, "text", "label_logprobs")
     return found
 
 

@@ -12,6 +12,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from tests.command_line import DEMO, ROOT
 from tests.crash.harness import Command, wait_until
+from tests.stored import by_row
 
 pytestmark = [
     pytest.mark.vllm,
@@ -24,19 +25,14 @@ STEPS = (100, 200, 300)
 
 
 def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
-    """What each answer set says, by its model; no row is there twice."""
+    """Return the texts of each answer set, by its model."""
     repository = LocalRepository(folder)
     found = {}
     for answers in list_sets(repository, repository.head() or ""):
         manifest = answers.manifest
         assert manifest.state == "complete"
-        rows = [
-            row
-            for batch in answers.batches(["sample_id", "repeat", "text"])
-            for row in batch.to_pylist()
-        ]
-        said = {(row["sample_id"], row["repeat"]): row["text"] for row in rows}
-        assert len(said) == len(rows) == LIMIT
+        said = {key: row["text"] for key, row in by_row(answers, "text").items()}
+        assert len(said) == LIMIT
         weights = [session.weights for session in manifest.sessions]
         assert {loaded.memory for loaded in weights if loaded is not None} != {None}
         assert len({loaded.memory for loaded in weights if loaded is not None}) == 1

@@ -25,6 +25,7 @@ from regrade.settings import GateSettings
 from regrade.settings.errors import EngineError, SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
+from tests.stored import by_row
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -128,14 +129,6 @@ def setup(
         yield Setup(tmp_path, monkeypatch)
 
 
-def said(answers: AnswerSet) -> dict[tuple[str, int], str]:
-    columns = ["sample_id", "repeat", "text"]
-    rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
-    found = {(row["sample_id"], row["repeat"]): row["text"] for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
 def test_a_clear_regression_stops_early_and_is_no_result(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -181,7 +174,7 @@ def test_the_same_command_without_the_option_completes_it_to_the_set_it_would_ha
     assert whole.stopped is None
     assert whole.scores[0].metrics["n"] == ROWS
     assert setup.stored().manifest.stopped is None
-    assert said(setup.stored()) == said(setup.stored(answers="other"))
+    assert by_row(setup.stored(), "text") == by_row(setup.stored(answers="other"), "text")
 
 
 def test_a_sure_verdict_is_found_again_without_an_engine(setup: Setup) -> None:

@@ -18,6 +18,7 @@ from regrade.jobs.plans_of_job import planned
 from regrade.records import Completion
 from regrade.records.columns import generation_row
 from tests.command_line import DEMO, ROOT, regrade
+from tests.stored import by_row
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 LIMIT = 300
@@ -59,10 +60,7 @@ def answers_of(folder: Path) -> dict[str, Any]:
     repository = LocalRepository(folder)
     sets = list_sets(repository, repository.head() or "")
     (answers,) = [s for s in sets if s.manifest.specification.model.name != BASELINE]
-    rows = [row for b in answers.batches(["sample_id", "text"]) for row in b.to_pylist()]
-    texts = {row["sample_id"]: row["text"] for row in rows}
-    assert len(texts) == len(rows) == answers.manifest.rows
-    return {"texts": texts, "manifest": answers.manifest}
+    return {"texts": by_row(answers, "text"), "manifest": answers.manifest}
 
 
 def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(

@@ -33,7 +33,7 @@ class ScoringRow:
     metrics: tuple[tuple[str, str], ...]
     stale: bool
     mark: str
-    """Which of several versions of its scorer it is; empty for the only one."""
+    """`older version 1f0c6a2b` or `current version ...`, if its scorer has several; else empty."""
     shown: bool
     href: str
 
