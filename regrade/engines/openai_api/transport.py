@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -15,7 +16,6 @@ from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception_type,
-    stop_after_attempt,
     wait_random_exponential,
 )
 
@@ -121,7 +121,8 @@ class Server:
         """Send a request and return the JSON response.
 
         Retries 408, 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
-        exponential backoff. Other errors are not retried.
+        exponential backoff. While the server answers other requests, 429 is retried as often again as the requests in
+        flight can be halved: it may be due to them, not to this one. Other errors are not retried.
 
         Raises:
             RefusedError: If the server rejects this request, or if all retries fail while other requests succeed.
@@ -150,7 +151,7 @@ class Server:
     ) -> dict[str, Any]:
         started = time.monotonic()
         attempts = AsyncRetrying(
-            stop=stop_after_attempt(self._settings.max_retries + 1),
+            stop=partial(self._enough, started),
             wait=_wait,
             retry=retry_if_exception_type(_RetryableError),
             reraise=True,
@@ -158,7 +159,8 @@ class Server:
         try:
             response: dict[str, Any] = await attempts(self._somewhere, send, path, body)
         except _RetryableError as error:
-            raise self._final_error(error, started) from error
+            number = attempts.statistics["attempt_number"]
+            raise self._final_error(error, started, number) from error
         self._last_success = time.monotonic()
         return response
 
@@ -289,8 +291,15 @@ class Server:
             status, f"The server rejected the request ({status}): {message}", _field(content)
         )
 
-    def _final_error(self, error: _RetryableError, started: float) -> Exception:
-        problem = f"{self._settings.max_retries + 1} times: {error.problem}."
+    def _enough(self, started: float, state: RetryCallState) -> bool:
+        error = state.outcome.exception() if state.outcome is not None else None
+        attempts = self._settings.max_retries + 1
+        if getattr(error, "status", None) == _TOO_MANY and self._last_success >= started:
+            attempts += self._settings.max_concurrency.bit_length()
+        return state.attempt_number >= attempts
+
+    def _final_error(self, error: _RetryableError, started: float, attempts: int) -> Exception:
+        problem = f"{attempts} times: {error.problem}."
         unreachable = isinstance(error.__cause__, aiohttp.ClientConnectorError)
         if unreachable or self._last_success < started:
             return EngineError(f"The server at {self._addresses} failed {problem}")

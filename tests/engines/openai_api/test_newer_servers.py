@@ -210,6 +210,32 @@ def test_requests_in_flight_follow_a_server_that_refuses_too_many():
     assert server.refused < 48 + 24 + 12 + 30, "the server is not asked again and again"
 
 
+def test_a_refusal_as_too_many_that_others_cause_does_not_use_up_the_retries_of_a_request():
+    with misbehaving_server(Limited()) as server:
+        server.delay = 0.03
+
+        answers = run(server, [f"p{n}" for n in range(30)], max_concurrency=24, max_retries=1)
+
+    assert [answer.error for answer in answers] == [None] * 30
+
+
+def test_a_request_that_is_always_refused_as_too_many_ends_while_others_are_answered(server):
+    tries = []
+
+    def too_large(body):
+        if "large" in str(body.get("prompt")):
+            tries.append(body)
+            return error(429, "Request too large", **{"Retry-After": "0.01"})
+        return web.json_response({"choices": [{"index": 0, "text": "!", "finish_reason": "stop"}]})
+
+    server.behaviour = too_large
+
+    answers = run(server, ["large", *(f"p{n}" for n in range(20))], max_concurrency=4, max_retries=2)
+
+    assert [answer.error is None for answer in answers] == [False] + [True] * 20
+    assert len(tries) <= 2 + 1 + 3
+
+
 def test_a_server_that_says_that_nothing_is_left_gets_nothing_until_then(server):
     header = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "500ms"}
     body = {"choices": [{"index": 0, "text": "!", "finish_reason": "stop"}]}
