@@ -5,6 +5,7 @@ already has are left out, even if another machine published them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,7 +35,7 @@ from regrade.answers.spool import (
     spool_root,
 )
 from regrade.answers.withheld import WithheldQuestions, share_questions
-from regrade.settings.errors import HeadMovedError, RegradeError
+from regrade.settings.errors import HeadMovedError, RegradeError, RepositoryError
 
 MANIFEST = "manifest.json"
 Result = TypeVar("Result")
@@ -183,12 +184,20 @@ def publish_questions(questions: WithheldQuestions) -> None:
     retry_on_conflict(lambda: share_questions(questions))
 
 
+def settled(repository: Repository) -> str | None:
+    """Return the head of a repository that gets nothing new, with its files at their paths: a kill may have ended its commit."""
+    if isinstance(repository, LocalRepository):
+        with suppress(RepositoryError):  # whoever may only read has nothing to write either
+            repository.tidy()
+    return repository.head()
+
+
 def publish_scores(
     repository: Repository, scored: Sequence[tuple[AnswerSet, ScoreFile, pa.Table]]
 ) -> str | None:
     """Publish scorings of any number of answer sets in one commit and return its revision."""
     if not scored:
-        return repository.head()
+        return settled(repository)
 
     def attempt() -> str:
         head = repository.head()

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from regrade.answers.publishing import settled
 from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
@@ -79,6 +80,8 @@ def label(
         for task, new in zip(tasks, labels, strict=True):
             if new:
                 store_labels(new, task, drawn, sheet_size(read, tasks))
+            else:
+                settled(repository)
         stderr.print(f"{sum(map(len, labels)):,} new labels of {len(rows):,} in the sheet")
     _show_report(entry.manifest.answer_set_id, answers, scorer, output)
 

@@ -1,3 +1,4 @@
+import errno
 import itertools
 import signal
 import threading
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.local_files import Files
 from regrade.answers.local_history import State
 from regrade.answers.origin import begin_session, note_speed
 from regrade.answers.parquet import seal_table
@@ -371,6 +373,31 @@ def test_publishing_no_scores_makes_no_commit(repository: LocalRepository, spool
 
     assert publish_scores(repository, []) == answers.revision
     assert repository.head() == answers.revision
+
+
+def test_publishing_no_scores_puts_right_what_a_kill_in_a_commit_left(
+    repository: LocalRepository, spool: Spool
+):
+    answers = published(repository, spool, range(2), 2)
+    stray = repository.folder / answers.folder / "part-00009-00000000.parquet"
+    stray.write_bytes(b"a commit of a killed process")
+
+    publish_scores(repository, [])
+
+    assert not stray.exists()
+
+
+def test_no_scores_are_published_into_a_folder_that_is_only_read(
+    repository: LocalRepository, spool: Spool, monkeypatch: pytest.MonkeyPatch
+):
+    answers = published(repository, spool, range(2), 2)
+
+    def refused(files: Files) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", str(files.objects))
+
+    monkeypatch.setattr(Files, "prepare", refused)
+
+    assert publish_scores(repository, []) == answers.revision
 
 
 def test_the_card_says_that_a_continued_set_is_complete(repository: LocalRepository, spool: Spool):

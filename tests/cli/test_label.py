@@ -51,6 +51,29 @@ def test_a_sheet_goes_out_and_comes_back(
     assert sum(sum(row) for row in document["agreement"]["table"]) == 12
 
 
+def test_reading_a_sheet_again_completes_a_commit_that_was_killed_before_its_files_were_placed(
+    answers: AnswerSet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "labels.csv"
+    assert label(answers, "--sample", "12", "--out", str(path)) == 0
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.DictReader(file))
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(row | {"label": "right"} for row in rows)
+    assert label(answers, "--read", str(path), "--rater", "anna") == 0
+    placed = [*Path(answers.repository.uri, "labels").rglob("labels-*")]
+    for file in placed:
+        file.unlink()  # its content is kept
+
+    assert label(answers, "--read", str(path), "--rater", "anna") == 0
+
+    assert "0 new labels of 12" in capfd.readouterr().err
+    assert len(placed) == 2
+    assert [file.exists() for file in placed] == [True, True]
+
+
 def test_a_wrong_sheet_is_bad_input(
     answers: AnswerSet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
