@@ -35,6 +35,7 @@ from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report
+from regrade.results.display import timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, stored_name
@@ -94,6 +95,7 @@ logger = logging.getLogger("regrade.gate")
 @form
 @flow(name="evaluate-model", flow_run_name=run_name)
 @takes(EvaluationJob)
+@timed()
 def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     """Evaluate a model: generate the missing answers, then publish, score and track them."""
     if job.scorer is not None:

@@ -10,12 +10,14 @@ from flows.generating import finish_unscored, generate, is_to_be_scored, plan, p
 from regrade.jobs.job import GenerationJob
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form, takes
+from regrade.results.display import timed
 from regrade.results.tables import headline
 
 
 @form
 @flow(name="generate-answers", flow_run_name=run_name)
 @takes(GenerationJob)
+@timed()
 def generate_answers(job: GenerationJob) -> State[Any]:
     """Generate the missing answers of a model and publish them. Nothing is scored."""
     with plan(job) as works:

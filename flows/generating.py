@@ -18,7 +18,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, LimitedEngine, SwitchingEngine
+from regrade.engines.base import WAITING, Engine, LimitedEngine, MeasuredEngine, SwitchingEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests, prompt_rendering
 from regrade.orchestration import artifacts
@@ -28,7 +28,7 @@ from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
 from regrade.records.specification import Specification
-from regrade.results.display import current_display, log_file
+from regrade.results.display import current_clock, current_display, log_file
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import (
@@ -255,13 +255,18 @@ def _generate(job: EngineJob, todo: Sequence[Work], after: Callable[[Work], None
                 works = left.pop(0)
                 if left and isinstance(engine, SwitchingEngine):
                     engine.read_ahead(left[0][0].plan.model)
+                started = time.monotonic()
                 generate_missing(works, engine, fitting.engine, job.goodput, publish_complete)
+                measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
+                current_clock().generated(started, measured)
                 if not left or not isinstance(engine, SwitchingEngine):
                     break
                 model = left[0][0].plan.model
                 display = current_display()
                 display.loading(model.identity.name)
+                started = time.monotonic()
                 engine.switch(model, _pools(left))
+                current_clock().loaded(started, engine.info.compile_seconds)
                 display.loaded()
                 _check_loaded(engine, model.identity.name, left[0])
 
@@ -304,6 +309,7 @@ def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     Raises:
         SettingsError: If earlier answers of a work were computed otherwise.
     """
+    started = time.monotonic()
     model = rounds[0][0].plan.model
     (works, *others) = by_model([work for together in rounds for work in together])
     name = model.identity.name if others else job.model
@@ -317,6 +323,7 @@ def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     display = current_display()
     display.loading(name)
     with engine:
+        current_clock().loaded(started, engine.info.compile_seconds)
         display.loaded()
         _check_loaded(engine, name, works)
         yield engine

@@ -6,6 +6,7 @@ from prefect.runtime import flow_run
 from flows.judging import judge_stored
 from regrade.jobs.job import JudgeJob
 from regrade.orchestration.form import form, takes
+from regrade.results.display import timed
 from regrade.results.results import Evaluation, check_answered
 from regrade.tracking.process import prepare
 
@@ -24,6 +25,7 @@ def run_name() -> str:
 @form
 @flow(name="judge-answers", flow_run_name=run_name)
 @takes(JudgeJob)
+@timed()
 def judge_answers(job: JudgeJob) -> Evaluation:
     """Let judge models grade stored answers: generate the missing verdicts, then publish, score and track them."""
     prepare()  # imports MLflow while the engine loads

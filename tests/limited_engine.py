@@ -8,6 +8,7 @@ from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError
+from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import Speed, Spread
 
 Answer = Callable[[Request, VllmEngine, int | None], str]
@@ -34,6 +35,7 @@ class LimitedTestEngine:
         self.asked: list[Any] = []
         self.speed: Speed | None = None
         self.unanswered = 0
+        self.occupancy: Occupancy | None = None
 
     def limit(self, in_flight: int | None) -> None:
         self.in_flight = in_flight

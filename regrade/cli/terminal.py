@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -97,6 +98,8 @@ class TerminalDisplay:
         self._log = logging.getLogger("regrade.generate")
         self.evaluation: Evaluation | None = None
         """The result; None until it is complete."""
+        age = time.time() - psutil.Process().create_time()
+        self.begun: float | None = time.monotonic() - age
 
     def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""

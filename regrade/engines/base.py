@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub cli
     from regrade.records import Completion, Request
     from regrade.records.computed import Computed, LoadedWeights
     from regrade.records.specification import Specification
+    from regrade.stats.occupancy import Occupancy
     from regrade.stats.speed import EngineMemory, Speed
 
 PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
@@ -42,6 +43,8 @@ class EngineInfo:
     """Hash of the chat template in use; None if it has none or only the server knows it."""
     load_seconds: float
     """Time from the start of the engine until it was ready."""
+    compile_seconds: float = 0.0
+    """Part of it in which the model was compiled; 0 if only the server or other machines know."""
     reasoning_parser: str | None = None
     """vLLM's parser that separated reasoning and answer; None if there was none."""
     structured_outputs: str | None = None
@@ -134,6 +137,10 @@ class MeasuredEngine(Protocol):
 
         Call it on the thread that reads the completions.
         """
+
+    @property
+    def occupancy(self) -> "Occupancy | None":
+        """How full the engine was in the last call of `generate`; None without a request."""
 
     @property
     def unanswered(self) -> int:

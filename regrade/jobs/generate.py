@@ -35,6 +35,8 @@ class Progress:
     """Rows that were not generated, because the verdict was sure."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    lost_tokens: int = 0
+    """Those of answers that failed, or were cut off where no more tokens were left."""
     failed: int = 0
     """Rows of this session whose request failed and may succeed if it is sent again."""
     refused: int = 0
@@ -189,6 +191,9 @@ class Filling:
         progress, goodput = self.progress, self._goodput
         progress.prompt_tokens += completion.prompt_tokens or 0
         progress.completion_tokens += completion.completion_tokens or 0
+        cut = completion.finish_reason == "length" and completion.label_logprobs is None
+        if cut or completion.error is not None:
+            progress.lost_tokens += completion.completion_tokens or 0
         if completion.error is not None and not (progress.failed or progress.refused):
             logger.warning("the first request that failed: %s", completion.error)
         if goodput is not None and completion.error is None:

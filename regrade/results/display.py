@@ -13,6 +13,7 @@ from typing import Protocol
 from regrade.answers.spool import spool_root
 from regrade.jobs.generate import Progress
 from regrade.results.results import Evaluation
+from regrade.results.time_spent import RunClock
 
 # Log lines of progress, from time to time.
 
@@ -49,6 +50,9 @@ logger = logging.getLogger("regrade.generate")
 class Display(Protocol):
     """Shows the progress of a flow."""
 
+    begun: float | None
+    """Time of `time.monotonic` at which the command was started; None for a flow without one."""
+
     def loading(self, what: str) -> None:
         """Called before an engine is loaded."""
 
@@ -70,6 +74,7 @@ class NoDisplay:
 
     def __init__(self) -> None:
         self._pace = Pace()
+        self.begun: float | None = None
 
     def loading(self, what: str) -> None:
         """Log that the engine is loading, which takes a minute or more."""
@@ -107,6 +112,24 @@ def shown_on(display: Display) -> Iterator[None]:
         yield
     finally:
         _display.reset(token)
+
+
+_clock: ContextVar[RunClock | None] = ContextVar("clock", default=None)
+
+
+def current_clock() -> RunClock:
+    """Return the clock of the running flow, or one that nobody reads."""
+    return _clock.get() or RunClock()
+
+
+@contextmanager
+def timed() -> Iterator[None]:
+    """Count the seconds of the parts of a flow that runs inside the block, since its command was started."""
+    token = _clock.set(RunClock(current_display().begun))
+    try:
+        yield
+    finally:
+        _clock.reset(token)
 
 
 def log_file(kind: str) -> Path:

@@ -91,6 +91,8 @@ def _blocks(evaluation: Evaluation, plot: str | None) -> Iterator[Block]:
     if (speeds := speed_table(evaluation)).rows:
         yield from (speeds, Line(LEGEND, "note"))
     yield Items(list(speed_lines(evaluation)))
+    if evaluation.time_spent is not None:
+        yield from evaluation.time_spent.blocks()
 
 
 def _scores(evaluation: Evaluation) -> Iterator[Block]:

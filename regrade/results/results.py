@@ -9,6 +9,7 @@ from regrade.answers.result import Result
 from regrade.judging.bias import Bias
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.panel_result import PanelResult
+from regrade.results.time_spent import TimeSpent
 from regrade.scorers import JUDGE
 from regrade.scoring.fit import notes
 from regrade.settings import JUDGE_PREFIX
@@ -211,6 +212,8 @@ class Evaluation(Document):
     """MLflow URI without credentials; None if nothing was tracked."""
     gate: Gated | None = None
     """The verdict of the evaluation's gate; None without one, and of a first run, which has no baseline."""
+    time_spent: TimeSpent | None = None
+    """Where the time of the run went; None if it generated nothing."""
 
 
 class NotPassedError(RegradeError):

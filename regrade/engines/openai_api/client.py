@@ -24,6 +24,7 @@ from regrade.models.served import reachable, served_models
 from regrade.records import Completion, LabelMethod, Request, Structure
 from regrade.records.computed import Computed
 from regrade.settings.errors import SettingsError
+from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import OtherSide, Speed
 
 # Means of a vLLM server's own measurements, from its Prometheus metrics before and after the requests.
@@ -149,6 +150,11 @@ class OpenAIClient:
         if self._busy:
             return self._meter.speed(measured_between(self._before, self._totals()))
         return self._speed
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """How full the server was with requests of this client; see `MeasuredEngine`."""
+        return self._meter.occupancy()
 
     @property
     def unanswered(self) -> int:
@@ -290,7 +296,7 @@ class OpenAIClient:
     ) -> list[Completion]:
         async with slots:
             started, meter = time.monotonic(), self._meter
-            meter.begin(len(group))
+            meter.begin(len(group), full=slots.locked())
             try:
                 return await self._answer(group)
             finally:

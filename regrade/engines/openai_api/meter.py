@@ -4,6 +4,7 @@ import time
 from itertools import pairwise
 
 from regrade.engines.openai_api.bodies import ChunkTimes
+from regrade.stats.occupancy import Occupancy, OccupancyClock
 from regrade.stats.speed import Durations, OtherSide, Speed
 
 
@@ -15,16 +16,20 @@ class ClientMeter:
         self._spreads = {name: Durations() for name in ("ttft", "tpot", "itl", "e2el")}
         self._requests = self._in_flight = self._most_in_flight = 0
         self._seconds_in_flight = 0.0
+        self._occupancy = OccupancyClock()
 
-    def begin(self, requests: int) -> None:
-        """Count requests that are sent."""
+    def begin(self, requests: int, *, full: bool) -> None:
+        """Count requests that are sent; `full` if no further ones may be in flight."""
         self._in_flight += requests
         self._most_in_flight = max(self._most_in_flight, self._in_flight)
+        self._occupancy.arrive()
+        self._occupancy.step(self._in_flight, full=full)
 
     def end(self, requests: int, seconds: float) -> None:
         """Count the end of requests that were in flight for this long."""
         self._in_flight -= requests
         self._seconds_in_flight += requests * seconds
+        self._occupancy.step(self._in_flight, full=False)
 
     def add(self, times: ChunkTimes, tokens: int | None) -> None:
         """Add an answer.
@@ -42,6 +47,10 @@ class ClientMeter:
         self._spreads["itl"].add([later - earlier for earlier, later in pairwise(times.chunks)])
         if tokens is not None and tokens > 1 and len(times.chunks) > 1:
             self._spreads["tpot"].add([(last - first) / (tokens - 1)])
+
+    def occupancy(self) -> Occupancy | None:
+        """Return how full the server was with these requests; None before the first."""
+        return self._occupancy.result()
 
     def speed(self, other_side: OtherSide | None) -> Speed | None:
         """Return the measurements; None if there was no answer.

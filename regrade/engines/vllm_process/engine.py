@@ -41,6 +41,7 @@ from regrade.models.files import files_folder
 from regrade.records import Completion, Request
 from regrade.records.computed import Computed
 from regrade.settings.errors import EngineError, RegradeError
+from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import EngineMemory, Speed
 
 logger = logging.getLogger("regrade.generate")
@@ -139,6 +140,7 @@ class VllmProcess(WorkerOwner):
         self._unread: deque[Message] = deque()
         """Messages of the running call that came before one that was waited for."""
         self._speed: Speed | None = None
+        self._occupancy: Occupancy | None = None
         self._in_flight: int | None = None
         self._unanswered = 0
 
@@ -159,6 +161,11 @@ class VllmProcess(WorkerOwner):
     def measure(self) -> Speed | None:
         """Return measurements; see `MeasuredEngine`."""
         return self._measured() if self._busy else self._speed
+
+    @property
+    def occupancy(self) -> Occupancy | None:
+        """How full the engine was; see `MeasuredEngine`."""
+        return self._occupancy
 
     @property
     def in_flight(self) -> int | None:
@@ -250,7 +257,9 @@ class VllmProcess(WorkerOwner):
     def _replaced(self, model: ResolvedModel, answer: Message) -> None:
         self._prepare(model, self._planned)
         weights = loaded_weights(self._settings, model, answer["weights"], replaced=True)
-        self._info = replace(self.info, load_seconds=answer["seconds"], weights=weights)
+        self._info = replace(
+            self.info, load_seconds=answer["seconds"], compile_seconds=0.0, weights=weights
+        )
 
     def _prove(self, record: ReloadRecord | None) -> None:
         if record is None:
@@ -297,7 +306,7 @@ class VllmProcess(WorkerOwner):
             )
         self._busy = True
         self._round += 1
-        self._speed, self._answers = None, 0
+        self._speed, self._occupancy, self._answers = None, None, 0
         unanswered = 0
         withdrawn: frozenset[int] = frozenset()
         try:
@@ -347,6 +356,8 @@ class VllmProcess(WorkerOwner):
         while True:
             message = self._receive()
             if message["type"] == "measured" and message["round"] == self._round:
+                found = message["occupancy"]
+                self._occupancy = None if found is None else Occupancy.model_validate(found)
                 return Speed.model_validate(message["speed"]) if self._answers else None
             self._unread.append(message)
 

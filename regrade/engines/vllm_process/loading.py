@@ -27,7 +27,12 @@ from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
-from regrade.engines.vllm_process.reloading import EXTENSION, ReloadedEngine, memory_digest
+from regrade.engines.vllm_process.reloading import (
+    EXTENSION,
+    ReloadedEngine,
+    compile_seconds,
+    memory_digest,
+)
 from regrade.engines.vllm_process.structures import backend_of
 from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
 from regrade.settings.errors import SettingsError
@@ -214,6 +219,7 @@ def load(
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
             "load_seconds": time.monotonic() - started,
+            "compile_seconds": 0.0 if reloaded is None else compile_seconds(reloaded),
         },
     )
 

@@ -104,6 +104,7 @@ class Loop:
         max_running: int,
         reader: ReasoningReader | None = None,
         see: Callable[[float], None] = lambda _: None,
+        arrive: Callable[[], None] = lambda: None,
     ) -> None:
         """Connect the engine with the queues.
 
@@ -113,6 +114,7 @@ class Loop:
             finished: Completions by round. Those of chats are not read yet if there is a `reader`.
             max_running: Most requests in flight at vLLM.
             reader: Separates the reasoning of chat answers.
+            arrive: Called before a request is passed to vLLM.
             see: Called with the seconds from passing each request to vLLM until its answer arrived here.
         """
         self._engine = engine
@@ -120,7 +122,7 @@ class Loop:
         self._finished = finished
         self._max_running = max_running
         self._reader = reader
-        self._see = see
+        self._see, self._arrive = see, arrive
         self._running: dict[str, tuple[_Running, int]] = {}
         self._started: dict[str, float] = {}
         self._added = 0
@@ -230,6 +232,7 @@ class Loop:
 
         self._added += 1
         name = str(self._added)
+        self._arrive()
         started = monotonic()
         self._engine.add_request(name, tokens_input(sequence), params)
         self._running[name], self._started[name] = (running, part), started

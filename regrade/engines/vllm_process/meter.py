@@ -4,6 +4,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from regrade.stats.occupancy import Occupancy, OccupancyClock
 from regrade.stats.speed import Durations, OtherSide, Speed
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Meter:
         self._usage = 0.0
         self._queries = self._hits = 0
         self._seen = Durations()
+        self._occupancy = OccupancyClock()
 
     def record(
         self,
@@ -43,6 +45,11 @@ class Meter:
                 self._add_step(scheduler_stats, ended, engine_idx)
             if iteration_stats is not None:
                 self._add_tokens(iteration_stats)
+
+    def arrive(self) -> None:
+        """Note that a request is given to vLLM."""
+        with self._lock:
+            self._occupancy.arrive()
 
     def see(self, seconds: float) -> None:
         """Add an end-to-end latency that vLLM's client, the loop, measured by its own clock."""
@@ -86,6 +93,11 @@ class Meter:
                 other_side=self._other_side(),
             )
 
+    def occupancy(self) -> Occupancy | None:
+        """Return how full the engine was since `restart`; None before the first request."""
+        with self._lock:
+            return self._occupancy.result()
+
     def _other_side(self) -> OtherSide | None:
         """Return the client's measurements of the same requests; None if it measured other requests."""
         seen = self._seen.spread()
@@ -102,7 +114,10 @@ class Meter:
         self._steps += 1
         self._running += running
         self._running_max = max(self._running_max, running)
-        self._waiting_max = max(self._waiting_max, waiting + sum(left[1] for left in others))
+        waiting += sum(left[1] for left in others)
+        self._waiting_max = max(self._waiting_max, waiting)
+        left = running - ended
+        self._occupancy.step(left + waiting, full=waiting > 0)
         self._usage = max(self._usage, stats.kv_cache_usage)
         self._queries += stats.prefix_cache_stats.queries
         self._hits += stats.prefix_cache_stats.hits

@@ -65,6 +65,7 @@ class Reloading:
     """Methods that vLLM adds to its worker class (`worker_extension_cls`)."""
 
     model_runner: Any
+    compilation_config: Any
 
     def regrade_pack_again(self) -> int:
         """Make the copies of weights again with which a CPU computes; return their number."""
@@ -79,6 +80,10 @@ class Reloading:
     def regrade_weights(self) -> str:
         """Return a digest of the parameters of this worker's part of the model."""
         return weights_digest(self.model_runner.get_model().named_parameters())
+
+    def regrade_compile_seconds(self) -> float:
+        """Return the seconds in which this worker compiled its part of the model, without the capture of CUDA graphs."""
+        return float(self.compilation_config.compilation_time)
 
 
 def weights_digest(parameters: Any) -> str:  # noqa: ANN401 - pairs of name and tensor, without importing torch
@@ -136,6 +141,11 @@ def memory_digest(engine: ReloadedEngine) -> str:
     """Return a digest of the weights in the memory of all workers."""
     parts = engine.collective_rpc("regrade_weights")
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
+
+
+def compile_seconds(engine: ReloadedEngine) -> float:
+    """Return the seconds in which the slowest worker compiled its part of the model."""
+    return float(max(engine.collective_rpc("regrade_compile_seconds")))
 
 
 def reload(engine: ReloadedEngine, folder: str) -> None:

@@ -61,6 +61,7 @@ def serve(channel: Channel, open_message: Message) -> int:
         max_running=max_running,
         reader=loaded.reader,
         see=loaded.meter.see,
+        arrive=loaded.meter.arrive,
     )
     _start("engine cores", _wait_for_engine_core)
     _start(
@@ -136,9 +137,12 @@ def _read(
             continue
         if message["type"] == "measure":
             speed = loaded.meter.take(message["answered"]).model_dump()
+            occupancy = loaded.meter.occupancy()
             if message["last"]:
                 loaded.meter.restart()
-            channel.send({"type": "measured", "round": message["round"], "speed": speed})
+            measured = {"round": message["round"], "speed": speed}
+            measured["occupancy"] = None if occupancy is None else occupancy.model_dump()
+            channel.send({"type": "measured", **measured})
             continue
         if message["type"] == "limit":
             in_flight = message["in_flight"]

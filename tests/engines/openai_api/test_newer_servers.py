@@ -230,7 +230,9 @@ def test_a_request_that_is_always_refused_as_too_many_ends_while_others_are_answ
 
     server.behaviour = too_large
 
-    answers = run(server, ["large", *(f"p{n}" for n in range(20))], max_concurrency=4, max_retries=2)
+    answers = run(
+        server, ["large", *(f"p{n}" for n in range(20))], max_concurrency=4, max_retries=2
+    )
 
     assert [answer.error is None for answer in answers] == [False] + [True] * 20
     assert len(tries) <= 2 + 1 + 3

@@ -41,6 +41,21 @@ def test_the_engine_measures_what_its_answers_say(vllm_engine: Engine):
 
 
 @pytest.mark.vllm
+def test_the_engine_says_how_full_it_was(vllm_engine: Engine):
+    started = time.monotonic()
+    ask(vllm_engine, requests(600))  # more than it takes at a time
+    seconds = time.monotonic() - started
+
+    assert isinstance(vllm_engine, MeasuredEngine)
+    found = vllm_engine.occupancy
+    assert found is not None
+    assert found.full > found.filling
+    assert found.draining > 0
+    busy = found.filling + found.full + found.draining + found.idle
+    assert 0.5 * seconds < busy <= seconds
+
+
+@pytest.mark.vllm
 def test_each_call_is_measured_alone(vllm_engine: Engine):
     ask(vllm_engine, requests(12))
     ask(vllm_engine, requests(3))
@@ -96,7 +111,7 @@ def test_an_answer_that_comes_before_the_measurements_asked_for_is_not_lost(
 
     def measured(requests: int) -> dict[str, Any]:
         speed = Speed(requests=requests).model_dump()
-        return {"type": "measured", "round": 1, "speed": speed}
+        return {"type": "measured", "round": 1, "speed": speed, "occupancy": None}
 
     process = OneProcess(answered(0), answered(1), measured(1), measured(2))
     model = ResolvedModel(specification().model, path="m", revision=None, answers_chats=True)

@@ -1,0 +1,153 @@
+"""Where the time of a run went: how long an engine loaded, was full or had nothing to do, and what would take the largest part away."""
+
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from time import monotonic
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from regrade.stats.occupancy import Occupancy
+from regrade.text.blocks import Block, Code, Line, with_code
+
+Part = Literal["loading", "compiling", "filling", "full", "draining", "generating", "idle"]
+"""Parts of a run. `generating` stands for three of them, of an engine that does not tell how full it was."""
+_SIGNS: dict[Part, str] = {
+    "loading": "░",
+    "compiling": "▒",
+    "filling": "▂",
+    "full": "█",
+    "draining": "▅",
+    "generating": "█",
+    "idle": "·",
+}
+_WIDTH = 60
+"""Characters of the bar."""
+_ADVICE: dict[Part, str] = {
+    "loading": "Several benchmarks and checkpoints in one run (`--benchmark`, `--model 'run/checkpoint-*'`) load the engine once.",
+    "compiling": "`--engine.enforce-eager` leaves it out; answers take longer then, so that it pays for few of them.",
+    "filling": "The engine was never full: more benchmarks in one run, or fewer requests in flight.",
+    "full": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
+    "draining": "The longest answers were alone at the end: more benchmarks in one run fill the engine meanwhile, `--max-tokens` bounds them.",
+    "generating": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
+    "idle": "",
+}
+_BEFORE = "A Prefect server that runs (`PREFECT_API_URL`) need not be started."
+_AFTER = "`regrade generate` ends with the last answer, and `regrade score` then needs no GPU."
+
+
+class TimeSpent(BaseModel):
+    """Seconds of a run from the start of its command to its result. The parts add up to `seconds`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    seconds: float
+    parts: dict[Part, float]
+    """Those that took no time are missing."""
+    before: float
+    """Idle seconds before the engine began to load."""
+    after: float
+    """Idle seconds after the last answer."""
+    tokens: int
+    """Tokens that were generated."""
+    lost_tokens: int
+    """Those in answers that failed or were truncated."""
+
+    @property
+    def largest(self) -> Part:
+        """The part that took longest."""
+        return max(self.parts, key=lambda part: self.parts[part])
+
+    @property
+    def advice(self) -> str:
+        """What would take the largest part away."""
+        if self.largest == "idle":
+            return _BEFORE if self.before > self.after else _AFTER
+        return _ADVICE[self.largest]
+
+    @property
+    def text(self) -> str:
+        """The parts in a line."""
+        parts = ", ".join(
+            f"{_SIGNS[part]} {part} {seconds:,.1f} s" for part, seconds in self.parts.items()
+        )
+        idle = f" ({self.before:,.1f} s before loading, {self.after:,.1f} s after the last answer)"
+        share = self.lost_tokens / self.tokens if self.tokens else 0.0
+        lost = f"; {share:.1%} of the tokens in failed or truncated answers" if share else ""
+        return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{lost}."
+
+    @property
+    def bar(self) -> str:
+        """The parts in characters, each at its share of the width, in the order of time."""
+        idle = self.parts.get("idle", 0.0) - self.before
+        parts: dict[Part, float] = {**self.parts, "idle": max(0.0, idle)}
+        passed = [0.0, *accumulate((min(self.before, self.seconds), *parts.values()))]
+        ends = (round(_WIDTH * seconds / self.seconds) for seconds in passed)
+        signs = (_SIGNS["idle"], *(_SIGNS[part] for part in parts))
+        return "".join(
+            sign * (end - start) for sign, (start, end) in zip(signs, pairwise(ends), strict=True)
+        )
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield a line, a bar, and the advice."""
+        yield Line(self.text)
+        yield Line((Code(self.bar),))
+        yield Line(with_code(f"Most of it was {self.largest}. {self.advice}"))
+
+
+class RunClock:
+    """Counts the seconds of a run's parts."""
+
+    def __init__(self, begun: float | None = None) -> None:
+        """Begin.
+
+        Args:
+            begun: Time of `time.monotonic` at which the command was started. None: now.
+        """
+        self._begun = monotonic() if begun is None else begun
+        self._first: float | None = None
+        """Beginning of the first load."""
+        self._last = self._begun
+        """Time of the last answer, or of the end of a load."""
+        self._loading = self._compiling = self._generating = 0.0
+        self._occupancy = Occupancy()
+
+    def loaded(self, started: float, compile_seconds: float) -> None:
+        """Count the seconds since `started`, a time of `time.monotonic`, as loading, and a part of them as compiling."""
+        if self._first is None:
+            self._first = started
+        self._last = monotonic()
+        self._loading += self._last - started - compile_seconds
+        self._compiling += compile_seconds
+
+    def generated(self, started: float, occupancy: Occupancy | None) -> None:
+        """Count the seconds since `started`, in which answers were generated."""
+        self._last = monotonic()
+        if occupancy is None:
+            self._generating += self._last - started
+        else:
+            self._occupancy += occupancy
+
+    def spent(self, tokens: int, lost_tokens: int) -> TimeSpent | None:
+        """Return the parts until now; None if no engine was used."""
+        now = monotonic()
+        if self._first is None:
+            return None
+        found: dict[Part, float] = {
+            "loading": self._loading,
+            "compiling": self._compiling,
+            "filling": self._occupancy.filling,
+            "full": self._occupancy.full,
+            "draining": self._occupancy.draining,
+            "generating": self._generating,
+        }
+        total = now - self._begun
+        found["idle"] = max(0.0, total - sum(found.values()))
+        return TimeSpent(
+            seconds=total,
+            parts={part: seconds for part, seconds in found.items() if seconds > 0},
+            before=self._first - self._begun,
+            after=now - self._last,
+            tokens=tokens,
+            lost_tokens=lost_tokens,
+        )

@@ -1,0 +1,84 @@
+"""How full an engine was: the seconds of a session while it filled, was full, drained, and had nothing to do."""
+
+import time
+from itertools import pairwise
+
+from pydantic import BaseModel
+
+from regrade.settings import Seconds
+
+
+class Occupancy(BaseModel):
+    """Seconds from the first request to the last answer."""
+
+    filling: Seconds = 0.0
+    """Until requests waited for the first time, because the engine had all that it can take."""
+    full: Seconds = 0.0
+    """From then until the last time that requests waited."""
+    draining: Seconds = 0.0
+    """After that, until the last answer."""
+    idle: Seconds = 0.0
+    """Without a request; in none of the others."""
+
+    def __add__(self, other: "Occupancy") -> "Occupancy":
+        """Return the sums."""
+        return Occupancy(
+            filling=self.filling + other.filling,
+            full=self.full + other.full,
+            draining=self.draining + other.draining,
+            idle=self.idle + other.idle,
+        )
+
+
+class OccupancyClock:
+    """Measures an `Occupancy`. An engine that was never full fills until most requests are in it, and drains from then on."""
+
+    def __init__(self) -> None:
+        self._begun: float | None = None
+        self._requests = self._most = 0
+        self._idle = 0.0
+        self._now = self._filled = self._emptied = self._at_most = (0.0, 0.0)
+        """Times, of the last step and others, each with the idle seconds before it."""
+        self._is_filled = False
+
+    def arrive(self, now: float | None = None) -> None:
+        """Note that a request arrives, at a time of `time.monotonic`."""
+        if self._begun is not None and self._requests:
+            return
+        now = time.monotonic() if now is None else now
+        if self._begun is None:
+            self._begun = now
+        else:
+            self._idle += now - self._now[0]
+        self._requests, self._now = 1, (now, self._idle)
+
+    def step(self, requests: int, *, full: bool, now: float | None = None) -> None:
+        """Note what is in the engine after a step, or whenever it changes.
+
+        Args:
+            requests: Requests in it.
+            full: True if more requests wait than it can take.
+            now: Time of `time.monotonic`.
+        """
+        if self._begun is None:
+            return
+        now = time.monotonic() if now is None else now
+        if full and not self._is_filled:
+            self._is_filled, self._filled = True, self._now
+        self._requests, self._now = requests, (now, self._idle)
+        if full:
+            self._emptied = self._now
+        if requests > self._most:
+            self._most, self._at_most = requests, self._now
+
+    def result(self) -> Occupancy | None:
+        """Return the seconds so far; None before the first request."""
+        if self._begun is None:
+            return None
+        ends = (self._filled, self._emptied) if self._is_filled else (self._at_most, self._at_most)
+        places = [(self._begun, 0.0), *ends, self._now]
+        busy = [
+            max(0.0, later - earlier - (idle - idle_before))
+            for (earlier, idle_before), (later, idle) in pairwise(places)
+        ]
+        return Occupancy(filling=busy[0], full=busy[1], draining=busy[2], idle=self._idle)

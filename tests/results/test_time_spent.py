@@ -1,0 +1,115 @@
+"""Where the time of a run went: its parts add up, its bar shows them in order, and its advice is about the largest."""
+
+import pytest
+
+from regrade.results import time_spent as module
+from regrade.results.time_spent import RunClock, TimeSpent
+from regrade.stats.occupancy import Occupancy
+from regrade.text.markdown import markdown
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which tests set."""
+    time = [100.0]
+    monkeypatch.setattr(module, "monotonic", lambda: time[0])
+    return time
+
+
+def spent_of(now: list[float]) -> TimeSpent:
+    """A run of 100 s: 5 before loading, 30 of loading with 10 of compiling, 40 of generating, 25 after it."""
+    clock = RunClock(begun=0.0)
+    now[0] = 35.0
+    clock.loaded(started=5.0, compile_seconds=10.0)
+    now[0] = 75.0
+    clock.generated(started=35.0, occupancy=Occupancy(filling=1, full=30, draining=8, idle=0.5))
+    now[0] = 100.0
+    found = clock.spent(tokens=1000, lost_tokens=31)
+    assert found is not None
+    return found
+
+
+def test_the_parts_add_up_to_the_seconds_from_the_start_of_the_command(now: list[float]):
+    found = spent_of(now)
+
+    assert found.seconds == 100.0
+    assert found.parts == {
+        "loading": 20.0,
+        "compiling": 10.0,
+        "filling": 1.0,
+        "full": 30.0,
+        "draining": 8.0,
+        "idle": 31.0,
+    }
+    assert (found.before, found.after) == (5.0, 25.0)
+
+
+def test_the_bar_has_the_parts_in_the_order_of_time(now: list[float]):
+    bar = spent_of(now).bar
+
+    assert len(bar) == 60
+    assert bar == "···" + "░" * 12 + "▒" * 6 + "▂" + "█" * 18 + "▅" * 4 + "·" * 16
+
+
+def test_the_line_tells_the_parts_and_the_tokens_that_were_lost(now: list[float]):
+    assert spent_of(now).text == (
+        "Where the time went, 100.0 s: ░ loading 20.0 s, ▒ compiling 10.0 s, ▂ filling 1.0 s, █ full 30.0 s, ▅ draining 8.0 s, "
+        "· idle 31.0 s (5.0 s before loading, 25.0 s after the last answer); 3.1% of the tokens in failed or truncated answers."
+    )
+
+
+@pytest.mark.parametrize(
+    ("parts", "before", "advice"),
+    [
+        ({"loading": 9.0, "full": 1.0}, 0.0, "load the engine once"),
+        ({"compiling": 9.0, "full": 1.0}, 0.0, "`--engine.enforce-eager`"),
+        ({"full": 9.0, "idle": 1.0}, 1.0, "`regrade tune`"),
+        ({"draining": 9.0, "idle": 1.0}, 1.0, "`--max-tokens`"),
+        ({"full": 1.0, "idle": 9.0}, 8.0, "`PREFECT_API_URL`"),
+        ({"full": 1.0, "idle": 9.0}, 1.0, "`regrade score`"),
+    ],
+)
+def test_the_advice_would_take_the_largest_part_away(
+    parts: dict[module.Part, float], before: float, advice: str
+):
+    found = TimeSpent(
+        seconds=10.0,
+        parts=parts,
+        before=before,
+        after=parts.get("idle", 0.0) - before,
+        tokens=10,
+        lost_tokens=0,
+    )
+
+    assert f"Most of it was {found.largest}." in markdown([*found.blocks()])
+    assert advice in found.advice
+
+
+def test_several_models_in_a_run_add_up(now: list[float]):
+    clock = RunClock(begun=100.0)
+    for _ in range(2):
+        started, now[0] = now[0], now[0] + 3
+        clock.loaded(started, compile_seconds=0.0)
+        started, now[0] = now[0], now[0] + 7
+        clock.generated(started, Occupancy(full=7))
+
+    found = clock.spent(tokens=0, lost_tokens=0)
+
+    assert found is not None
+    assert found.parts == {"loading": 6.0, "full": 14.0}
+
+
+def test_an_engine_that_does_not_tell_how_full_it_was_generates(now: list[float]):
+    clock = RunClock(begun=100.0)
+    clock.loaded(started=100.0, compile_seconds=0.0)
+    now[0] = 104.0
+    clock.generated(started=100.0, occupancy=None)
+
+    found = clock.spent(tokens=0, lost_tokens=0)
+
+    assert found is not None
+    assert found.parts == {"generating": 4.0}
+
+
+def test_a_run_without_an_engine_has_no_parts():
+    assert RunClock().spent(tokens=0, lost_tokens=0) is None
