@@ -88,11 +88,20 @@ def _blocks(evaluation: Evaluation, plot: str | None) -> Iterator[Block]:
     if evaluation.answer_sets:
         yield Details(tuple(_ways_on(evaluation)))
     yield cost_table(evaluation)
-    if (speeds := speed_table(evaluation)).rows:
-        yield from (speeds, Line(LEGEND, "note"))
-    yield Items(list(speed_lines(evaluation)))
+    speeds = list(_speeds(evaluation))
+    if any(answers.speed and answers.speed.goodput for answers in evaluation.answer_sets):
+        yield from speeds  # somebody asked for them
+    elif speeds:
+        yield Details((Heading("Speed", 3), *speeds))
     if evaluation.time_spent is not None:
         yield from evaluation.time_spent.blocks()
+
+
+def _speeds(evaluation: Evaluation) -> Iterator[Block]:
+    if (speeds := speed_table(evaluation)).rows:
+        yield from (speeds, Line(LEGEND, "note"))
+    if lines := list(speed_lines(evaluation)):
+        yield Items(lines)
 
 
 def _scores(evaluation: Evaluation) -> Iterator[Block]:

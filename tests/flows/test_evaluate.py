@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import datasets
 import pytest
 
+from regrade.results.time_spent import TimeSpent
 from regrade.stats.speed import Speed
 from tests.command_line import DEMO, Ran, regrade
 
@@ -24,6 +26,8 @@ class Evaluated:
     database: Path
     first: Ran
     environment: dict[str, str]
+    seconds: float
+    """Wall-clock of the first command."""
 
     def again(self, *more: str) -> Ran:
         return _evaluate(self.answers, self.environment, *more)
@@ -59,9 +63,11 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory, prefect_server: str) -> 
         "REGRADE_SPOOL": str(home / "spool"),
         "REGRADE_LOGS": str(home / "logs"),
     }
+    started = time.monotonic()
     first = _evaluate(home / "answers", environment)
+    seconds = time.monotonic() - started
     assert first.code == 0, first.err
-    return Evaluated(home / "answers", home / "mlflow.db", first, environment)
+    return Evaluated(home / "answers", home / "mlflow.db", first, environment, seconds)
 
 
 def test_every_question_has_exactly_one_row(evaluated: Evaluated, tmp_path: Path):
@@ -143,6 +149,19 @@ def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(eval
     assert {f"{n}_{part}" for n in ("tpot", "itl") for part in PARTS} <= set(generated.scalars())
 
 
+def test_the_parts_of_the_run_add_up_to_its_wall_clock(evaluated: Evaluated):
+    document = evaluated.first.document
+    spent = TimeSpent.model_validate(document["time_spent"])
+    (load, _) = (answers["seconds"]["load"] for answers in document["answer_sets"])
+
+    assert sum(spent.parts.values()) == pytest.approx(spent.seconds, rel=0.02)
+    # Python starts before, and Prefect ends the run after.
+    assert 0.7 * evaluated.seconds < spent.seconds < evaluated.seconds
+    assert spent.parts["loading"] == pytest.approx(load, rel=0.1)
+    assert {"filling", "draining"} <= spent.parts.keys()
+    assert spent.tokens > spent.lost_tokens
+
+
 def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evaluated):
     again = evaluated.again()
     assert again.code == 0, again.err
@@ -151,6 +170,7 @@ def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evalu
         evaluated.first.document["answer_sets"], again.document["answer_sets"], strict=True
     ):
         assert now["generated"] == 0
+        assert again.document["time_spent"] is None
         assert {"load", "generate"} <= before["seconds"].keys()
         assert not {"load", "generate"} & now["seconds"].keys()  # nothing is shown as done now
         assert now["answer_set_id"] == before["answer_set_id"]

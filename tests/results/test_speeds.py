@@ -1,9 +1,14 @@
 """Speeds of a run: who measured, goodput, and whether engine and client agree."""
 
+import io
+
+from rich.console import Console
+
 from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 from regrade.text.markdown import markdown
+from regrade.text.terminal import TerminalWriter
 
 
 def evaluated(speed: Speed) -> Evaluation:
@@ -49,6 +54,20 @@ def test_latencies_and_load_are_on_the_page():
     assert page.count("| 250.0 | 100.0 | 200.0 | 300.0 | 400.0 | 4 |") == len(names)
     load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0%, prefix cache 25.0%, 6 preempted"
     assert f"- sums: {load}" in page
+
+
+def test_a_terminal_shows_them_only_if_goodput_asks_for_them():
+    latency = Speed(e2el=spread(1.0))
+    goodput = Goodput(limits={"e2el": 2.0}, answers=4, within=3, per_second=1.5)
+    printed = []
+    for speed in (latency, latency.model_copy(update={"goodput": goodput})):
+        console = Console(file=io.StringIO(), width=120)
+        TerminalWriter(console).write(blocks(evaluated(speed)))
+        printed.append(console.file.getvalue())  # type: ignore[attr-defined]
+
+    assert "E2EL" not in printed[0]
+    assert "1,000.0" in printed[1]
+    assert "goodput: 75.0%" in printed[1]
 
 
 def test_latencies_of_a_shared_engine_say_whose_they_are():
