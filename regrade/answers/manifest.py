@@ -200,6 +200,8 @@ class Manifest(StrictModel):
     def doubts(self) -> tuple[str, ...]:
         """Sentences about what the settings do not say of its answers."""
         said = []
+        if self.stopped:
+            said.append(f"S{str(self.stopped)[1:]}. The rest was not asked.")
         if self.mixed:
             said.append(f"Its answers were not all computed alike: {'; '.join(self.mixed)}.")
         if self.not_sent:

@@ -9,10 +9,14 @@ from urllib.parse import quote
 
 import pytest
 
+from regrade.answers.manifest import Stopped
+from regrade.answers.origin import begin_session, note_stop
+from regrade.answers.publishing import publish_answers
+from regrade.answers.spool import Spool
 from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.settings import SamplingParams
-from tests.builders import row, session
+from tests.builders import description, row, session
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Reader
 from tests.stored import (
@@ -74,6 +78,21 @@ def test_sets_of_one_benchmark_show_the_settings_that_tell_them_apart(reader: Re
     lines = reader.page("/").rows
     assert sorted("temperature 0.7" in line for line in lines) == [False, False, True]
     assert sorted("temperature" in line for line in lines) == [False, True, True]
+
+
+def test_a_set_that_was_stopped_when_its_verdict_was_sure_says_so(reader: Reader, tmp_path: Path):
+    described, one = description(10), session()
+    stopped = Stopped(verdict="regression", questions=4, of=10, baseline="b" * 16)
+    with Spool(tmp_path / "spool") as spool:
+        begin_session(spool, reader.repository.uri, described, one)
+        spool.append(numbers(0, 4))
+        note_stop(spool, str(one.id), stopped)
+        answers = publish_answers(reader.repository, spool, described)
+
+    assert answers is not None
+    says = "Stopped after 4 of 10: regression. The rest was not asked."
+    assert says in reader.page("/").rows[0]
+    assert says in reader.page(f"/sets/{answers.manifest.answer_set_id}").text
 
 
 def test_sets_are_filtered_and_sorted_by_the_address(reader: Reader):
