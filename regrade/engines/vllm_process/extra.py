@@ -6,6 +6,7 @@ from typing import Any
 
 import yaml
 
+from regrade.engines.vllm_process.structures import OURS
 from regrade.models.fingerprints import path_sha256
 from regrade.settings.errors import SettingsError
 
@@ -76,7 +77,7 @@ _DEFAULTS: Mapping[str, object] = {
             "attention_config.use_non_causal attention_config.use_prefill_query_quantization disable_sliding_window "
             "enable_lora enable_mamba_cache_stochastic_rounding enable_prompt_embeds kv_sharing_fast_prefill "
             "skip_tokenizer_init structured_outputs_config.disable_additional_properties "
-            "structured_outputs_config.disable_any_whitespace trust_remote_code use_fp64_gumbel use_replayssm",
+            "trust_remote_code use_fp64_gumbel use_replayssm",
         ),
         (True, "swa_bounded_replay"),
         (0, "mamba_cache_philox_rounds seed"),
@@ -96,6 +97,8 @@ _EMPTY = frozenset(
     ]
 )
 """Arguments for which an empty mapping or list is vLLM's default."""
+_SET_HERE = {f"structured_outputs_config.{name}": value for name, value in OURS.items()}
+"""Values that regrade sets in place of vLLM's defaults."""
 
 _CONFIGS = frozenset(
     [
@@ -236,7 +239,10 @@ def _is_innocent(name: str, value: object, *, quantised: bool) -> bool:
         return True
     if name in _EMPTY and value in ({}, []):
         return True
-    return name in _DEFAULTS and value == _DEFAULTS[name] and type(value) is type(_DEFAULTS[name])
+    return any(
+        name in known and value == known[name] and type(value) is type(known[name])
+        for known in (_DEFAULTS, _SET_HERE)
+    )
 
 
 def _is_exact(speculative: object) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         VllmConfig,
     )
 
-_OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
+OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
 """Fields of vLLM's `structured_outputs_config`. The backend is named because the default `auto` may choose another one
 in another version of vLLM. Without the second option, a weak model fills JSON with white space until it runs out of
 tokens; as an option of a request it has no effect (0.32)."""
@@ -24,7 +24,7 @@ def structured_outputs_config(given: Mapping[str, Any]) -> "StructuredOutputsCon
     """Return vLLM's configuration of structured outputs; fields that the user gives take precedence."""
     from regrade.engines.vllm_process.internals import StructuredOutputsConfig
 
-    return StructuredOutputsConfig(**{**_OURS, **given})
+    return StructuredOutputsConfig(**{**OURS, **given})
 
 
 def structured_outputs(structure: Mapping[str, Any]) -> "StructuredOutputsParams":
