@@ -244,6 +244,7 @@ def open_prompts(
         chat,
         thought=reader.start if reader is not None else None,
         window=open_message["settings"]["max_model_len"] or model.max_model_len,
+        limit=model.max_model_len,
     )
     return prompts, reader, chat
 

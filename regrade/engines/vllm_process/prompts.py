@@ -106,6 +106,7 @@ class Prompts:
         *,
         thought: str | None = None,
         window: int = 2048,
+        limit: int | None = None,
     ) -> None:
         """Prepare for a model.
 
@@ -115,9 +116,11 @@ class Prompts:
             thought: Text with which its thoughts begin. None: the usual one.
             window: Context length in tokens in which long texts are ranked part by part; the default is lm_eval's for a
                 model without a limit.
+            limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
+                None: answers have `max_tokens`.
         """
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
-        self._window = window
+        self._window, self._limit = window, limit
         self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
 
     @property
@@ -174,18 +177,28 @@ class Prompts:
                 )
                 if isinstance(ranking, LabelSequences) and ranking.start < 1:
                     error = "The tokenizer splits the prompt differently when a label follows."
+        reasons = is_chat and request.get("reasons", False)
+        sampling = request["sampling"]
+        if reasons and ranking is None:
+            sampling = self._with_room(sampling, len(rendered.ids))
         return Prepared(
             request["key"],
             rendered.text,
-            request["sampling"],
+            sampling,
             rendered.ids,
             ranking,
             is_chat,
             error=error,
             error_permanent=error is not None,
             structure=request.get("structure"),
-            reasons=is_chat and request.get("reasons", False),
+            reasons=reasons,
         )
+
+    def _with_room(self, sampling: Mapping[str, Any], prompt: int) -> Mapping[str, Any]:
+        """Return sampling params with what the model's context leaves after a prompt, if that is at least half of `max_tokens`."""
+        most = int(sampling["max_tokens"])
+        room = most if self._limit is None else self._limit - prompt
+        return {**sampling, "max_tokens": room} if most / 2 <= room < most else sampling
 
     def _ranked(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:
         """Return a request that ranks continuations or a whole text by the rules of lm-evaluation-harness."""

@@ -118,6 +118,22 @@ def test_a_label_after_an_open_thought_fails_its_row_for_good(small: Small):
     assert generated.error is None
 
 
+def test_an_answer_with_reasoning_has_what_the_models_context_leaves(small: Small):
+    def most(spare: int, **changes: Any) -> int:
+        asked = {**request(0, chat(("user", "q"))), "reasons": True, **changes}
+        (unlimited,) = small.prompts.prepare([asked])
+        limit = len(unlimited.ids) + spare
+        prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, TEMPLATE), limit=limit)
+        (prepared,) = prompts.prepare([asked])
+        return int(prepared.sampling["max_tokens"])
+
+    assert [most(spare) for spare in (9, 8, 7, 4)] == [8, 8, 7, 4]
+    assert most(3) == 8  # less than half is refused with the numbers
+    assert most(7, reasons=False) == 8
+    assert most(7, prompt="q") == 8
+    assert SAMPLING == {"max_tokens": 8}
+
+
 def test_an_error_of_the_template_fails_only_its_row(small: Small):
     refusing = "{% if messages|length > 1 %}{{ raise_exception('no system message') }}{% endif %}ok"
     prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, refusing))
