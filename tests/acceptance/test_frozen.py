@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from regrade.cli.job_options import read_config
 from regrade.jobs.continuing import as_stored
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import plans_of
+from regrade.settings import SamplingParams
 from tests.command_line import DEMO, ROOT, regrade
+from tests.reasoning_model import reasoning_model
 
 FROZEN = ROOT / "tests" / "frozen"
 SCORERS = {"demo-arithmetic": "number", "demo-choice": "choice_logprob"}
@@ -146,6 +149,68 @@ def test_answers_are_found_under_an_id_that_holds_the_spelling_of_settings() -> 
         answers = stored[plan.benchmark.name].manifest
         assert found.specification == answers.specification != plan.specification
         assert answers.state == "complete"
+
+
+def earlier_sampling(folder: Path) -> dict[str, Any]:
+    """The job of `earlier-sampling`, with its model."""
+    model = reasoning_model(
+        DEMO / "regrade-demo", folder / "thinking", temperature=0.7, presence_penalty=0.5
+    )
+    sums = {
+        "name": "sums",
+        "path": str(DEMO / "data/arithmetic.jsonl"),
+        "target_column": "answer",
+        "format": "chat",
+        "scorer": "number",
+        "prompt": "{{ question }}",
+    }
+    engine = {"kind": "vllm", "enforce_eager": True}
+    return {"model": str(model), "engine": engine, "limit": 6, "datasets": [sums]}
+
+
+@pytest.mark.parametrize(("thinking", "state"), [("auto", "complete"), ("off", "incomplete")])
+def test_answers_with_earlier_defaults_of_sampling_are_found(
+    thinking: str, state: str, tmp_path: Path
+) -> None:
+    job = GenerationJob.model_validate(
+        {**earlier_sampling(tmp_path), "prompt": {"thinking": thinking}}
+    )
+    repository = LocalRepository(FROZEN / "format-3/earlier-sampling")
+    (plan,) = plans_of(job, job.engine.resolve(job.model))
+
+    found = as_stored(plan, repository, unpublished=lambda _: False)
+
+    assert found.specification.sampling != plan.specification.sampling
+    (answers,) = [
+        answers
+        for answers in list_sets(repository, str(repository.head()))
+        if answers.manifest.answer_set_id == found.specification.answer_set_id
+    ]
+    assert answers.manifest.specification == found.specification
+    assert answers.manifest.state == state
+
+
+@pytest.mark.slow  # loads vLLM once more
+@pytest.mark.vllm
+@pytest.mark.timeout(600)
+def test_answers_with_earlier_defaults_of_sampling_are_continued_with_them(tmp_path: Path) -> None:
+    answers = copy_of("format-3/earlier-sampling", tmp_path)
+    (tmp_path / "job.json").write_text(json.dumps(earlier_sampling(tmp_path)))
+
+    done = regrade(
+        *("generate", "--config", tmp_path / "job.json", "--thinking", "off"),
+        *("--answers", answers, "--json"),
+        process=True,
+        timeout=500,
+        REGRADE_SPOOL=str(tmp_path / "spool"),
+    )
+
+    assert done.code == 0, done.err
+    repository = open_repository(str(answers), create=False)
+    sets = list_sets(repository, str(repository.head()))
+    assert [found.manifest.state for found in sets] == ["complete"] * 2
+    (continued,) = [found for found in sets if len(found.manifest.sessions) == 2]
+    assert continued.manifest.specification.sampling == SamplingParams(temperature=0)
 
 
 @pytest.mark.slow  # loads vLLM once more
