@@ -127,6 +127,25 @@ def test_known_sizes_of_weights_and_kv_caches(real):
     assert copied["needed"] == [(1024 + 16) * 36 * 2 * 128 * 2]
 
 
+def test_weights_that_vllm_quantises_while_it_loads_fit_where_they_will(real):
+    """On an H200 vLLM may use 129 GiB, on an H100 73 GiB."""
+    fp8 = {"settings": {"quantization": "fp8"}}
+    llama, qwen = asked(
+        [
+            alone(real("meta-llama--Meta-Llama-3.1-70B"), **fp8),
+            alone(real("Qwen--Qwen3-235B-A22B"), tensor=4, **fp8),
+        ]
+    )
+
+    assert (llama["refused"], qwen["refused"]) == (None, None)
+    # A byte for each weight of the layers; the embeddings stay as they are.
+    embeddings = 2 * 128_256 * 8192
+    assert llama["weights"][0] == pytest.approx(70.55e9 + embeddings, rel=0.01)
+    assert llama["weights"][0] < 129 * GIB
+    assert qwen["weights"][0] == pytest.approx(235.1e9 / 4, rel=0.03)
+    assert qwen["weights"][0] < 73 * GIB
+
+
 def test_copies_of_a_model_with_experts_share_them(real):
     folder = real("Qwen--Qwen3-30B-A3B")
     one, eight = asked([alone(folder), alone(folder, data=8)])
