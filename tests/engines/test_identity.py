@@ -128,13 +128,20 @@ def test_two_names_of_an_argument_have_one_id(one: tuple[str, ...], other: tuple
     assert identity(extra=one) == identity(extra=other) != {}
 
 
-def test_experts_whose_activations_stay_in_16_bits_have_another_id_in_a_quantised_model():
-    marlin, triton = (VllmEngine(extra=(f"moe_backend={name}",)) for name in ("marlin", "triton"))
+def test_experts_of_another_precision_have_another_id_in_a_quantised_model():
+    marlin, triton, requantised = (
+        VllmEngine(extra=(f"moe_backend={name}",))
+        for name in ("marlin", "triton", "flashinfer_moe_ep_cutedsl")
+    )
     quantised = replace(MODEL, quantization="modelopt_fp4")
+    gpt_oss = replace(MODEL, quantization="mxfp4")
 
     assert marlin.identity(quantised, truncate=False) == {"moe_backend": "marlin"}
     assert triton.identity(quantised, truncate=False) == {}
     assert marlin.identity(MODEL, truncate=False) == {}
+    assert requantised.identity(gpt_oss, truncate=False) == {
+        "moe_backend": "flashinfer_moe_ep_cutedsl"
+    }
 
 
 def test_an_earlier_id_holds_settings_as_they_were_spelled():

@@ -163,8 +163,11 @@ _ONLY_SPEED = frozenset(
 """Further arguments like those in `NEUTRAL`."""
 _SAME_WEIGHTS = frozenset({"safetensors", "runai_streamer", "fastsafetensors", "ipc_cache"})
 """Values of `load_format` that read the same bytes as `auto`."""
-_OTHER_ACTIVATIONS = frozenset({"aiter_triton_mxfp4_bf16", "humming", "marlin", "rdna3"})
-"""Values of `moe_backend` that leave the activations of a quantised model in 16 bits, where others quantise them."""
+_OTHER_PRECISION = frozenset(
+    {"aiter_triton_mxfp4_bf16", "flashinfer_moe_ep_cutedsl", "humming", "marlin", "rdna3"}
+)
+"""Values of `moe_backend` with which a quantised model computes something else: activations stay in 16 bits where others quantise them, or weights
+in MXFP4 are quantised again in NVFP4 (`flashinfer_moe_ep_cutedsl`)."""
 
 
 def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
@@ -232,7 +235,7 @@ def _with_one_name(extra: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 def _is_innocent(name: str, value: object, *, quantised: bool) -> bool:
     """Return True if an argument is vLLM's default, or changes only speed."""
     if name == "moe_backend" and quantised:
-        return value not in _OTHER_ACTIVATIONS
+        return value not in _OTHER_PRECISION
     if name in NEUTRAL or name in _ONLY_SPEED:
         return True
     if name == "load_format" and value in _SAME_WEIGHTS:

@@ -148,7 +148,9 @@ def _chosen(model: Any) -> tuple[frozenset[str], frozenset[str]]:  # noqa: ANN40
         kernels |= found
         name = type(scheme).__name__
         if not name.startswith("Unquantized"):
-            weights_only = any(_WEIGHTS_ONLY.search(text) for text in (name, *found))
+            weights_only = any(_WEIGHTS_ONLY.search(text) for text in (name, *found)) or (
+                "mxfp4" in name.lower() and any(text.startswith("TRITON") for text in found)
+            )
             layers.add(f"{name}, 16-bit activations" if weights_only else name)
     return frozenset(layers), frozenset(kernels)
 

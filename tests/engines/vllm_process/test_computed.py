@@ -1,5 +1,6 @@
 """What vLLM computes for a configuration and an environment."""
 
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -71,3 +72,30 @@ def test_layers_say_if_only_their_weights_are_quantised():
 
     assert chosen(MarlinFP8ScaledMMLinearKernel()) == ["Fp8LinearMethod, 16-bit activations"]
     assert chosen(CutlassFP8ScaledMMLinearKernel()) == ["Fp8LinearMethod"]
+
+
+@pytest.mark.parametrize(
+    ("backends", "name", "in_16_bits"),
+    [
+        ("nvfp4:NvFp4MoeBackend", "MARLIN", True),
+        ("nvfp4:NvFp4MoeBackend", "FLASHINFER_TRTLLM", False),
+        ("mxfp4:Mxfp4MoeBackend", "TRITON", True),
+        ("mxfp4:Mxfp4MoeBackend", "FLASHINFER_TRTLLM_MXFP4_BF16", True),
+        ("mxfp4:Mxfp4MoeBackend", "FLASHINFER_TRTLLM_MXFP4_MXFP8", False),
+        ("fp8:Fp8MoeBackend", "TRITON", False),
+        ("fp8:Fp8MoeBackend", "MARLIN", True),
+    ],
+)
+def test_experts_say_if_their_activations_stay_in_16_bits(
+    backends: str, name: str, in_16_bits: bool
+):
+    module, _, kind = backends.partition(":")
+    oracle = import_module(f"vllm.model_executor.layers.fused_moe.oracle.{module}")
+    method = type(f"{module.capitalize()}MoEMethod", (), {})()
+    method.backend = getattr(oracle, kind)[name]
+    layer = SimpleNamespace(quant_method=method)
+
+    (layers, kernels) = _chosen(SimpleNamespace(modules=lambda: [layer]))
+
+    assert kernels == {name}
+    assert [", 16-bit activations" in text for text in layers] == [in_16_bits]
