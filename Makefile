@@ -68,6 +68,9 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering pooling multiple_choice lm_eval_tasks server "server --table" clients viewing tune; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || missed=1; done; exit $$missed
 
+gpu-check:  ## On a GPU machine: what vLLM computes there and how fast, in ten minutes and without a network (perf/gpu.md)
+	@$(BIN)/python -m perf.gpu_check $(ARGS)
+
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --no-deps --require-hashes --requirement requirements/mutants.txt
 	@touch $@
@@ -106,4 +109,4 @@ test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and no
 ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf mutants stack stack-backup stack-down stack-restore stack-test test-infra
+.PHONY: help install install-cuda demo test test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ Measure = Callable[[Workload], tuple[float, float]]
 def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
     """Run `LLM.generate` in a separate process."""
     reading, writing = os.pipe()
-    names = ("model", "cpu", "extra", "enforce_eager")
+    names = ("model", "cpu", "extra", "enforce_eager", "gpu_memory_utilization")
     settings = {name: getattr(arguments, name) for name in names}
     command = [sys.executable, "-m", "perf.bare_generate", json.dumps(settings), str(writing)]
     with log.open("wb") as output, os.fdopen(reading) as measurements:
@@ -53,7 +54,8 @@ def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
         os.close(writing)
 
         def measure(workload: Workload) -> tuple[float, float]:
-            print(workload.name, file=process.stdin, flush=True)
+            asked = [workload.requests, workload.max_tokens]
+            print(json.dumps(asked), file=process.stdin, flush=True)
             seconds, processor = json.loads(measurements.readline())
             return seconds, processor
 
@@ -66,7 +68,10 @@ def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
     """Run regrade's engine."""
     extra = (*arguments.extra, *(["kv_cache_memory_bytes=1073741824"] if arguments.cpu else []))
     settings = VllmEngine(
-        max_model_len=MAX_MODEL_LEN, enforce_eager=arguments.enforce_eager, extra=extra
+        max_model_len=MAX_MODEL_LEN,
+        enforce_eager=arguments.enforce_eager,
+        gpu_memory_utilization=arguments.gpu_memory_utilization,
+        extra=extra,
     )
     model = settings.resolve(arguments.model)
     with settings.open(model, requests=(), rendering=PromptRendering(), log=log) as engine:
@@ -126,16 +131,20 @@ def main() -> None:
     )
     parser.add_argument("--gpu", dest="cpu", action="store_false")
     parser.add_argument("--compile", dest="enforce_eager", action="store_false")
+    parser.add_argument("--scale", type=float, default=1.0, help="share of the requests")
     arguments = parser.parse_args()
+    # Both engines are on one GPU at the same time.
+    arguments.gpu_memory_utilization = None if arguments.cpu else 0.4
+    workloads = [
+        replace(w, requests=max(1, round(w.requests * arguments.scale))) for w in WORKLOADS
+    ]
     with tempfile.TemporaryDirectory() as folder:
         logs = Path(folder)
-        with (
-            bare(arguments, logs / "bare.log") as run_bare,
-            ours(arguments, logs / "ours.log") as run_ours,
-        ):
-            run_bare(WARM_UP)
-            run_ours(WARM_UP)
-            rows = [compare(run_bare, run_ours, w, arguments.repeats) for w in WORKLOADS]
+        with bare(arguments, logs / "bare.log") as run_bare:
+            run_bare(WARM_UP)  # before the other engine measures the free memory
+            with ours(arguments, logs / "ours.log") as run_ours:
+                run_ours(WARM_UP)
+                rows = [compare(run_bare, run_ours, w, arguments.repeats) for w in workloads]
     print(f"{'workload':<20}  bare s  ours s  bare CPU  ours CPU  ratio   goal  ratios")
     for row in rows:
         print(

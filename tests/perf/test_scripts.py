@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from perf.gpu_check import NOT_RUN
+
 pytestmark = pytest.mark.slow  # minutes on two cores
 
 ROOT = Path(__file__).parents[2]
@@ -78,12 +80,59 @@ def test_all_clients_get_the_same_answers(results: Path) -> None:
     assert {row["characters"] for row in rows} == {40 * 16 * len(" seven")}
 
 
-def test_planning_ends_the_engine_when_it_begins_to_load(results: Path) -> None:
-    (row,) = rows_of(results, "planning", "--questions", "500", "--repetitions", "1")
+@pytest.mark.vllm
+@pytest.mark.timeout(900)
+def test_planning_is_measured_without_and_with_a_context(results: Path) -> None:
+    rows = rows_of(results, "planning", "--questions", "500", "--repetitions", "1")
 
-    assert row["questions"] == 500
-    assert 0 < row["of which import, s"] < row["engine, s"]
-    assert "Starting to load model" not in (results / "logs/planning.log").read_text()
+    assert [row["max_model_len"] for row in rows] == ["from the prompts", 1024]
+    for row in rows:
+        assert row["questions"] == 500
+        assert 0 < row["imported, s"] <= row["loads, s"] <= row["ready, s"]
+
+
+@pytest.mark.vllm
+@pytest.mark.timeout(2400)
+def test_all_that_a_first_gpu_has_to_show_runs_on_a_cpu(
+    results: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "perf.gpu_check", "--questions", "4", "--minutes", "40"],
+        cwd=ROOT,
+        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    rows = json.loads((results / "gpu_check.json").read_text())["rows"]
+    assert not [row for row in rows if row["found"] == NOT_RUN]
+    reached = {row["check"]: row["reached"] for row in rows}
+    assert {"weights replaced in a running engine", "prompts read from the prefix cache"} <= {
+        *reached
+    }
+    assert [name for name, known in reached.items() if known == ""] == [
+        "start-up",
+        "device",
+        "start-up again",
+        "rate against bare LLM.generate, 2,000 x 64 tokens",
+        "rate against bare LLM.generate, 10,000 x 1 token",
+    ]
+
+
+def test_a_check_of_a_gpu_ends_in_time_and_says_what_was_not_run(results: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "perf.gpu_check", "--minutes", "0"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    rows = json.loads((results / "gpu_check.json").read_text())["rows"]
+    assert [row["found"] for row in rows] == [NOT_RUN] * 3
 
 
 def test_growth_plots_what_it_measured(results: Path) -> None:

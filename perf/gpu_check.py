@@ -1,0 +1,471 @@
+"""What a first GPU has to show, in one call of at most ten minutes and without a network: `make gpu-check`.
+
+    python -m perf.gpu_check                     # on a GPU: the small model, and one in the shape of Qwen3-0.6B with dummy weights
+    python -m perf.gpu_check --only answers      # a part of it
+    python -m perf.gpu_check --minutes 5
+
+Each row is printed as soon as it is known; a part that would begin after the time is over is `not run`. On a CPU, everything runs with the demo
+model in float32 and without compilation: that tries the script, and the rates mean nothing. The exit code is 1 if a row says `no`.
+
+- `answers`: the demo model under vLLM's defaults (on a GPU bfloat16, CUDA graphs and the runner that vLLM chooses) against transformers' forward
+  pass in float32. In bfloat16 the accepted difference is twice that of transformers in bfloat16, and TOLERANCE. Then the same answers with
+  prompts from the prefix cache, in chunks of 256 tokens without it, and from weights that replaced others in a running engine.
+- `rates`: time against bare `LLM.generate` (perf.engine_overhead), and questions of MMLU's form a second with five examples.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from perf.measuring import RESULTS, ROOT, machine
+from perf.workloads import CACHE_BYTES, checkpoint
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.build import runs_on_cpu
+from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.engines.vllm_process.switching import reload_key, stored_record
+from regrade.records import Completion, Request
+from regrade.settings import SamplingParams
+
+DEMO = ROOT / "infra" / "demo"
+TOLERANCE = 1e-2
+"""Accepted difference of log-probabilities beside that of the precision itself."""
+FEWER_EQUAL = 0.1
+"""Accepted loss of equal greedy answers beside that of the precision itself."""
+SHORT = 24
+"""Tokens of an answer that is compared."""
+CHUNK = 256
+RATE = 0.98
+"""Least rate in comparison with bare `LLM.generate` on a GPU."""
+NOT_RUN = "not run"
+LARGE = {
+    "hidden_size": 1024,
+    "intermediate_size": 3072,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "max_position_embeddings": 40_960,
+}
+"""Shape of Qwen3-0.6B; the vocabulary is that of the demo model, whose tokenizer it has."""
+
+
+class Table:
+    """Rows that are printed as they come."""
+
+    def __init__(self, seconds: float) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._began, self._seconds = time.monotonic(), seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time is over."""
+        return self._seconds - (time.monotonic() - self._began)
+
+    def add(self, check: str, found: str, expected: str = "", *, right: bool | None = None) -> None:
+        """Print a row; `right` is None for a figure without a goal."""
+        verdict = "" if right is None else "yes" if right else "no"
+        at = round(time.monotonic() - self._began)
+        row = {
+            "check": check,
+            "found": found,
+            "expected": expected,
+            "reached": verdict,
+            "at, s": at,
+        }
+        self.rows.append(row)
+        print(
+            f"{at:>4} s  {verdict or '-':<4} {check}: {found}{expected and f' (expected: {expected})'}",
+            flush=True,
+        )
+
+    def without_time(self, check: str, needed: float) -> bool:
+        """Add a row and return True if fewer seconds are left than a check needs."""
+        if self.left >= needed:
+            return False
+        self.rows.append(
+            {"check": check, "found": NOT_RUN, "expected": "", "reached": "", "at, s": ""}
+        )
+        print(f"        {check}: {NOT_RUN}, {self.left:.0f} s are left", flush=True)
+        return True
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Answers to the fixed questions."""
+
+    texts: tuple[str, ...]
+    letters: tuple[tuple[float, ...], ...]
+
+    def equal_texts(self, other: "Answers") -> float:
+        """Return the share of equal texts."""
+        return sum(a == b for a, b in zip(self.texts, other.texts, strict=True)) / len(self.texts)
+
+    def letters_apart(self, other: "Answers") -> float:
+        """Return the largest difference of a letter's log-probability."""
+        pairs = zip(self.letters, other.letters, strict=True)
+        return max(abs(a - b) for mine, others in pairs for a, b in zip(mine, others, strict=True))
+
+
+def questions(n: int) -> list[Request]:
+    """Return `n` chats with greedy answers, and `n` multiple-choice questions with eight examples, which share their beginning."""
+    sums = [json.loads(line) for line in (DEMO / "data/arithmetic.jsonl").read_text().splitlines()]
+    choices = [json.loads(line) for line in (DEMO / "data/choice.jsonl").read_text().splitlines()]
+    asked = [
+        Request(
+            key, ({"role": "user", "content": row["question"]},), SamplingParams(max_tokens=SHORT)
+        )
+        for key, row in enumerate(sums[:n])
+    ]
+    examples = "\n\n".join(f"{_choice(row)} {'ABCD'[row['answer']]}" for row in choices[:8])
+    return asked + [
+        Request(
+            n + key,
+            f"{examples}\n\n{_choice(row)}",
+            SamplingParams(max_tokens=1),
+            labels=(" A", " B", " C", " D"),
+        )
+        for key, row in enumerate(choices[8 : 8 + n])
+    ]
+
+
+def _choice(row: Mapping[str, Any]) -> str:
+    lines = [f"{letter}. {text}" for letter, text in zip("ABCD", row["choices"], strict=True)]
+    return "\n".join([f"Question: {row['question']}", *lines, "Answer:"])
+
+
+def answered(engine: VllmProcess, requests: Sequence[Request]) -> tuple[Answers, list[Completion]]:
+    """Ask an engine; exit if a request fails."""
+    found = sorted((c for batch in engine.generate(requests) for c in batch), key=lambda c: c.key)
+    if len(found) != len(requests) or any(c.error for c in found):
+        sys.exit(f"a request failed: {next((c.error for c in found if c.error), 'no answer')}")
+    texts = tuple(str(c.text) for c in found if c.label_logprobs is None)
+    return Answers(texts, tuple(c.label_logprobs for c in found if c.label_logprobs)), found
+
+
+def by_transformers(
+    model: Path, requests: Sequence[Request], asked: Sequence[Completion], dtype: str
+) -> Answers:
+    """Return the answers of transformers' forward pass on the CPU, to the prompts that the engine had."""
+    # Once an engine has answered.
+    import torch  # noqa: PLC0415
+    from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    network = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
+
+    def ids(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False))
+
+    texts, letters = [], []
+    for request, completion in zip(requests, asked, strict=True):
+        prompt = ids(completion.prompt)
+        given = torch.tensor([prompt])
+        with torch.inference_mode():
+            if not request.labels:
+                made = network.generate(
+                    given,
+                    attention_mask=torch.ones_like(given),
+                    max_new_tokens=SHORT,
+                    do_sample=False,
+                )
+                texts.append(
+                    str(tokenizer.decode(made[0][len(prompt) :], skip_special_tokens=True))
+                )
+                continue
+            last = network(given).logits[0, -1].float().log_softmax(-1)
+        letters.append(
+            tuple(float(last[ids(completion.prompt + label)[-1]]) for label in request.labels)
+        )
+    return Answers(tuple(texts), tuple(letters))
+
+
+class Parts:
+    """Times of the parts of an engine's start."""
+
+    def __init__(self) -> None:
+        self._times = [("start of the process", time.monotonic())]
+
+    def __call__(self, stage: str) -> None:
+        """Note that a stage begins."""
+        self._times.append((stage, time.monotonic()))
+
+    def text(self) -> str:
+        """Return the seconds of each part."""
+        self("ready")
+        parts: dict[str, float] = {}
+        for (stage, began), (_, ended) in pairwise(self._times):
+            parts[stage] = parts.get(stage, 0.0) + ended - began
+        whole = self._times[-1][1] - self._times[0][1]
+        return f"{whole:.1f} s: " + ", ".join(
+            f"{stage} {s:.1f}" for stage, s in parts.items() if s >= 0.05
+        )
+
+
+def opened(
+    settings: VllmEngine, model: Path, requests: Sequence[Request], name: str, parts: Parts
+) -> VllmProcess:
+    """Return an engine, not loaded yet."""
+    log = RESULTS / "logs" / f"gpu-check-{name}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    resolved = settings.resolve(str(model))
+    return VllmProcess(
+        settings,
+        resolved,
+        requests=[requests],
+        rendering=PromptRendering(),
+        log=log,
+        on_progress=parts,
+    )
+
+
+def check_answers(table: Table, n: int, scratch: Path, *, cpu: bool) -> None:
+    """Add the rows of `answers`."""
+    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if cpu else ()
+    usual = VllmEngine(
+        dtype="auto" if cpu else "bfloat16",
+        gpu_memory_utilization=None if cpu else 0.4,
+        enforce_eager=cpu,
+        extra=extra,
+    )
+    chunked = usual.model_copy(
+        update={
+            "enable_prefix_caching": False,
+            "max_num_batched_tokens": CHUNK,
+            "max_num_seqs": 64,
+            "extra": (*extra, "enable_chunked_prefill=true"),
+        }
+    )
+    model, requests, parts = DEMO / "regrade-demo", questions(n), Parts()
+    if table.without_time("answers of a small model", 60):
+        return
+    with opened(usual, model, requests, "usual", parts) as engine:
+        table.add("start-up", parts.text())
+        info = engine.info
+        known = info.computed
+        table.add(
+            "device",
+            f"{info.device}, {info.dtype}, runner {known and known.runner}, {', '.join((known and known.attention) or ['?'])}",
+        )
+        first, completions = answered(engine, requests)
+        again, _ = answered(engine, requests)
+        speed = engine.measure()
+        exact = by_transformers(model, requests, completions, "float32")
+        rounded = (
+            exact
+            if info.dtype == "float32"
+            else by_transformers(model, requests, completions, info.dtype)
+        )
+        _compare(table, "transformers", first, exact, rounded)
+        hits = 0.0 if speed is None else speed.prefix_hit_rate or 0.0
+        table.add(
+            "prompts read from the prefix cache", f"{hits:.0%}", "more than half", right=hits > 0.5
+        )
+        _compare(table, "the same with the prefix cache", again, first, rounded, exact)
+        if not table.without_time("weights replaced in a running engine", 90):
+            other = checkpoint(model, scratch / "other", 7)
+            target = usual.resolve(str(other))
+            engine.switch(target, [requests])
+            record = stored_record(
+                reload_key(usual, engine.info, target.identity.quantization, other)
+            )
+            found = (
+                "nothing was proven"
+                if record is None
+                else f"largest difference {record.difference:.1e}, to the model before {record.models:.2g}"
+            )
+            table.add(
+                "weights replaced in a running engine",
+                found,
+                "those of a new start",
+                right=record is not None and record.same,
+            )
+    if table.without_time(f"prompts in chunks of {CHUNK}", 60):
+        return
+    parts = Parts()
+    with opened(chunked, model, requests, "chunked", parts) as engine:
+        table.add("start-up again", parts.text())
+        pieces, completions = answered(engine, requests)
+        longest = max(c.prompt_tokens or 0 for c in completions)
+        table.add(
+            "longest prompt", f"{longest} tokens", f"more than {CHUNK}", right=longest > CHUNK
+        )
+        _compare(
+            table, f"without prefix cache, in chunks of {CHUNK}", pieces, first, rounded, exact
+        )
+
+
+def _compare(
+    table: Table,
+    name: str,
+    found: Answers,
+    expected: Answers,
+    rounded: Answers,
+    exact: Answers | None = None,
+) -> None:
+    """Add the rows for letters and texts; what the precision alone changes in transformers is accepted twice."""
+    exact = expected if exact is None else exact
+    apart, noise = found.letters_apart(expected), rounded.letters_apart(exact)
+    most = 2 * noise + TOLERANCE
+    table.add(
+        f"letters, {name}",
+        f"largest difference {apart:.1e}",
+        f"at most {most:.1e}",
+        right=apart <= most,
+    )
+    equal, least = found.equal_texts(expected), rounded.equal_texts(exact) - FEWER_EQUAL
+    table.add(
+        f"greedy answers, {name}",
+        f"{equal:.0%} equal",
+        f"at least {least:.0%}",
+        right=equal >= least,
+    )
+
+
+def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
+    """Add the rows of `rates`."""
+    model = DEMO / "regrade-demo" if cpu else shaped(scratch / "shaped")
+    options = ["--model", str(model)]
+    options += [] if cpu else ["--gpu", "--extra", "load_format=dummy"]
+    if not table.without_time("time against bare LLM.generate", 150):
+        found = scratch / "overhead.json"
+        more = ["--scale", "0.02"] if cpu else ["--compile"]
+        _run(table, "perf.engine_overhead", *options, *more, "--repeats", "2", "--json", str(found))
+        for row in json.loads(found.read_text()) if found.exists() else ():
+            rate = row["bare"] / row["ours"]
+            table.add(
+                f"rate against bare LLM.generate, {row['workload']}",
+                f"{rate:.2f} ({row['ours']:.2f} s against {row['bare']:.2f} s)",
+                "" if cpu else f"at least {RATE}",
+                right=None if cpu else rate >= RATE,
+            )
+    if not table.without_time("rate of MMLU", 90):
+        n = 60 if cpu else 5_000
+        source = write_mmlu(scratch / "mmlu", n)
+        more = [
+            "--side",
+            "ours",
+            "--questions",
+            str(source),
+            "--shots",
+            "5",
+            "--max-model-len",
+            "2048",
+        ]
+        output = _run(table, "perf.multiple_choice", *options, *more)
+        for line in [line for line in output.splitlines() if line.startswith('{"found"')][-1:]:
+            (ranked,) = json.loads(line)["found"]
+            rate = len(ranked["logprobs"]) / ranked["seconds"]
+            table.add(
+                f"MMLU's form, 5 shots, {len(ranked['logprobs']):,} questions",
+                f"{rate:,.0f} questions a second, {ranked['prompt_tokens'] / ranked['seconds']:,.0f} tokens a second",
+                "one pass for each",
+                right=ranked["methods"] == ["single_token"],
+            )
+
+
+def _run(table: Table, module: str, *options: str) -> str:
+    """Run a script and return its output; one that fails or takes too long is a row."""
+    command = [sys.executable, "-m", module, *options]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=max(table.left, 1),
+        )
+    except subprocess.TimeoutExpired:
+        table.add(module, "took longer than the time that was left", right=False)
+        return ""
+    if done.returncode:
+        print(done.stderr[-3000:], file=sys.stderr)
+        table.add(module, f"ended with exit code {done.returncode}", right=False)
+    return done.stdout
+
+
+def shaped(folder: Path) -> Path:
+    """Write a model in the shape of `LARGE` with the demo model's tokenizer and without weights."""
+    folder.mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
+        (folder / name).write_text((DEMO / "regrade-demo" / name).read_text())
+    known = json.loads((DEMO / "regrade-demo/config.json").read_text())
+    changes = {**LARGE, "layer_types": None, "dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps({**known, **changes}))
+    return folder
+
+
+def write_mmlu(folder: Path, n: int) -> Path:
+    """Write questions and examples in the form of MMLU, of the demo's choices."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    subjects = ("anatomy", "astronomy", "philosophy")
+    rows = [json.loads(line) for line in (DEMO / "data/choice.jsonl").read_text().splitlines()]
+
+    def table(count: int, subject_of: Mapping[int, str]) -> pa.Table:
+        made = [
+            {
+                **rows[number % len(rows)],
+                "question": f"{number}. {rows[number % len(rows)]['question']}",
+                "subject": subject_of[number],
+            }
+            for number in range(count)
+        ]
+        return pa.Table.from_pylist(made)
+
+    folder.mkdir()
+    per_subject = -(-n // len(subjects))
+    pq.write_table(
+        table(n, {k: subjects[k // per_subject] for k in range(n)}), folder / "test.parquet"
+    )
+    pq.write_table(table(15, {k: subjects[k // 5] for k in range(15)}), folder / "dev.parquet")
+    return folder
+
+
+def main() -> int:
+    """Run the parts and print the table; return 1 if a row says `no`."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--minutes", type=float, default=9.5)
+    parser.add_argument("--only", choices=["answers", "rates"])
+    parser.add_argument("--questions", type=int, default=32, help="of each kind, for `answers`")
+    options = parser.parse_args()
+    os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
+    table, cpu = Table(60 * options.minutes), runs_on_cpu()
+    with tempfile.TemporaryDirectory() as folder:
+        if options.only != "rates":
+            check_answers(table, options.questions, Path(folder), cpu=cpu)
+        if options.only != "answers":
+            check_rates(table, Path(folder), cpu=cpu)
+    print()
+    for line in markdown(table.rows):
+        print(line)
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / "gpu_check.json").write_text(
+        json.dumps({"machine": machine(), "rows": table.rows}, indent=2)
+    )
+    return int(any(row["reached"] == "no" for row in table.rows))
+
+
+def markdown(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield the lines of the table for docs/performance.md."""
+    yield "| check | found | expected | reached |"
+    yield "| --- | --- | --- | --- |"
+    for row in rows:
+        yield f"| {row['check']} | {row['found']} | {row['expected']} | {row['reached']} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
