@@ -308,7 +308,8 @@ class EvaluationJob(GenerationJob):
     """Generation job whose answers are also scored and tracked; with `judge` and `gate`, judged and compared, too."""
 
     scorer: Annotated[ScorerName | None, SAME_ANSWERS] = None
-    """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
+    """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
+    of each benchmark."""
     judge: JudgeSettings | None = Field(None, examples=["{judges: [org/judge-32b]}"])
     """Judges that grade the answers afterwards, once the model's engine has ended. Default: no judge."""
     gate: Annotated[GateSettings | None, INDECISIVE] = Field(None, examples=["{max_drop: 1}"])
@@ -380,7 +381,8 @@ class ScoringJob(Settings):
     answer_set: str | None = None
     """Only this answer set; the first digits of its id are enough. Default: all answer sets."""
     scorer: ScorerName | None = None
-    """Scorer, or a function in a file (`path/to/file.py:name`). Default: the scorers of each benchmark."""
+    """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
+    of each benchmark."""
     revision: str | None = None
     """Branch, tag or commit of the repository. Default: the newest commit."""
     since: date | None = None

@@ -11,6 +11,7 @@ are not changed. The form of Prefect, and that of `form`:
   `kind: 'openai' was expected`. `form`: it may be sent but is not shown, except for an engine of another package,
   whose fields may equal those of a built-in engine.
 - A parameter has no title. `form`: that of the field, or its name.
+- Examples are not shown. `form`: they end the description, such as the names of scorers, which may have arguments.
 """
 
 import copy
@@ -33,7 +34,7 @@ from typing import (
 from prefect import Flow
 from prefect.client.schemas.objects import State
 from prefect.states import Crashed
-from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, create_model
+from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
 from regrade.jobs.job import make_job
@@ -106,10 +107,18 @@ def _shown(name: str, field: FieldInfo) -> inspect.Parameter:
         annotation=Annotated[(annotation, *field.metadata)] if field.metadata else annotation,
         default=Field(
             default=... if field.is_required() else MISSING if may_stay_empty else default,
-            description=field.description,
+            description=_described(field, annotation),
             json_schema_extra={"title": field.title or name.replace("_", " ").capitalize()},
         ),
     )
+
+
+def _described(field: FieldInfo, annotation: object) -> str | None:
+    """Return the description of a field, with the examples of its type if it has some."""
+    marks = (*field.metadata, *getattr(annotation, "__metadata__", ()))
+    schemas = [mark.json_schema or {} for mark in marks if isinstance(mark, WithJsonSchema)]
+    examples = ", ".join(name for schema in schemas for name in schema.get("examples", ()))
+    return f"{field.description} For example: {examples}." if examples else field.description
 
 
 def _input_of(annotation: object, default: object) -> tuple[object, bool]:
@@ -149,6 +158,7 @@ def _model(model: type[BaseModel]) -> type[BaseModel]:
         field: FieldInfo = copy.copy(info)
         if may_stay_empty or model in OVERRIDES or isinstance(info.default, OVERRIDES):
             field.default = MISSING
+        field.description = _described(info, annotation)
         fields[name] = (annotation, field)
 
     class Base(Settings):

@@ -61,11 +61,18 @@ else:  # Pydantic accepts, and the form offers, only installed names
     ScorerName = Annotated[
         Literal[_SCORERS] | str,
         AfterValidator(_known_scorer),
-        WithJsonSchema({"enum": list(_SCORERS), "type": "string"}),
+        WithJsonSchema(
+            {
+                "examples": list(_SCORERS),
+                "pattern": rf"^(?:{'|'.join(_SCORERS)})(?:\(.*\))?$",
+                "type": "string",
+            }
+        ),
         PATH,
         NAME,
     ]
-    """Also `path/to/file.py:name`, which the form does not offer: a worker may lack the file."""
+    """Also `path/to/file.py:name`, which the form does not take: a worker may lack the file. A scorer may have arguments, so that
+    the form has an input for text, and no list to choose from."""
     EngineName = Literal[registry.names("engine")]
 HARNESS = "lm_eval:"
 """Beginning of the name of a benchmark that is a task, group or tag of lm-evaluation-harness."""

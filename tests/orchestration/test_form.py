@@ -15,6 +15,7 @@ from pydantic import Field
 from flows.evaluate_model import evaluate_model
 from regrade.jobs.job import GenerationJob
 from regrade.orchestration.form import form, takes
+from regrade.scorers import scorer_names
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FIRST, PATH, Absent
@@ -70,6 +71,18 @@ def test_wrong_values_are_refused_by_their_own_name(schema: dict[str, Any]):
     assert refusals(schema, model="m", sampling={"temperature": 5})
     assert refusals(schema, model="m", engine={"tensor_parallel_size": 0})
     assert refusals(schema, model="m", engine={"gpu_memory": 0.5})
+
+
+def test_a_scorer_may_have_arguments_and_the_form_names_all_scorers(schema: dict[str, Any]):
+    for name in ("number", "number(last=true)", "choice_letter(statement=first)"):
+        assert refusals(schema, model="m", scorer=name) == []
+        dataset = {"name": "d", "path": "d.jsonl", "scorer": name}
+        assert refusals(schema, model="m", datasets=[dataset]) == []
+    for name in ("numbr", "number(", "numbers(last=true)", "scoring.py:found"):
+        assert "does not match" in refusals(schema, model="m", scorer=name)[0]
+    for fields in (schema, schema["definitions"]["DatasetBenchmark"]):
+        description = fields["properties"]["scorer"]["description"]
+        assert f"For example: {', '.join(scorer_names())}." in description
 
 
 def test_the_kind_of_an_engine_is_not_asked_and_may_be_given(schema: dict[str, Any]):

@@ -118,7 +118,7 @@ def check_form(schema: dict[str, object]) -> None:
     assert isinstance(definitions, dict)
     assert "unit_conversion" in json.dumps(properties["benchmarks"])
     assert "quantity" in json.dumps(properties["scorer"])
-    assert "quantity" in definitions["DatasetBenchmark"]["properties"]["scorer"]["enum"]
+    assert "quantity" in definitions["DatasetBenchmark"]["properties"]["scorer"]["examples"]
     assert definitions["OneAnswer"]["properties"]["kind"]["const"] == "one_answer"
     assert "#/definitions/OneAnswer" in json.dumps(properties["engine"])
 
