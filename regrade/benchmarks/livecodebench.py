@@ -169,18 +169,28 @@ class LiveCodeBench(PublishedBenchmark):
             place = places[question]
             row = rows[place]
             try:
-                function = _function(place, row)
-                tests = contest_cases(row, is_function=function is not None)
+                return contest_task(place, row)
             except (RowError, ContestTestsError) as error:
                 raise source.error(f"question '{question}': {error}") from error
-            return Task(
-                function=function and f"Solution.{function}",
-                imports="competition",
-                deep=False,
-                cases=tuple(Case(input=given, output=expected) for given, expected in tests),
-            )
 
         return cases
+
+
+def contest_task(index: int, row: Mapping[str, Any]) -> Task:
+    """Return the task of a row, with its public and private tests.
+
+    Raises:
+        RowError: If the metadata cannot be read.
+        ContestTestsError: If the tests cannot be read, or there are none.
+    """
+    function = _function(index, row)
+    tests = contest_cases(row, is_function=function is not None)
+    return Task(
+        function=function and f"Solution.{function}",
+        imports="competition",
+        deep=False,
+        cases=tuple(Case(input=given, output=expected) for given, expected in tests),
+    )
 
 
 def _function(index: int, row: Mapping[str, Any]) -> str | None:

@@ -42,7 +42,7 @@ class LiteralScorer:
     """Reads a value from a slot or after `answer is`, and compares it with the target by type and content."""
 
     name: ScorerName = "literal"
-    version = 1
+    version = 2
     description = (
         "The Python or JSON value in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else after the last `answer is` or "
         "`answer:`; else the whole answer, if it is a single line. It must equal the target: `[0]` is not `0`, `'Ab'` not `'ab'`, "
@@ -95,8 +95,19 @@ def _parsed(text: str) -> Any:  # noqa: ANN401 - as above
 
 
 def is_same(text: str, target: str) -> bool:
-    """Return True if two texts stand for the same value."""
-    return _is_same(value_of(text), value_of(target))
+    """Return True if two texts stand for the same value.
+
+    A string in a JSON field often lacks the quotes that it has as a literal: its spaces count, and it may have a literal's escapes.
+    """
+    value, wanted = value_of(text), value_of(target)
+    if _is_same(value, wanted):
+        return True
+    if not isinstance(wanted, str):
+        return False
+    is_spaced, is_escaped = text != text.strip(), "\\" in text and value == text
+    return (is_spaced and text == wanted) or (
+        is_escaped and any(value_of(f"{q}{text}{q}") == wanted for q in "'\"")
+    )
 
 
 def _is_same(one: Any, other: Any) -> bool:  # noqa: ANN401 - as above

@@ -10,6 +10,7 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.table import known_doc
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""
@@ -91,11 +92,13 @@ def _row(index: int, sample: Record) -> ImportedRow:
         target = target[0] if len(target) == 1 else None
     stopped = choice.text("stop_reason")
     usage = sample.part("output.usage")
+    question = _question(sample)
     return ImportedRow(
         index=index,
         repeat=max(0, (sample.integer("epoch") or 1) - 1),
         content=_content_of_input(sample),
-        question=_question(sample),
+        question=question,
+        doc=_doc(sample, question),
         target=clean(target) if isinstance(target, str) else None,
         choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
         prompt=_prompt(sample),
@@ -109,6 +112,17 @@ def _row(index: int, sample: Record) -> ImportedRow:
         error=error or sample.text("output.error"),
         scores=_scores(sample),
     )
+
+
+def _doc(sample: Record, question: str | None) -> str | None:
+    """Return what scorers read beside the target, if the sample's metadata are a row of a benchmark that they know."""
+    metadata = sample.peek("metadata")
+    if not isinstance(metadata, dict):
+        return None
+    doc = known_doc(sample, {"prompt": question or "", **metadata})
+    if doc is not None:
+        sample.get("metadata")  # it counts as read
+    return doc
 
 
 def _content_of_input(sample: Record) -> str:

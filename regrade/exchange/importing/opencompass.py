@@ -1,7 +1,8 @@
 """Reader of OpenCompass predictions (https://github.com/open-compass/opencompass): `predictions/MODEL/DATASET.json`.
 
 The file is an object `{"0": {"origin_prompt", "prediction", "gold"}, ...}`, written by `GenInferencerOutputHandler`.
-`results/MODEL/DATASET.json` has metrics in percent and, with `--dump-eval-details`, `correct` of each answer.
+`results/MODEL/DATASET.json` has metrics in percent and, with `--dump-eval-details`, `correct` and `references` of each answer, or
+`is_correct` and `refr` if the dataset's own evaluator wrote them. The predictions of older versions have no `gold`.
 """
 
 from typing import Any
@@ -19,6 +20,8 @@ from regrade.exchange.importing.record import Json, Record, as_json, clean
 
 HEADLINES = ("accuracy", "score")
 """Names of the main metric, the preferred one first."""
+_REFERENCES = ("references", "refr", "answer")
+"""Names of the right answer in the results, the usual one first."""
 _ROLES = {"HUMAN": "user", "BOT": "assistant", "SYSTEM": "system"}
 
 
@@ -36,7 +39,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     rows = []
     for index in range(len(document)):
         record = file.record(document.get(str(index)), index)
-        rows += _rows(index, record, _scores(details, index, name))
+        rows += _rows(index, record, _detail(details, index), name)
     reported = None
     if results is not None and metric is not None:
         value = finite(results.get(metric))
@@ -63,7 +66,7 @@ def _results(file: SourceFile) -> Record | None:
     return results.record(results.document)
 
 
-def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[ImportedRow]:
+def _rows(index: int, record: Record, detail: dict[str, Any], name: str) -> list[ImportedRow]:
     if any(name.startswith("label: ") for name in record.value):
         raise record.error("it holds perplexities of choices; only texts can be imported.")
     several = isinstance(record.need("prediction"), list)
@@ -72,6 +75,8 @@ def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[Impor
     messages = isinstance(prompt, list)
     prompt_text = _messages(prompt) if messages else record.text("origin_prompt")
     gold = record.get("gold")
+    if gold is None:
+        gold = next((detail[key] for key in _REFERENCES if key in detail), None)
     return [
         ImportedRow(
             index=index,
@@ -81,7 +86,7 @@ def _rows(index: int, record: Record, scores: dict[str, RowScore]) -> list[Impor
             text=text,
             prompt=prompt_text,
             prompt_kind="messages" if messages else "text",
-            scores={} if several else scores,
+            scores={} if several else _scores(detail, name),
         )
         for repeat, text in enumerate(texts or ())
     ]
@@ -104,15 +109,18 @@ def _messages(prompt: list[Any]) -> str:
     return as_json(messages)
 
 
-def _scores(details: Json, index: int, name: str) -> dict[str, RowScore]:
+def _detail(details: Json, index: int) -> dict[str, Any]:
+    """What the results say of an answer; {} if they do not."""
     detail: Any = None
     if isinstance(details, dict):
         detail = details.get(str(index))
     elif isinstance(details, list) and index < len(details):
         detail = details[index]
-    if not isinstance(detail, dict):
-        return {}
-    correct = detail.get("correct")
+    return detail if isinstance(detail, dict) else {}
+
+
+def _scores(detail: dict[str, Any], name: str) -> dict[str, RowScore]:
+    correct = detail.get("correct", detail.get("is_correct"))
     if isinstance(correct, list) and len(correct) == 1:
         correct = correct[0]
     value = finite(correct)

@@ -9,6 +9,8 @@ import orjson
 from pydantic import ValidationError
 
 from regrade.benchmarks.ifeval import read_instructions
+from regrade.benchmarks.livecodebench import contest_task
+from regrade.benchmarks.questions.contest_tests import ContestTestsError
 from regrade.benchmarks.questions.targets import RowError
 from regrade.exchange.importing.base import (
     Columns,
@@ -173,7 +175,7 @@ def _doc(record: Record, path: str | None) -> str | None:
 
 
 def known_doc(record: Record, row: object) -> str | None:
-    """Return what scorers and judges read of a row of IFEval, HumanEval or MBPP, or of HealthBench's criteria; None for another document.
+    """Return what scorers and judges read of a row of IFEval, HumanEval, MBPP or LiveCodeBench, or of HealthBench's criteria; None for another document.
 
     Raises:
         ImportFileError: If such a row is not complete.
@@ -186,7 +188,10 @@ def known_doc(record: Record, row: object) -> str | None:
         return None
     try:
         if {"prompt", "instruction_id_list", "kwargs"} <= row.keys():
-            instructions = read_instructions(0, row)
+            given = row["kwargs"]
+            if isinstance(given, Mapping):  # Inspect's logs have the arguments by number
+                given = [given.get(str(n)) for n in range(len(row["instruction_id_list"]))]
+            instructions = read_instructions(0, {**row, "kwargs": given})
             return json_text({"prompt": row["prompt"], "instructions": instructions})
         if {"prompt", "test", "entry_point"} <= row.keys():
             prompt, function = str(row["prompt"]), row["entry_point"]
@@ -198,10 +203,14 @@ def known_doc(record: Record, row: object) -> str | None:
                 has_check=True,
             )
             return json_text(task)
-        if {"test_list", "test_setup_code"} <= row.keys():
-            source = "\n".join([row["test_setup_code"] or "", *row["test_list"]])
+        if "test_list" in row and {"test_setup_code", "test_imports"} & row.keys():
+            before = [row.get("test_setup_code") or "", *(row.get("test_imports") or ())]
+            source = "\n".join([*before, *row["test_list"]])
             return json_text(doc_of(tests=[{"source": source}]))
-    except (RowError, ValidationError, TypeError) as error:
+        if {"public_test_cases", "private_test_cases", "metadata"} <= row.keys():
+            task = contest_task(0, row).model_dump(mode="json", exclude_defaults=True)
+            return json_text(task)
+    except (RowError, ContestTestsError, ValidationError, TypeError) as error:
         raise record.error(f"its document cannot be used: {error}") from error
     return None
 

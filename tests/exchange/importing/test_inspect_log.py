@@ -7,6 +7,7 @@ import pytest
 from regrade.exchange.importing.base import ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.importer import load_reader
+from regrade.scorers.programs.task import read_task
 from tests.command_line import regrade
 from tests.exchange.importing.writing import archive, document, read
 
@@ -101,6 +102,32 @@ def test_scores_are_read_as_inspect_reads_them(tmp_path: Path):
         "match/style": 1.0,
         "match/truth": 0.0,
     }
+
+
+def test_metadata_that_are_a_row_of_a_benchmark_reach_its_scorer(tmp_path: Path):
+    followed = {
+        "instruction_id_list": ["punctuation:no_comma", "keywords:existence"],
+        "kwargs": {"0": {}, "1": {"keywords": ["a"]}},
+    }
+    program = {"prompt": "def f():\n", "test": "def check(c): pass", "entry_point": "f"}
+
+    found = log(
+        tmp_path,
+        sample("b", input="Write.", metadata=followed),
+        sample("a", metadata=program),
+        sample("c", metadata={"level": 3}),
+    )
+
+    first, second, third = (row.doc for row in found.rows)
+    assert json.loads(str(first)) == {
+        "prompt": "Write.",
+        "instructions": [
+            {"id": "punctuation:no_comma", "kwargs": {}},
+            {"id": "keywords:existence", "kwargs": {"keywords": ["a"]}},
+        ],
+    }
+    assert read_task("s", str(second)).function == "f"
+    assert third is None
 
 
 def test_texts_that_a_log_keeps_apart_are_put_back(tmp_path: Path):

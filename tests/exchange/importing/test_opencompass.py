@@ -33,6 +33,22 @@ def test_predictions_and_results_lie_in_folders_named_for_the_model(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    "names", [("references", "correct"), ("refr", "is_correct"), ("answer", "correct")]
+)
+def test_right_answers_that_only_the_results_have_are_read_from_there(
+    tmp_path: Path, names: tuple[str, str]
+):
+    reference, correct = names
+    details = {str(n): {reference: gold, correct: n == 0} for n, gold in enumerate(("4", ["6"]))}
+    document(tmp_path / "results/llama-3/sums.json", {"score": 50.0, "details": details})
+    predictions = {n: {**row, "gold": None} for n, row in PREDICTIONS.items()}
+
+    found = read(document(tmp_path / "predictions/llama-3/sums.json", predictions))
+
+    assert [(row.target, row.scores["score"].value) for row in found.rows] == [("4", 1), ("6", 0)]
+
+
+@pytest.mark.parametrize(
     ("gold", "target"), [(["4"], "4"), (["4", "four"], None), ([], None), (4, "4"), ({}, None)]
 )
 def test_one_right_answer_is_the_target(tmp_path: Path, gold: object, target: str | None):

@@ -8,6 +8,7 @@ from regrade.exchange.importing.base import Columns, ImportedSet, RowScore, Tabl
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.scorers.programs.task import read_task
 from regrade.settings.errors import SettingsError
+from tests.benchmarks.programming import CONTEST_ROWS, contest
 from tests.exchange.importing.writing import jsonl, parquet
 
 ROW = {
@@ -131,6 +132,7 @@ HUMANEVAL = {
     "entry_point": "f",
 }
 MBPP = {"test_list": ["assert f(1) == 1"], "test_setup_code": "import math"}
+SANITIZED_MBPP = {"test_list": ["assert f(1) == 1"], "test_imports": ["import math"]}
 
 
 def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_path: Path):
@@ -148,6 +150,32 @@ def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_p
         ("f", True), (None, False), ("f", False), ("f", False)
     ]  # fmt: skip
     assert tasks[1].tests[0].source == "import math\nassert f(1) == 1"
+
+
+def test_answers_to_problems_of_contests_reach_their_tests(tmp_path: Path):
+    problem = contest("1", "2025-01-01")
+    function = CONTEST_ROWS[-1]
+    rows = [{"text": "x", "doc": doc} for doc in (problem, function, SANITIZED_MBPP)]
+    path = jsonl(tmp_path / "a.jsonl", *json.loads(json.dumps(rows, default=str)))
+
+    found = read(path, Columns(text="text", doc="doc")).rows
+
+    script, called, mbpp = (read_task("s", str(row.doc)) for row in found)
+    assert [(case.input, case.output) for case in script.cases] == [
+        ("1\n", "2\n"),
+        ("20\n", "40\n"),
+    ]
+    assert (script.function, script.imports) == (None, "competition")
+    assert called.function is not None
+    assert called.function.startswith("Solution.")
+    assert mbpp.tests[0].source == "\nimport math\nassert f(1) == 1"
+    broken = jsonl(
+        tmp_path / "b.jsonl", {"text": "x", "doc": {**problem, "private_test_cases": "?"}}
+    )
+    with pytest.raises(
+        ImportFileError, match="its document cannot be used: the private tests cannot"
+    ):
+        read(broken, Columns(text="text", doc="doc"))
 
 
 def test_conversations_and_criteria_are_kept_for_a_judge(tmp_path: Path):
