@@ -121,6 +121,11 @@ class HumanEvalPlus(PublishedBenchmark):
         """Return the reference solution; there are no worked examples."""
         return sample.target
 
+    def parts(self, sample: Sample) -> Mapping[str, Any]:
+        """Return the beginning of the function as lm-evaluation-harness and EvalPlus name it."""
+        prompt = sample.fields["prompt"]
+        return {"prompt": prompt, "task_prompt": prompt.strip()}
+
 
 def _read_row(index: int, row: Mapping[str, Any], base: Mapping[str, str] | None) -> Question:
     prompt, entry_point = text_of(index, row, "prompt"), text_of(index, row, "entry_point")

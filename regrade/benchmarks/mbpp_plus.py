@@ -71,6 +71,12 @@ class MbppPlus(PublishedBenchmark):
         """Return the reference solution; there are no worked examples."""
         return sample.target
 
+    def parts(self, sample: Sample) -> Mapping[str, Any]:
+        """Return the row as lm-evaluation-harness reads it, and the docstring of EvalPlus."""
+        prompt, test = sample.fields["prompt"], sample.fields["first_test"]
+        docstring = f'"""\n{prompt.strip()}\n{test.strip()}\n"""'
+        return {"prompt": prompt, "test_list": [test], "task_prompt": docstring}
+
 
 def _read_row(index: int, row: Mapping[str, Any]) -> Question:
     prompt, code = text_of(index, row, "prompt"), text_of(index, row, "code")

@@ -105,6 +105,8 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
     yield "prompt", "system message", *systems
     begun = left.prompt.prefill or no_system, right.prompt.prefill or no_system
     yield "prompt", "beginning of answers", *begun
+    read_from = left.prompt.prompts or no_system, right.prompt.prompts or no_system
+    yield "prompt", "package of the prompts", *read_from
     templates = left.prompt.chat_template or "own", right.prompt.chat_template or "own"
     yield "chat_template", "chat template", *templates
     for name, old, new in _differing(

@@ -272,6 +272,11 @@ def make_plan(
         if _begins_turn(benchmark, model):
             changes["labels"] = "turn"
         prompt_identity = prompt_identity.model_copy(update=changes)
+    if prompt_identity.prompts != prompt.prompts:
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' has the prompts of its own task or template, not those of {prompt.prompts}. Leave out "
+            "`--prompts`."
+        )
     samples = benchmark.samples()
     if prompt.prefill is not None:
         _check_prefill(benchmark, samples[0])

@@ -17,6 +17,7 @@ from regrade.settings import (
     JUDGE_NAME,
     Method,
     PromptFormat,
+    PromptsOf,
     SamplingParams,
     StrictModel,
 )
@@ -36,6 +37,7 @@ LEFT_OUT: dict[str, Any] = {
         "chat_template_args": {},
         "labels": "appended",
         "prefill": None,
+        "prompts": None,
         "system": None,
         "truncate": False,
     },
@@ -166,6 +168,8 @@ class PromptIdentity(StrictModel):
     system: str | None = None
     prefill: str | None = Field(None, exclude_if=lambda text: text is None)
     """Beginning of the model's turn; None: the model begins it."""
+    prompts: PromptsOf | None = Field(None, exclude_if=lambda name: name is None)
+    """Package from which template and `prefill` were read; None: they are the benchmark's own."""
     chat_template: str | None = None
     """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)

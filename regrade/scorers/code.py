@@ -51,7 +51,7 @@ class Code:
     """Runs the program of an answer against the tests of its question."""
 
     name: ScorerName = "code"
-    version = 2
+    version = 3
     description = (
         "The program in the answer, run against the question's tests in a sandbox: the last fenced block that defines "
         "what is tested, else the last one that says that it is Python, else the last one without a language."

@@ -198,6 +198,10 @@ def _as_word(switch: object) -> object:
     return {True: "on", False: "off"}[switch] if isinstance(switch, bool) else switch
 
 
+PromptsOf: TypeAlias = Literal["lm_eval", "inspect_evals", "evalplus"]
+"""Package of a reference implementation that holds prompts."""
+
+
 class PromptSettings(Settings):
     """Changes to a benchmark's prompts. Default: no changes."""
 
@@ -210,6 +214,9 @@ class PromptSettings(Settings):
     """`chat` uses the model's chat template, `completion` is plain text. Default: the benchmark's format."""
     system: Annotated[str | None, FREE_TEXT] = None
     """System message (chat), or text at the start of the prompt (completion)."""
+    prompts: PromptsOf | None = None
+    """Prompts of a reference implementation, read from its installed package, for the benchmarks that have some. Default: the
+    benchmark's own."""
     prefill: Annotated[str | None, FREE_TEXT] = Field(None, min_length=1)
     """Beginning of the model's turn in a chat, which its answer continues. Default: the model begins by itself."""
     chat_template: Annotated[str | None, PATH] = None

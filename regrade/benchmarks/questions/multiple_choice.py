@@ -71,6 +71,18 @@ class ChoiceQuestions(PublishedBenchmark):
         """Return the last line that the instruction asks for; for completion the letter."""
         return f"Answer: {sample.target}" if self.format == "chat" else sample.target
 
+    def parts(self, sample: Sample) -> Mapping[str, Any]:
+        """Return question, choices and their letters as Inspect writes them."""
+        letters = LETTERS[: len(sample.choices)]
+        listed_choices = (
+            f"{letter}) {choice}" for letter, choice in zip(letters, sample.choices, strict=True)
+        )
+        return {
+            "question": sample.fields[self.question_column].strip(),
+            "choices": "\n".join(listed_choices),
+            "letters": ",".join(letters),
+        }
+
     def _question(self, index: int, row: Mapping[str, Any]) -> Question:
         question = row[self.question_column]
         if not isinstance(question, str) or not question.strip():

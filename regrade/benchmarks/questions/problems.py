@@ -70,6 +70,10 @@ class BoxedProblems(PublishedBenchmark):
         """Return the target in a box."""
         return f"\\boxed{{{sample.target}}}"
 
+    def parts(self, sample: Sample) -> Mapping[str, Any]:
+        """Return the problem as Inspect names it."""
+        return {"prompt": sample.fields[self.question_column].strip()}
+
     def _question(self, index: int, row: Mapping[str, Any]) -> Question:
         problem = row[self.question_column]
         if not isinstance(problem, str) or not problem.strip():

@@ -17,6 +17,7 @@ from regrade.benchmarks.questions.prompting import (
     chat_settings,
     completion_prompt,
 )
+from regrade.benchmarks.questions.references import Wording, wording
 from regrade.benchmarks.questions.samples import Question, check_limit, number_samples, spread
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError
@@ -74,6 +75,14 @@ class StandardBenchmark(ABC):
                 f"Benchmark '{self.name}' would use questions of split '{self.split}' also as worked examples. "
                 "Set shots_split to another split, or n_shots to 0."
             )
+        self._wording: Wording | None = None
+        if prompt.prompts is not None:
+            self._wording = wording(prompt.prompts, self.name)
+            if self.format == "completion" or self.n_shots:
+                raise SettingsError(
+                    f"The prompts of {prompt.prompts} (`--prompts`) are chats without worked examples. Leave out "
+                    f"{'`--format completion`' if self.format == 'completion' else '`--n-shots`'}."
+                )
 
     @property
     def system_template(self) -> str | None:
@@ -145,6 +154,10 @@ class StandardBenchmark(ABC):
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
 
+    def parts(self, sample: Sample) -> Mapping[str, Any]:  # noqa: ARG002 - most benchmarks have no references
+        """Return the parts of a question by the names that references of `--prompts` have for them."""
+        return {}
+
     def opening(self, subset: str) -> str:
         """Return the text before the first question of a prompt, or ""."""
         return self.opening_template.format(subject=subset.replace("_", " "))
@@ -176,11 +189,14 @@ class StandardBenchmark(ABC):
     @cached_property
     def prompt_identity(self) -> PromptIdentity:
         """Exact identity of the prompts. A chat template is part of it only for chat."""
+        reference = self._wording
         return PromptIdentity(
             format=self.format,
-            template=self.template,
+            template=self.template if reference is None else reference.user,
             n_shots=self.n_shots,
             system=self.system_template,
+            prefill=None if reference is None else reference.prefill,
+            prompts=self._prompt.prompts,
             truncate=self._prompt.truncate,
             **(chat_settings(self._prompt) if self.format == "chat" else {}),
         )
@@ -191,6 +207,8 @@ class StandardBenchmark(ABC):
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
         """Return the prompt: text for completion, messages for chat."""
+        if self._wording is not None:
+            return self._wording.messages(self.system(sample), self.parts(sample))
         shots = self._loaded[1][sample.subset if self.shots_by_subset else ""]
         build: Callable[..., str | tuple[Message, ...]] = (
             chat_prompt if self.format == "chat" else completion_prompt

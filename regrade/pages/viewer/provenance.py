@@ -46,6 +46,8 @@ def provenance(made: Made) -> Iterator[tuple[str, str]]:
     yield "prompt", f"{spec.prompt.format or 'format not known'}, worked examples: {shots}"
     if spec.prompt.system is not None:
         yield "system message", spec.prompt.system
+    if spec.prompt.prompts is not None:
+        yield "prompts read from", spec.prompt.prompts
     if spec.prompt.prefill is not None:
         yield "beginning of answers", spec.prompt.prefill
     if spec.prompt.chat_template_args:

@@ -17,6 +17,8 @@ _STATEMENT = re.compile(
 """First characters of a line of a program, as opposed to a sentence."""
 
 
+_INDENTATION = re.compile(r"(?:[ \t]*+\n)*+[ \t]++(?=\S)")
+"""What stands before the first line, if that is indented."""
 _QUOTES = re.compile(r"'''|\"\"\"")
 
 
@@ -37,8 +39,8 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
     """Return the program in an answer, or None if it has none.
 
     From a chat answer: the last fenced block that defines `name`, else the last that says that it is Python, else the last one
-    without a language; without fenced blocks, or before a fence that ends a block of the prompt, the lines that are a program, if they define `name`. A
-    fence that is not closed ends with the answer.
+    without a language; without fenced blocks, or before a fence that ends a block of the prompt, the lines that are a program, if they define `name`, or
+    all lines if the first is an indented statement: the body of a function that the prompt has begun. A fence that is not closed ends with the answer.
     A completion is a program as a whole, unless it has fenced blocks that define `name`.
 
     Args:
@@ -60,6 +62,11 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
         and defines(answer[: fence.start()], name)
     ):
         return _bare_program(answer[: fence.start()], name)  # the prompt had opened the block
+    opened = answer[: fence.start()] if fence is not None and not fence["language"] else answer
+    if name and (fence is None or opened != answer):
+        indentation = _INDENTATION.match(opened)
+        if indentation is not None and _STATEMENT.match(opened, indentation.end()):
+            return Program(opened, 0, len(opened))  # the prompt had begun the function
     if blocks:
         # A block without a language after the program is often its output.
         return next((block for block in reversed(blocks) if block.labelled), blocks[-1])

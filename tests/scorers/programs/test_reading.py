@@ -55,6 +55,15 @@ def test_a_program_whose_block_the_prompt_had_opened_ends_at_the_fence():
     assert read(f"```\nhello\n```\n{F}```\nThis works.") != F  # this fence opens one
 
 
+@pytest.mark.parametrize(
+    "after", ["", "```", "```\nThis works.", "```\nA test:\n```python\nassert f(1) == 1\n```"]
+)
+def test_the_body_of_a_function_that_the_prompt_had_begun_ends_at_the_fence(after: str):
+    body = '\n    """Returns it."""\n    return x\n'
+    assert read(f"{body}{after}") == body
+    assert read(f"    I do not know.\n{after}") != "    I do not know.\n"
+
+
 def test_a_module_string_before_the_function_is_part_of_the_program():
     answer = f'"""Returns its\nargument, unchanged."""\n\n{F}\nIt works.'
     assert read(answer) == f'"""Returns its\nargument, unchanged."""\n\n{F}'.rstrip()
