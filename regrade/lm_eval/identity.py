@@ -1,8 +1,6 @@
 """Files that decide a task: its yaml files, and the Python files that they import, also indirectly."""
 
-import ast
 import hashlib
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import yaml
 
 from regrade.lm_eval.index import TaskEntry, leaves
 from regrade.lm_eval.package import tasks_folder
+from regrade.lm_eval.python_files import imported
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import file_sha256
 
@@ -62,7 +61,7 @@ def _collect(path: Path, found: set[Path]) -> None:
     if path in found:
         return
     found.add(path)
-    needed = _imported(path) if path.suffix == ".py" else _included(path)
+    needed = imported(path) if path.suffix == ".py" else _included(path)
     for other in needed:
         _collect(other, found)
 
@@ -105,45 +104,6 @@ def _functions(value: object) -> Iterator[_Function]:
     elif isinstance(value, list):
         for member in value:
             yield from _functions(member)
-
-
-def _imported(path: Path) -> tuple[Path, ...]:
-    """Return the Python files of tasks that a Python file imports."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # for invalid escapes in texts
-            tree = ast.parse(path.read_bytes())
-    except SyntaxError as error:
-        raise SettingsError(f"'{path}', line {error.lineno}: {error.msg}.") from error
-    return tuple(dict.fromkeys(_files_of(tree, path)))
-
-
-def _files_of(tree: ast.Module, path: Path) -> Iterator[Path]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-            names += [f"{node.module or ''}.{alias.name}" for alias in node.names]
-            for name in names:
-                yield from _files(name.strip("."), node.level, path)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                yield from _files(alias.name, 0, path)
-
-
-def _files(name: str, level: int, path: Path) -> Iterable[Path]:
-    """Return the files of a module: relative to a file, of lm_eval's tasks, or next to the file."""
-    parts = [part for part in name.split(".") if part]
-    if level:
-        folder = path.parents[level - 1]
-    elif parts[:2] == ["lm_eval", "tasks"]:
-        folder, parts = tasks_folder(), parts[2:]
-    else:
-        folder = path.parent
-    if not parts:
-        return ()
-    base = folder.joinpath(*parts)
-    candidates = (base.with_suffix(".py"), base / "__init__.py")
-    return [file.resolve() for file in candidates if file.is_file()]
 
 
 def _relative(path: Path, roots: Iterable[Path]) -> str:

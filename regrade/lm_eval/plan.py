@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regrade.lm_eval.downloads import downloads_metric, forbid_downloads
+from regrade.lm_eval.identity import task_files
 from regrade.lm_eval.index import TaskEntry, entry_of, leaves
 from regrade.lm_eval.package import quiet
-from regrade.lm_eval.refusals import MIXED_METHODS, SENTENCES, refusal_of
+from regrade.lm_eval.python_files import runs_text
+from regrade.lm_eval.refusals import CODE_OF_THE_HUB, MIXED_METHODS, SENTENCES, refusal_of
 from regrade.settings.errors import SettingsError
+from regrade.settings.worker_limits import may_run_code
 
 if TYPE_CHECKING:
     from lm_eval.api.group import Group
@@ -48,8 +52,13 @@ def plan_tasks(name: str, index: Mapping[str, TaskEntry]) -> TaskPlan:
     for leaf in found:
         if leaf.refusal is not None:
             raise cannot_run(leaf.name, SENTENCES[leaf.refusal])
+    # Also for tasks that a group defines itself; importing their code may run more.
+    if any(runs_text(path) for path in task_files(name, index) if path.suffix == ".py"):
+        raise cannot_run(name, SENTENCES["unsafe_code"])
     if len({leaf.output_type == "generate_until" for leaf in found}) > 1:
         raise cannot_run(name, MIXED_METHODS)
+    if not may_run_code():
+        forbid_downloads()
     manager = task_manager(index)
     with quiet(), _unopened() as configs:
         try:
@@ -61,6 +70,8 @@ def plan_tasks(name: str, index: Mapping[str, TaskEntry]) -> TaskPlan:
         refusal = refusal_of(config)
         if refusal is not None:
             raise cannot_run(task, SENTENCES[refusal])
+        if not may_run_code() and downloads_metric(config):
+            raise cannot_run(task, CODE_OF_THE_HUB)
     return TaskPlan(name, tasks, loaded.get("groups", {}))
 
 

@@ -8,10 +8,12 @@ Refusal = Literal["class", "multimodal", "unsafe_code", "custom_dataset"]
 SENTENCES: Mapping[Refusal, str] = {
     "class": "it is a Python class with its own way of asking, not a yaml file; regrade runs tasks that are yaml files",
     "multimodal": "it shows images or plays audio, and regrade asks text models",
-    "unsafe_code": "its scoring runs the model's code without a sandbox; regrade's own code benchmarks run it in one",
+    "unsafe_code": "its scoring runs the model's code, or a part of an answer as code, without a sandbox; regrade's own code "
+    "benchmarks run it in one",
     "custom_dataset": "a Python function makes its questions with the model's tokenizer, so that no revision pins them",
 }
 """Reason of each kind of refusal, to follow "Task '...' cannot be run: "."""
+CODE_OF_THE_HUB = "its metric is code of the Hub, which this worker does not allow; start the worker with REGRADE_REMOTE_CODE=1"
 MIXED_METHODS = (
     "some of its tasks generate text and others rank continuations, and an answer set has one method; ask for its tasks or "
     "groups one by one"

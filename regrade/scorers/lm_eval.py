@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.documents import document_of
+from regrade.lm_eval.downloads import forbid_downloads
 from regrade.lm_eval.headline import headline
 from regrade.lm_eval.identity import content_hash
 from regrade.lm_eval.index import TaskEntry, reached, task_index
@@ -30,6 +31,7 @@ from regrade.scorers.base import TargetKind
 from regrade.scorers.sessions import BatchScore, ScoringContext, Unit
 from regrade.settings import HARNESS, ScorerName, ScoringOptions
 from regrade.settings.errors import SettingsError
+from regrade.settings.worker_limits import may_run_code
 from regrade.stats.named import Aggregate
 
 if TYPE_CHECKING:
@@ -59,7 +61,10 @@ class Trial:
             index: Result of `task_index`.
             processes: Largest number of processes.
         """
-        self._plan = {"plan": [name, orjson.dumps(reached(name, index)).decode()]}
+        self._plan = {
+            "plan": [name, orjson.dumps(reached(name, index)).decode()],
+            "may_run_code": may_run_code(),  # the processes have no variables
+        }
         self._processes = processes
         self._pool: LimitedProcesses | None = None
 
@@ -100,6 +105,8 @@ class Trial:
 
 def tried(request: Mapping[str, Any]) -> None:
     """Score answers as `TaskScores.score` does, and forget the scores and errors. Runs in a child process."""
+    if not request["may_run_code"]:
+        forbid_downloads()
     scores = TaskScores(_planned(*request["plan"]))
     questions = [
         StoredQuestion(number, document_of(text), responses)

@@ -65,6 +65,8 @@ NAME = Mark("name")
 """The value may also be a name, such as that of a model on the Hub."""
 CODE = Mark("code")
 """The path has code that is run."""
+SCORER = Mark("scorer")
+"""The value names a scorer, perhaps with arguments: `number(last=true)`."""
 FREE_TEXT = Mark("free text")
 """The value may hold commas."""
 ABSENT = Mark("absent")

@@ -24,7 +24,7 @@ from pydantic_core import CoreSchema
 
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError, UnknownNameError
-from regrade.settings.marks import CODE, FREE_TEXT, NAME, NESTED, NO_OPTION, PATH, Option
+from regrade.settings.marks import CODE, FREE_TEXT, NAME, NESTED, NO_OPTION, PATH, SCORER, Option
 
 
 def _known_scorer(name: str) -> str:
@@ -70,6 +70,7 @@ else:  # Pydantic accepts, and the form offers, only installed names
         ),
         PATH,
         NAME,
+        SCORER,
     ]
     """Also `path/to/file.py:name`, which the form does not take: a worker may lack the file. A scorer may have arguments, so that
     the form has an input for text, and no list to choose from."""

@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import CODE, NAME, PATH, OnWorker
-from regrade.settings.registry import IN_FILE
+from regrade.settings.marks import CODE, NAME, PATH, SCORER, OnWorker
+from regrade.settings.registry import IN_FILE, called
 
 STARTED_BY_WORKER = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""
@@ -51,10 +51,11 @@ def check_parameters(job: BaseModel) -> None:
         return
     for name, marks, value in _given(job):
         if PATH in marks:
-            in_file = re.fullmatch(IN_FILE, value) is not None
+            base = called(value)[0] if SCORER in marks else value
+            in_file = re.fullmatch(IN_FILE, base) is not None
             if in_file or CODE in marks:
                 _refuse_code(name, value)
-            path = value.rpartition(":")[0] if in_file else value
+            path = base.rpartition(":")[0] if in_file else base
             check_path(name, path, may_be_name=NAME in marks and not in_file)
 
 
@@ -70,7 +71,7 @@ def check_path(name: str, value: str, *, may_be_name: bool) -> None:
         RefusedParameterError: If it is a path below none of the folders in `REGRADE_FOLDERS`.
     """
     folders = os.environ.get(FOLDERS)
-    if folders is None or _ADDRESS.fullmatch(value):
+    if folders is None or (_ADDRESS.fullmatch(value) and ".." not in value.split("/")):
         return
     path = Path(value.removeprefix(_SQLITE)).expanduser()
     if not _OTHER_SCHEME.match(str(path)):

@@ -106,6 +106,8 @@ SECURITY = {
     "Scorers and tasks of": (
         4,
         "test_code_that_is_not_installed_needs_the_word_of_the_worker test_what_cannot_be_filled_in_is_refused "
+        "test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it "
+        "test_a_task_with_a_metric_of_the_hub_is_refused_where_the_worker_does_not_allow_it "
         "test_what_a_template_cannot_do_is_refused",
     ),
     "`engine.extra` takes": (
@@ -126,7 +128,7 @@ SECURITY = {
         "test_the_engine_gets_what_it_needs_and_no_credential test_a_variable_that_the_list_lacks_can_be_named",
     ),
     "**Answers and files of others.**": (
-        5,
+        6,
         "test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read "
         "test_a_folder_named_from_outside_is_an_error_and_no_path test_no_pattern_takes_more_than_linear_time "
         "test_no_pickle_in_a_file_is_ever_loaded "
@@ -135,7 +137,9 @@ SECURITY = {
         "test_a_hostile_text_is_shown_and_is_no_markup_on_any_page "
         "test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page "
         "test_a_terminal_shows_markup_and_escape_codes_as_text "
-        "test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back",
+        "test_an_answer_is_no_formula_in_a_spreadsheet_and_comes_back "
+        "test_every_python_file_of_tasks_that_can_run_a_text_is_known "
+        "test_a_task_whose_code_runs_parts_of_an_answer_is_refused",
     ),
     "**An answer at which a scorer fails**": (
         4,

@@ -111,7 +111,7 @@ def test_the_index_is_kept_and_holds_all_names(
     refused = [entry.refusal for entry in kept.values() if entry.refusal]
     assert {kind: refused.count(kind) for kind in set(refused)} == {
         "multimodal": 46,
-        "unsafe_code": 35,
+        "unsafe_code": 54,
         "class": 30,
         "custom_dataset": 45,
     }
