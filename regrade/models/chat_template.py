@@ -162,14 +162,21 @@ class ChatTemplate:
         return None
 
     def _asked(self, arguments: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
-        """Return what a child process says of the template: it is the work of strangers, and need not end."""
+        """Return what a child process says of the template: it is the work of strangers, and need not end.
+
+        Raises:
+            SettingsError: If the template passes the limits, which the engine's process has not.
+        """
         system = [{"role": "system", "content": self.system}] if self.system else []
         values = {"messages": [*system, *_PROBE], **self.special_tokens, **(arguments or {})}
         answer = _children().compute(
             {"template": self.text, "values": None if arguments is None else values}
         )
         if isinstance(answer, Stopped):
-            return {"problem": f"it was ended by its limit: {answer.limit}"}
+            raise SettingsError(
+                f"The model's chat template takes more than {_ALLOWED[answer.limit]} for a question mark, and would hold up the "
+                "engine. Replace it by `--chat-template FILE`, or use `--format completion`."
+            )
         assert isinstance(answer, dict)  # noqa: S101 - `asked` returns it
         return answer
 
@@ -224,11 +231,19 @@ def asked(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": text.rstrip()}
 
 
+_LIMITS = Limits(cpu_seconds=5, seconds=60, memory=512 << 20)
+_ALLOWED = {
+    "cpu": f"{_LIMITS.cpu_seconds:g} s of CPU time",
+    "time": f"{_LIMITS.seconds:g} s",
+    "memory": f"{_LIMITS.memory >> 20} MiB of memory",
+    "crash": "the stack of a process",
+}
+
+
 @cache
 def _children() -> LimitedProcesses:
     """Return the process that renders templates; it ends with this one."""
-    limits = Limits(cpu_seconds=5, seconds=60, memory=512 << 20)
-    children = LimitedProcesses(f"{__name__}:{asked.__name__}", limits, processes=1)
+    children = LimitedProcesses(f"{__name__}:{asked.__name__}", _LIMITS, processes=1)
     atexit.register(children.__exit__)
     return children
 

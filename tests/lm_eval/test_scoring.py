@@ -1,6 +1,7 @@
 """Scores of stored answers are those that lm_eval gives the same responses, question by question."""
 
 import random
+import resource
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from tests.benchmarks.files import shared
 from tests.lm_eval import rows
 from tests.lm_eval.comparing import differences, ours, theirs
 from tests.lm_eval.equality import real_splits
-from tests.scorers.test_any_text import mutated, real_answers
+from tests.scorers.test_any_text import MEMORY, mutated, real_answers
 
 Index = Mapping[str, TaskEntry]
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -80,6 +81,7 @@ def changed_answers_are_scored(spec: str, index: Index, count: int) -> None:
     plan, texts = plan_tasks(spec, index), real_answers()
     [task] = ask(plan, rows.datasets, chat=False)
     drawn = random.Random(count)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for start in range(0, count, 100):
         number = min(count - start, 100)
         questions = [
@@ -102,6 +104,8 @@ def changed_answers_are_scored(spec: str, index: Index, count: int) -> None:
         assert time.process_time() - started < 5 + 0.1 * number * task.repeats
         for question in found:
             assert all(0 <= value <= 1 for value in question.metrics.values())
+    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert grown < MEMORY
 
 
 @pytest.mark.parametrize("spec", GENERATED)

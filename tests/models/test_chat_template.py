@@ -168,23 +168,30 @@ def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
 
 
 @pytest.mark.parametrize(
-    "template",
+    ("template", "limit"),
     [
-        "{{ 'x' * 2500000000 }}",
-        "{{ 'x'.ljust(2000000000) }}",
-        "{{ '%2000000000d' % 1 }}",
-        "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
-        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
-        "{{ 1 // 0 }}",
+        ("{{ 'x' * 2500000000 }}", "512 MiB of memory"),
+        ("{{ 'x'.ljust(2000000000) }}", "512 MiB of memory"),
+        ("{{ '%2000000000d' % 1 }}", "512 MiB of memory"),
+        (
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+            "5 s of CPU time",
+        ),
     ],
 )
-def test_a_template_that_takes_all_memory_or_never_ends_is_one_that_cannot_be_rendered(
-    template: str, caplog: pytest.LogCaptureFixture
+def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it(
+    template: str, limit: str
 ):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert (
-        ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({}) is False
-    )
-    assert "cannot be rendered here" in caplog.text
+    with pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark"):
+        ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({})
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
     assert ChatTemplate(OPENED, "qwen2").thinks({})
+
+
+@pytest.mark.parametrize("template", ["{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{{ 1 // 0 }}"])
+def test_a_template_that_fails_is_one_that_cannot_be_rendered(
+    template: str, caplog: pytest.LogCaptureFixture
+):
+    assert ChatTemplate(template, "llama").thinks({}) is False
+    assert "cannot be rendered here" in caplog.text
