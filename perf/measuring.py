@@ -48,16 +48,20 @@ class Ran:
 
 
 def run(
-    command: Sequence[str], *, environment: Mapping[str, str] | None = None, code: int = 0
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str] | None = None,
+    code: int = 0,
+    folder: Path = ROOT,
 ) -> Ran:
-    """Run a command in the root of the repository; unless it ends with `code`, exit with the end of its stderr."""
+    """Run a command in the root of the repository or in `folder`; unless it ends with `code`, exit with the end of its stderr."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     log = RESULTS / f"stderr-{os.getpid()}.log"
     started, busy = time.monotonic(), _busy_seconds()
     with log.open("wb") as errors:
         process = subprocess.Popen(
             [*command],
-            cwd=ROOT,
+            cwd=folder,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

@@ -51,6 +51,25 @@ def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results
     assert row["peak MiB"]["median"] > 10
 
 
+def test_a_commit_is_measured_beside_this_tree(results: Path) -> None:
+    ran = subprocess.run(
+        [
+            *(sys.executable, "-m", "perf.against", "HEAD", "--repetitions", "1"),
+            *("--rows", "3000", "--programs", "2", "1", "--answers", "30"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.returncode in (0, 1), ran.stdout + ran.stderr  # 1: slower, at sizes that say nothing
+    rows = json.loads((results / "against.json").read_text())["rows"]
+
+    assert [row["scorer"] for row in rows] == ["number", "code", "math"]
+    assert all(row["before, s"]["median"] > 0 and row["now, s"]["median"] > 0 for row in rows)
+    assert not list(results.glob("against-*"))
+
+
 def test_viewing_reports_every_page_and_the_memory(results: Path) -> None:
     rows = rows_of(results, "viewing", "600")
 

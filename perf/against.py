@@ -1,0 +1,136 @@
+"""Scoring in this tree and in an older commit, in turns: answers to GSM8K, programs, and mathematical answers.
+
+    python -m perf.against COMMIT [--repetitions 3] [--only number code math]
+
+Each repetition is a new process of `perf.scoring`, `perf.code_scoring` or `perf.math_scoring` of either tree, with the same Python and
+packages; which tree is first changes each time. Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the
+machine changes little, and of elapsed time for programs, whose processes are killed without being counted.
+"""
+
+import argparse
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from perf.measuring import RESULTS, ROOT, Ran, python, report, spread
+
+GOAL = 1.05
+TREES = ("before", "now")
+Measured = Callable[[Path], Ran]
+
+
+def unpack(commit: str, folder: Path) -> None:
+    """Write the files of a commit into a folder."""
+    packed = subprocess.run(
+        ["git", "archive", commit], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        archive.extractall(folder, filter="data")
+
+
+def in_tree(tree: Path, *arguments: str) -> Ran:
+    """Run a module of a tree."""
+    # The environment holds this tree as an installed package; what stands first is imported.
+    return python(*arguments, folder=tree, environment={"PYTHONPATH": str(tree)})
+
+
+def measures(
+    scratch: Path, *, rows: int, programs: tuple[int, int], answers: int
+) -> dict[str, Measured]:
+    """Return what is measured, by the name of the scorer."""
+
+    def number(tree: Path) -> Ran:
+        copy, written = scratch / "copy", scratch / f"answers-{tree.name}"
+        if not written.exists():  # a folder has another form now and then
+            make = "import sys; from pathlib import Path; from perf.synthetic import write_answers"
+            write = f"{make}; write_answers(Path(sys.argv[1]), {rows})"
+            in_tree(tree, "-c", write, str(written))
+        shutil.copytree(written, copy, copy_function=shutil.copyfile)
+        ran = in_tree(tree, "-m", "perf.scoring", "--score", str(copy))
+        shutil.rmtree(copy)
+        return ran
+
+    def code(tree: Path) -> Ran:
+        questions, each = (str(count) for count in programs)
+        options = ("--questions", questions, "--answers", each)
+        return in_tree(tree, "-m", "perf.code_scoring", *options)
+
+    def math(tree: Path) -> Ran:
+        return in_tree(tree, "-m", "perf.math_scoring", "--answers", str(answers), "--naive", "0")
+
+    return {"number": number, "code": code, "math": math}
+
+
+def seconds_of(name: str, ran: Ran) -> float:
+    """Return the seconds that a script says that scoring took, without imports and making the answers."""
+    if name == "number":
+        return float(ran.document["seconds"])
+    found = re.search(r" in ([\d.]+) s", ran.output)
+    if found is None:
+        sys.exit(f"{name}: no time in the output: {ran.output[-500:]}")
+    return float(found[1])
+
+
+def compare(
+    name: str, measured: Measured, trees: dict[str, Path], repetitions: int
+) -> dict[str, Any]:
+    """Return the row of a scorer."""
+    seconds: dict[str, list[float]] = {tree: [] for tree in TREES}
+    cpu: dict[str, list[float]] = {tree: [] for tree in TREES}
+    for repetition in range(repetitions):
+        for tree in TREES if repetition % 2 == 0 else TREES[::-1]:
+            ran = measured(trees[tree])
+            seconds[tree].append(seconds_of(name, ran))
+            cpu[tree].append(ran.cpu_seconds)
+            print(
+                f"{name} {tree}: {seconds[tree][-1]:.2f} s, CPU {cpu[tree][-1]:.2f} s", flush=True
+            )
+    times = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
+    ratios = [now / before for before, now in zip(cpu["before"], cpu["now"], strict=True)]
+    return {
+        "scorer": name,
+        **{f"{tree}, s": spread(seconds[tree]) for tree in TREES},
+        "ratio": spread(times),
+        **{f"{tree}, CPU s": spread(cpu[tree]) for tree in TREES},
+        "ratio of CPU": spread(ratios),
+    }
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("commit")
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", nargs="+", choices=("number", "code", "math"))
+    parser.add_argument("--rows", type=int, default=600_000)
+    parser.add_argument("--programs", type=int, nargs=2, default=(164, 10), metavar="N")
+    parser.add_argument("--answers", type=int, default=10_000)
+    options = parser.parse_args()
+    scratch = RESULTS / f"against-{os.getpid()}"
+    trees = {"before": scratch / "before", "now": ROOT}
+    try:
+        unpack(options.commit, trees["before"])
+        known = measures(
+            scratch, rows=options.rows, programs=tuple(options.programs), answers=options.answers
+        )
+        chosen = options.only or list(known)
+        found = [compare(name, known[name], trees, options.repetitions) for name in chosen]
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    report("against", found, commit=options.commit)
+    decides = {"code": "ratio"}
+    if any(row[decides.get(row["scorer"], "ratio of CPU")]["median"] > GOAL for row in found):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
