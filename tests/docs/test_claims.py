@@ -202,7 +202,11 @@ SECURITY = {
         "test_json_that_takes_many_times_its_size_in_memory_is_not_parsed "
         "test_names_in_an_archive_select_and_are_no_paths",
     ),
-    "**Advisories**": (3, "test_what_was_not_looked_up_is_not_clean"),
+    "**Advisories**": (
+        4,
+        "test_what_was_not_looked_up_is_not_clean test_an_index_without_information_is_asked_once "
+        "test_a_release_is_held_up_by_known_vulnerabilities_and_not_by_an_index_that_does_not_answer",
+    ),
     "Whoever has the login can use": (4, "test_a_worker_sends_no_other_credential_as_a_key"),
     "Prefect itself may unpickle": (2, "test_no_flow_stores_a_result"),
     "On the command line, `regrade": (2, "test_nothing_is_limited_on_the_command_line"),

@@ -1,8 +1,12 @@
 """Known vulnerabilities: none, some, and not looked up are three different ends."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from infra import audit
+from tests.command_line import ROOT
 from tests.pinned import versions
 
 CLEAN = {"name": "orjson", "version": "3.11", "vulns": []}
@@ -54,3 +58,24 @@ def test_all_pinned_packages_are_looked_up():
     names = {package.partition("==")[0] for package in audit.pinned()}
     assert names == {*versions("cpu"), *versions("stack"), "torch"}
     assert not any("+" in package for package in audit.pinned())
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, 0), (1, 1), (3, 0)])
+def test_a_release_is_held_up_by_known_vulnerabilities_and_not_by_an_index_that_does_not_answer(
+    code: int, ends: int, tmp_path: Path
+):
+    """`.ci/run` with stand-ins for make and for Python, which ends with the code of the audit."""
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text())
+    for name, program in {".venv/bin/python": f"exit {code}", "bin/make": "exit 0"}.items():
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "bin/docker").symlink_to("make")  # which has compose
+    places = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+
+    for everything, expected in (("1", ends), ("0", 0)):
+        ran = subprocess.run(
+            ["bash", ".ci/run"], cwd=tmp_path, env={**places, "ALL": everything}, check=False
+        )
+        assert ran.returncode == expected
