@@ -161,7 +161,7 @@ SECURITY = {
     ),
     "**Servers of models**": (
         4,
-        "test_no_more_is_read_than_was_asked_for test_a_redirect_is_an_error_that_names_the_place_and_nothing_of_it "
+        "test_no_more_is_read_than_was_asked_for test_headers_of_megabytes_are_no_response test_a_redirect_is_an_error_that_names_the_place_and_nothing_of_it "
         "test_a_page_that_is_no_error_of_the_api_is_not_repeated",
     ),
     "**Programs in answers** run": (

@@ -189,7 +189,9 @@ def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_en
     assert ChatTemplate(OPENED, "qwen2").thinks({})
 
 
-@pytest.mark.parametrize("template", ["{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{{ 1 // 0 }}"])
+@pytest.mark.parametrize(
+    "template", ["{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{{ 1 // 0 }}"]
+)
 def test_a_template_that_fails_is_one_that_cannot_be_rendered(
     template: str, caplog: pytest.LogCaptureFixture
 ):

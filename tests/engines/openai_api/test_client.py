@@ -704,6 +704,17 @@ def test_no_more_is_read_than_was_asked_for(server, respond):
     )
 
 
+@pytest.mark.parametrize(
+    "headers",
+    [{"X": "A" * (1 << 20)}, {f"X-{number}": "A" * 100 for number in range(100_000)}],
+    ids=["long", "many"],
+)
+def test_headers_of_megabytes_are_no_response(server, headers):
+    server.behaviour = lambda _: web.Response(headers=headers)
+    with pytest.raises(EngineError, match="the response is not valid HTTP"):
+        run(server, ["p"], max_retries=0)
+
+
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_a_redirect_is_an_error_that_names_the_place_and_nothing_of_it(server, status):
     with misbehaving_server() as other:
