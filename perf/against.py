@@ -1,9 +1,10 @@
 """Scoring in this tree and in an older commit, in turns: answers to GSM8K, programs, and mathematical answers.
 
-    python -m perf.against COMMIT [--repetitions 3] [--only number code math]
+    python -m perf.against COMMIT [--repetitions 3] [--only number code math] [--at-once]
 
 Each repetition is a new process of `perf.scoring`, `perf.code_scoring` or `perf.math_scoring` of either tree, with the same Python and
-packages; which tree is first changes each time. Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the
+packages; which tree is first changes each time. With `--at-once`, both run at the same time: what else the machine does then slows both.
+Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the
 machine changes little, and of elapsed time for programs, whose processes are killed without being counted.
 """
 
@@ -16,6 +17,7 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +49,7 @@ def measures(
     """Return what is measured, by the name of the scorer."""
 
     def number(tree: Path) -> Ran:
-        copy, written = scratch / "copy", scratch / f"answers-{tree.name}"
+        copy, written = scratch / f"copy-{tree.name}", scratch / f"answers-{tree.name}"
         if not written.exists():  # a folder has another form now and then
             make = "import sys; from pathlib import Path; from perf.synthetic import write_answers"
             write = f"{make}; write_answers(Path(sys.argv[1]), {rows})"
@@ -79,19 +81,23 @@ def seconds_of(name: str, ran: Ran) -> float:
 
 
 def compare(
-    name: str, measured: Measured, trees: dict[str, Path], repetitions: int
+    name: str, measured: Measured, trees: dict[str, Path], repetitions: int, *, at_once: bool
 ) -> dict[str, Any]:
     """Return the row of a scorer."""
     seconds: dict[str, list[float]] = {tree: [] for tree in TREES}
     cpu: dict[str, list[float]] = {tree: [] for tree in TREES}
     for repetition in range(repetitions):
-        for tree in TREES if repetition % 2 == 0 else TREES[::-1]:
-            ran = measured(trees[tree])
-            seconds[tree].append(seconds_of(name, ran))
-            cpu[tree].append(ran.cpu_seconds)
-            print(
-                f"{name} {tree}: {seconds[tree][-1]:.2f} s, CPU {cpu[tree][-1]:.2f} s", flush=True
-            )
+        order = TREES if repetition % 2 == 0 else TREES[::-1]
+        with ThreadPoolExecutor(len(TREES) if at_once else 1) as pool:
+            for tree, ran in zip(
+                order, pool.map(measured, [trees[tree] for tree in order]), strict=True
+            ):
+                seconds[tree].append(seconds_of(name, ran))
+                cpu[tree].append(ran.cpu_seconds)
+                print(
+                    f"{name} {tree}: {seconds[tree][-1]:.2f} s, CPU {cpu[tree][-1]:.2f} s",
+                    flush=True,
+                )
     times = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
     ratios = [now / before for before, now in zip(cpu["before"], cpu["now"], strict=True)]
     return {
@@ -110,6 +116,7 @@ def main() -> None:
     )
     parser.add_argument("commit")
     parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--only", nargs="+", choices=("number", "code", "math"))
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--programs", type=int, nargs=2, default=(164, 10), metavar="N")
@@ -123,7 +130,10 @@ def main() -> None:
             scratch, rows=options.rows, programs=tuple(options.programs), answers=options.answers
         )
         chosen = options.only or list(known)
-        found = [compare(name, known[name], trees, options.repetitions) for name in chosen]
+        found = [
+            compare(name, known[name], trees, options.repetitions, at_once=options.at_once)
+            for name in chosen
+        ]
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     report("against", found, commit=options.commit)

@@ -56,7 +56,7 @@ def run(
 ) -> Ran:
     """Run a command in the root of the repository or in `folder`; unless it ends with `code`, exit with the end of its stderr."""
     RESULTS.mkdir(parents=True, exist_ok=True)
-    log = RESULTS / f"stderr-{os.getpid()}.log"
+    log = RESULTS / f"stderr-{os.getpid()}-{folder.name}.log"
     started, busy = time.monotonic(), _busy_seconds()
     with log.open("wb") as errors:
         process = subprocess.Popen(

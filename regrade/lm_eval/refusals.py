@@ -8,7 +8,7 @@ Refusal = Literal["class", "multimodal", "unsafe_code", "custom_dataset"]
 SENTENCES: Mapping[Refusal, str] = {
     "class": "it is a Python class with its own way of asking, not a yaml file; regrade runs tasks that are yaml files",
     "multimodal": "it shows images or plays audio, and regrade asks text models",
-    "unsafe_code": "its scoring runs the model's code, or a part of an answer as code, without a sandbox; regrade's own code "
+    "unsafe_code": "its scoring runs the model's code without a sandbox, or a part of an answer as code; regrade's own code "
     "benchmarks run it in one",
     "custom_dataset": "a Python function makes its questions with the model's tokenizer, so that no revision pins them",
 }

@@ -88,6 +88,9 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
                 "lm_eval.path: '"
             ),
             generate("scorer", datasets=[{**dataset, "scorer": f"{code}:own"}]): "runs code that",
+            generate("called", datasets=[{**dataset, "scorer": f"{code}:own(last=true)"}]): (
+                "runs code that"
+            ),
         }
         ended = regrade(
             *("worker", "--pool", pool, "--run-once"),
