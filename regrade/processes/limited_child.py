@@ -43,7 +43,10 @@ def main(arguments: Sequence[str]) -> int:
     except Exception:  # noqa: BLE001 - reported to the owner
         connection.send_bytes(orjson.dumps({"error": traceback.format_exc()}))
         return 1
-    connection.send_bytes(orjson.dumps({"ready": True}))
+    try:
+        connection.send_bytes(orjson.dumps({"ready": True}))
+    except BrokenPipeError:  # the owner was killed meanwhile
+        return 0
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD])
     while True:
         supervisor = os.getpid()

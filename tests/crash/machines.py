@@ -35,7 +35,7 @@ from regrade.engines.base import EngineInfo
 from regrade.jobs import generate
 from regrade.jobs.generate import Progress
 from regrade.jobs.shares import Share
-from regrade.processes.shutdown import end_on_signals, exit_code, interruptible
+from regrade.processes.shutdown import end_on_signals, exit_code, interruptible, signal_received
 from regrade.records import Completion, Request
 from regrade.settings import Reuse
 from tasks import generate as generating
@@ -186,6 +186,8 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
         code = 0
     except KeyboardInterrupt as error:
         code = exit_code(error)
+    except Exception:  # as `regrade.cli.main`: a library may make an error of its own of the interruption
+        code = 128 + number if (number := signal_received()) else 1
     finally:
         if code == 1:
             sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
