@@ -7,17 +7,24 @@ from typing import Any
 
 import pytest
 
+import tasks.generate
 from regrade.answers.local import LocalRepository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.cli.job_options import read_config
 from regrade.jobs.continuing import as_stored
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import plans_of
-from regrade.settings import SamplingParams
+from regrade.settings import Reuse, SamplingParams
+from tasks.plan import find_missing
+from tasks.publish import publish_answers
+from tasks.work import Work
 from tests.command_line import DEMO, ROOT, regrade
+from tests.crash.machines import NoArtifact
 from tests.reasoning_model import reasoning_model
+from tests.sums import Answering
 
 FROZEN = ROOT / "tests" / "frozen"
 SCORERS = {"demo-arithmetic": "number", "demo-choice": "choice_logprob"}
@@ -190,27 +197,27 @@ def test_answers_with_earlier_defaults_of_sampling_are_found(
     assert answers.manifest.state == state
 
 
-@pytest.mark.slow  # loads vLLM once more
-@pytest.mark.vllm
-@pytest.mark.timeout(600)
-def test_answers_with_earlier_defaults_of_sampling_are_continued_with_them(tmp_path: Path) -> None:
-    answers = copy_of("format-3/earlier-sampling", tmp_path)
-    (tmp_path / "job.json").write_text(json.dumps(earlier_sampling(tmp_path)))
+def test_answers_with_earlier_defaults_of_sampling_are_continued_with_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks.generate, "ProgressArtifact", NoArtifact)
+    repository = LocalRepository(copy_of("format-3/earlier-sampling", tmp_path))
+    settings = {**earlier_sampling(tmp_path), "prompt": {"thinking": "off"}}
+    job = GenerationJob.model_validate(settings)
+    (plan,) = plans_of(job, job.engine.resolve(job.model))
+    plan = as_stored(plan, repository, unpublished=lambda _: False)
+    work, engine = Work(plan, repository, Spool(tmp_path / "spool"), Reuse()), Answering()
 
-    done = regrade(
-        *("generate", "--config", tmp_path / "job.json", "--thinking", "off"),
-        *("--answers", answers, "--json"),
-        process=True,
-        timeout=500,
-        REGRADE_SPOOL=str(tmp_path / "spool"),
-    )
+    with work.spool:
+        find_missing(work)
+        tasks.generate.generate_missing.fn([work], engine, job.engine)
+        publish_answers.fn(work)
 
-    assert done.code == 0, done.err
-    repository = open_repository(str(answers), create=False)
-    sets = list_sets(repository, str(repository.head()))
-    assert [found.manifest.state for found in sets] == ["complete"] * 2
-    (continued,) = [found for found in sets if len(found.manifest.sessions) == 2]
-    assert continued.manifest.specification.sampling == SamplingParams(temperature=0)
+    assert [request.sampling for request in engine.asked] == [SamplingParams()] * 3
+    assert work.published is not None
+    manifest = work.published.manifest
+    assert (manifest.state, manifest.rows) == ("complete", 6)
+    assert manifest.specification == plan.specification
 
 
 @pytest.mark.slow  # loads vLLM once more
