@@ -177,7 +177,7 @@ def _yaml_text(place: _Place) -> str | None:
     class Loader(yaml.SafeLoader):
         """Reads functions as their names."""
 
-    Loader.add_constructor("!function", lambda loader, node: loader.construct_scalar(node))
+    Loader.add_constructor("!function", lambda _, node: str(node.value))
     try:
         document = yaml.load(place.path.read_text(encoding="utf-8"), Loader)
     except (OSError, yaml.YAMLError) as error:
@@ -190,7 +190,7 @@ def _yaml_text(place: _Place) -> str | None:
 
 
 def _render(template: str, values: Mapping[str, Any]) -> str:
-    return _compiled(template).render(**values)
+    return str(_compiled(template).render(**values))
 
 
 @cache
