@@ -70,6 +70,14 @@ def test_a_commit_is_measured_beside_this_tree(results: Path) -> None:
     assert not list(results.glob("against-*"))
 
 
+def test_style_control_reports_how_far_raw_and_controlled_wins_are_off(results: Path) -> None:
+    rows = rows_of(results, "style_control", "--simulations", "20")
+
+    liking = [row for row in rows if row["by_length"]]
+    assert all(float(row["raw"]) > 5 for row in liking)
+    assert all(abs(float(row["style"])) < 2 for row in rows)
+
+
 def test_viewing_reports_every_page_and_the_memory(results: Path) -> None:
     rows = rows_of(results, "viewing", "600")
 
