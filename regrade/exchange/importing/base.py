@@ -8,7 +8,15 @@ from regrade.exchange.importing.files import SourceFile
 from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
 FormatName = Literal[
-    "lm-eval", "lighteval", "inspect", "opencompass", "zeroeval", "mmlu-pro", "handbook", "table"
+    "lm-eval",
+    "lighteval",
+    "inspect",
+    "opencompass",
+    "zeroeval",
+    "mmlu-pro",
+    "handbook",
+    "helm",
+    "table",
 ]
 
 

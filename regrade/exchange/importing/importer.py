@@ -79,6 +79,7 @@ _MODULES: Final[dict[FormatName, str]] = {
     "zeroeval": "zeroeval",
     "mmlu-pro": "mmlu_pro",
     "handbook": "handbook",
+    "helm": "helm",
     "table": "table",
 }
 """Module of this package whose `read` is the format's reader."""
@@ -132,6 +133,8 @@ def _of_document(document: Json) -> FormatName | None:
         return None
     if {"version", "status", "eval"} <= document.keys():
         return "inspect"
+    if {"adapter_spec", "request_states"} <= document.keys():
+        return "helm"
     first = document.get("0")
     return "opencompass" if isinstance(first, dict) and "prediction" in first else None
 

@@ -17,6 +17,7 @@ from regrade.exchange.importing.importer import load_reader
 from regrade.settings.errors import UserError
 from tests.exchange.importing import (
     test_handbook,
+    test_helm,
     test_inspect_log,
     test_lm_eval,
     test_mmlu_pro,
@@ -54,6 +55,13 @@ FILES: list[tuple[FormatName, object]] = [
         },
     ),
     ("zeroeval", [test_zeroeval.ROW]),
+    (
+        "helm",
+        {
+            "adapter_spec": {"method": "generation", "model": "m", "max_train_instances": 5},
+            "request_states": [test_helm.state()],
+        },
+    ),
     ("mmlu-pro", [test_mmlu_pro.row("B")]),
     ("handbook", [test_handbook.ROW | {"accuracy": 2, "style": 3}]),
     ("lighteval", [detail(["4"])]),
