@@ -195,7 +195,19 @@ SECURITY = {
         "test_a_page_elsewhere_reads_nothing_after_a_login test_every_text_can_be_searched_and_means_itself "
         "test_a_value_that_cannot_be_used_is_named",
     ),
-    "**Answers**: ": (3, "test_twenty_thousand_changed_answers_are_scored"),
+    "**Answers**: ": (
+        3,
+        "test_twenty_thousand_changed_answers_are_scored test_twenty_thousand_changed_programs_are_scored "
+        "test_twenty_thousand_changed_answers_are_checked "
+        "test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics",
+    ),
+    "**Code**: ": (
+        4,
+        "test_a_task_whose_code_runs_parts_of_an_answer_is_refused "
+        "test_the_code_of_such_a_task_does_run_an_answer "
+        "test_code_that_is_not_installed_needs_the_word_of_the_worker "
+        "test_no_part_of_a_formula_is_run_as_code",
+    ),
     "**Bombs**": (
         4,
         "test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_only "

@@ -5,6 +5,8 @@ r"""Mathematical answers as models write them, with the verdict of a careful rea
 
 import gzip
 import json
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -179,3 +181,13 @@ def test_formulas_that_never_end_take_linear_time(piece: str):
     started = time.process_time()
     read_sentence(piece * (200_000 // len(piece)))
     assert time.process_time() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("nestings", "number"), [(0, 546), pytest.param(8, 4_914, marks=pytest.mark.slow)]
+)
+def test_no_part_of_a_formula_is_run_as_code(nestings: int, number: int):
+    command = [sys.executable, "-m", "tests.scorers.formulas", str(nestings)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert ran.stdout == f"{number} []\n"
