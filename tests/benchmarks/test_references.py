@@ -70,7 +70,7 @@ Choose one of {letters}; end with 'ANSWER: $LETTER'.
 '''
 }
 INSPECT_EVALS = {
-    "aime2024/aime2024.py": '''
+    "utils/aime_common.py": '''
 USER_PROMPT_TEMPLATE = """
 Solve it; end with "ANSWER: $ANSWER".
 

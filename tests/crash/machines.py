@@ -186,7 +186,7 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
         code = 0
     except KeyboardInterrupt as error:
         code = exit_code(error)
-    except Exception:  # as `regrade.cli.main`: a library may make an error of its own of the interruption
+    except Exception:  # noqa: BLE001 - as `regrade.cli.main`: a library may make an error of its own of the interruption
         code = 128 + number if (number := signal_received()) else 1
     finally:
         if code == 1:

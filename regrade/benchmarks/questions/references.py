@@ -205,7 +205,7 @@ def _compiled(template: str) -> Any:  # noqa: ANN401 - Jinja is slow to import
 
 
 _CHOICE = _Place("inspect_ai", "solver/_multiple_choice.py", "SINGLE_ANSWER_TEMPLATE_COT")
-_AIME = _Place("inspect_evals", "aime2024/aime2024.py", "USER_PROMPT_TEMPLATE")
+_AIME = _Place("inspect_evals", "utils/aime_common.py", "USER_PROMPT_TEMPLATE")
 _READERS: Mapping[PromptsOf, Mapping[str, Callable[[], Wording]]] = {
     "lm_eval": {
         "humaneval_plus": _harness("humaneval/humaneval_instruct.yaml"),
