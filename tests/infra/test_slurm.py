@@ -238,7 +238,10 @@ def test_nodes_without_a_network_evaluate_with_a_model_and_data_on_the_file_syst
     slurm: Slurm, settings: dict[str, str], tmp_path: Path
 ):
     regrade = tmp_path / "bin" / "regrade"
-    command = f'ip link set lo up; exec {shlex.quote(sys.executable)} -m regrade.cli.main "$@"'
+    home = shlex.quote(str(DEMO.parents[1]))  # the demo's paths are relative
+    command = (
+        f'ip link set lo up; cd {home}; exec {shlex.quote(sys.executable)} -m regrade.cli.main "$@"'
+    )
     regrade.write_text(f'#!/bin/sh\nexec unshare --net sh -c {shlex.quote(command)} regrade "$@"\n')
     answers = tmp_path / "answers"
     words = ("--config", str(DEMO / "demo.yaml"), "--answers", str(answers), "--limit", "12")
