@@ -256,17 +256,18 @@ def _generate(job: EngineJob, todo: Sequence[Work], after: Callable[[Work], None
                 if left and isinstance(engine, SwitchingEngine):
                     engine.read_ahead(left[0][0].plan.model)
                 started = time.monotonic()
-                generate_missing(works, engine, fitting.engine, job.goodput, publish_complete)
-                measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
-                current_clock().generated(started, measured)
+                try:
+                    generate_missing(works, engine, fitting.engine, job.goodput, publish_complete)
+                finally:
+                    measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
+                    current_clock().generated(started, measured)
                 if not left or not isinstance(engine, SwitchingEngine):
                     break
                 model = left[0][0].plan.model
                 display = current_display()
                 display.loading(model.identity.name)
-                started = time.monotonic()
                 engine.switch(model, _pools(left))
-                current_clock().loaded(started, engine.info.compile_seconds)
+                current_clock().loaded(engine.info.load_seconds, engine.info.compile_seconds)
                 display.loaded()
                 _check_loaded(engine, model.identity.name, left[0])
 
@@ -309,7 +310,6 @@ def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     Raises:
         SettingsError: If earlier answers of a work were computed otherwise.
     """
-    started = time.monotonic()
     model = rounds[0][0].plan.model
     (works, *others) = by_model([work for together in rounds for work in together])
     name = model.identity.name if others else job.model
@@ -323,7 +323,7 @@ def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
     display = current_display()
     display.loading(name)
     with engine:
-        current_clock().loaded(started, engine.info.compile_seconds)
+        current_clock().loaded(engine.info.load_seconds, engine.info.compile_seconds)
         display.loaded()
         _check_loaded(engine, name, works)
         yield engine

@@ -4,8 +4,8 @@
 
 Each repetition is a new process of `perf.scoring`, `perf.code_scoring` or `perf.math_scoring` of either tree, with the same Python and
 packages; which tree is first changes each time. With `--at-once`, both run at the same time: what else the machine does then slows both.
-Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the
-machine changes little, and of elapsed time for programs, whose processes are killed without being counted.
+Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the machine changes little, and of elapsed time for
+programs and mathematical answers, whose processes are killed without being counted.
 """
 
 import argparse
@@ -137,7 +137,7 @@ def main() -> None:
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     report("against", found, commit=options.commit)
-    decides = {"code": "ratio"}
+    decides = {"code": "ratio", "math": "ratio"}
     if any(row[decides.get(row["scorer"], "ratio of CPU")]["median"] > GOAL for row in found):
         sys.exit(1)
 

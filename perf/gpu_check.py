@@ -1,4 +1,4 @@
-"""What a first GPU has to show, in one call of at most ten minutes and without a network: `make gpu-check`.
+"""The check of a first GPU, in one call of at most ten minutes and without a network: `make gpu-check`.
 
     python -m perf.gpu_check                     # on a GPU: the small model, and one in the shape of Qwen3-0.6B with dummy weights
     python -m perf.gpu_check --only answers      # a part of it

@@ -140,7 +140,7 @@ class MeasuredEngine(Protocol):
 
     @property
     def occupancy(self) -> "Occupancy | None":
-        """How full the engine was in the last call of `generate`; None without a request."""
+        """Seconds of the last call of `generate` in which the engine filled, was full and drained; None without a request."""
 
     @property
     def unanswered(self) -> int:

@@ -5,7 +5,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Never
 
-from regrade.settings.worker_limits import REMOTE_CODE, RefusedParameterError
+from regrade.lm_eval.refusals import CODE_OF_THE_HUB
+from regrade.settings.worker_limits import RefusedParameterError
 
 
 def forbid_downloads() -> None:
@@ -34,6 +35,4 @@ def downloads_metric(config: Mapping[str, Any]) -> bool:
 
 
 def _refused(path: str, *_: object, **__: object) -> Never:
-    raise RefusedParameterError(
-        f"the metric '{path}' is code of the Hub, which this worker does not allow: start it with {REMOTE_CODE}=1"
-    )
+    raise RefusedParameterError(f"the metric '{path}' {CODE_OF_THE_HUB}")

@@ -8,7 +8,7 @@ import yaml
 
 from regrade.lm_eval.index import TaskEntry, leaves
 from regrade.lm_eval.package import tasks_folder
-from regrade.lm_eval.python_files import imported
+from regrade.lm_eval.python_files import imported, texts
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import file_sha256
 
@@ -89,21 +89,10 @@ def _included(path: Path) -> tuple[Path, ...]:
         path.parent / include
         for include in (includes if isinstance(includes, list) else [includes])
     ]
-    for function in _functions(content):
+    for function in (text for text in texts(content) if isinstance(text, _Function)):
         module = function.rpartition(".")[0].replace(".", "/")
         files.append(path.parent / f"{module}.py")
     return tuple(file.resolve() for file in files if file.is_file())
-
-
-def _functions(value: object) -> Iterator[_Function]:
-    if isinstance(value, _Function):
-        yield value
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from _functions(member)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _functions(member)
 
 
 def _relative(path: Path, roots: Iterable[Path]) -> str:

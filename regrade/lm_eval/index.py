@@ -1,7 +1,7 @@
 """Index of all tasks, groups and tags: built once from about 13,000 yaml files, then kept in the cache folder."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 import orjson
 
 from regrade.lm_eval.package import VERSION, quiet, tasks_folder
-from regrade.lm_eval.python_files import runs_text
+from regrade.lm_eval.python_files import runs_text, texts
 from regrade.lm_eval.refusals import Refusal, refusal_of
 from regrade.settings.errors import SettingsError, SourceError
 from regrade.settings.files import atomic_write, cache_folder
@@ -182,20 +182,9 @@ def entries_of(folder: Path) -> list[TaskEntry]:
 
 def _refusal_of_code(config: Mapping[str, Any]) -> Refusal | None:
     """Return `unsafe_code` if a function of a task runs parts of an answer as code, although its yaml file does not say so."""
-    modules = {name.rpartition(".")[0] for name in _functions(config)}
+    # lm_eval's index gives functions as `/path/to/module.name`.
+    modules = {text.rpartition(".")[0] for text in texts(config) if text.startswith(os.sep)}
     return "unsafe_code" if any(runs_text(Path(f"{name}.py")) for name in modules) else None
-
-
-def _functions(value: object) -> Iterator[str]:
-    """Yield the functions in a yaml file, which lm_eval's index gives as `/path/to/module.name`."""
-    if isinstance(value, str) and value.startswith(os.sep):
-        yield value
-    elif isinstance(value, dict):
-        for member in value.values():
-            yield from _functions(member)
-    elif isinstance(value, list):
-        for member in value:
-            yield from _functions(member)
 
 
 def _members(config: Mapping[str, Any]) -> Iterable[str]:

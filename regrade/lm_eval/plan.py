@@ -71,7 +71,7 @@ def plan_tasks(name: str, index: Mapping[str, TaskEntry]) -> TaskPlan:
         if refusal is not None:
             raise cannot_run(task, SENTENCES[refusal])
         if not may_run_code() and downloads_metric(config):
-            raise cannot_run(task, CODE_OF_THE_HUB)
+            raise cannot_run(task, f"its metric {CODE_OF_THE_HUB}")
     return TaskPlan(name, tasks, loaded.get("groups", {}))
 
 

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from regrade.lm_eval.package import tasks_folder
 from regrade.settings.errors import SettingsError
@@ -13,6 +14,15 @@ _RUNNING = frozenset({"eval", "exec", "parse_expr", "sympify"})
 """Functions that run a text as Python: two of Python's, and two of sympy's, which use them."""
 _INTERPRETERS = frozenset({"swipl"})
 """Programs that run a text: that of Prolog."""
+
+
+def texts(value: Any) -> Iterator[str]:  # noqa: ANN401 - what a yaml file holds
+    """Yield all texts in the configuration of a task, such as the names of its functions."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from texts(member)
 
 
 def imported(path: Path) -> tuple[Path, ...]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from regrade.settings.worker_limits import REMOTE_CODE
+
 Refusal = Literal["class", "multimodal", "unsafe_code", "custom_dataset"]
 
 SENTENCES: Mapping[Refusal, str] = {
@@ -13,7 +15,10 @@ SENTENCES: Mapping[Refusal, str] = {
     "custom_dataset": "a Python function makes its questions with the model's tokenizer, so that no revision pins them",
 }
 """Reason of each kind of refusal, to follow "Task '...' cannot be run: "."""
-CODE_OF_THE_HUB = "its metric is code of the Hub, which this worker does not allow; start the worker with REGRADE_REMOTE_CODE=1"
+CODE_OF_THE_HUB = (
+    f"is code of the Hub, which this worker does not allow; start the worker with {REMOTE_CODE}=1"
+)
+"""Reason why a metric cannot be used, after its name."""
 MIXED_METHODS = (
     "some of its tasks generate text and others rank continuations, and an answer set has one method; ask for its tasks or "
     "groups one by one"

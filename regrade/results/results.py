@@ -213,7 +213,7 @@ class Evaluation(Document):
     gate: Gated | None = None
     """The verdict of the evaluation's gate; None without one, and of a first run, which has no baseline."""
     time_spent: TimeSpent | None = None
-    """Where the time of the run went; None if it generated nothing."""
+    """The parts of the run's wall-clock; None if it generated nothing."""
 
 
 class NotPassedError(RegradeError):

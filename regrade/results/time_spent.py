@@ -1,4 +1,4 @@
-"""Where the time of a run went: how long an engine loaded, was full or had nothing to do, and what would take the largest part away."""
+"""The parts of a run's wall-clock: seconds in which its engine loaded, was full or had nothing to do, and a way to shorten the largest."""
 
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
@@ -26,13 +26,13 @@ _WIDTH = 60
 _ADVICE: dict[Part, str] = {
     "loading": "Several benchmarks and checkpoints in one run (`--benchmark`, `--model 'run/checkpoint-*'`) load the engine once.",
     "compiling": "`--engine.enforce-eager` leaves it out; answers take longer then, so that it pays for few of them.",
-    "filling": "The engine was never full: more benchmarks in one run, or fewer requests in flight.",
+    "filling": "Requests were too few, or came too slowly, to fill the engine: more benchmarks in one run keep it full.",
     "full": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
     "draining": "The longest answers were alone at the end: more benchmarks in one run fill the engine meanwhile, `--max-tokens` bounds them.",
     "generating": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
     "idle": "",
 }
-_BEFORE = "A Prefect server that runs (`PREFECT_API_URL`) need not be started."
+_BEFORE = "Before loading, a run waits for the engines of others, and starts Prefect unless `PREFECT_API_URL` names a server that runs."
 _AFTER = "`regrade generate` ends with the last answer, and `regrade score` then needs no GPU."
 
 
@@ -60,7 +60,7 @@ class TimeSpent(BaseModel):
 
     @property
     def advice(self) -> str:
-        """What would take the largest part away."""
+        """A setting or command that would take the largest part away."""
         if self.largest == "idle":
             return _BEFORE if self.before > self.after else _AFTER
         return _ADVICE[self.largest]
@@ -112,16 +112,16 @@ class RunClock:
         self._loading = self._compiling = self._generating = 0.0
         self._occupancy = Occupancy()
 
-    def loaded(self, started: float, compile_seconds: float) -> None:
-        """Count the seconds since `started`, a time of `time.monotonic`, as loading, and a part of them as compiling."""
-        if self._first is None:
-            self._first = started
+    def loaded(self, load_seconds: float, compile_seconds: float) -> None:
+        """Count the seconds of a load that has just ended, of which a part is compiling. Waiting for another run's engine is idle."""
         self._last = monotonic()
-        self._loading += self._last - started - compile_seconds
+        if self._first is None:
+            self._first = self._last - load_seconds
+        self._loading += load_seconds - compile_seconds
         self._compiling += compile_seconds
 
     def generated(self, started: float, occupancy: Occupancy | None) -> None:
-        """Count the seconds since `started`, in which answers were generated."""
+        """Count the seconds since `started`, a time of `time.monotonic`, in which answers were generated, also by an engine that failed."""
         self._last = monotonic()
         if occupancy is None:
             self._generating += self._last - started

@@ -1,4 +1,4 @@
-"""How full an engine was: the seconds of a session while it filled, was full, drained, and had nothing to do."""
+"""Occupancy of an engine: the seconds of a session while it filled, was full, drained, and had nothing to do."""
 
 import time
 from itertools import pairwise

@@ -1,6 +1,5 @@
 """`regrade label`: sheets and the report."""
 
-import csv
 import json
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from tests.comparing.sides import answer
+from tests.judged import fill, rows_of
 from tests.stored import again, score
 
 
@@ -34,12 +34,7 @@ def test_a_sheet_goes_out_and_comes_back(
 
     assert label(answers, "--sample", "12", "--seed", "0", "--out", str(path)) == 0
     said = capfd.readouterr().out
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(row | {"label": "right"} for row in rows)
+    fill(path, [row | {"label": "right"} for row in rows_of(path)])
     assert label(answers, "--read", str(path), "--rater", "anna", "--json") == 0
 
     document = json.loads(capfd.readouterr().out)
@@ -56,12 +51,7 @@ def test_reading_a_sheet_again_completes_a_commit_that_was_killed_before_its_fil
 ) -> None:
     path = tmp_path / "labels.csv"
     assert label(answers, "--sample", "12", "--out", str(path)) == 0
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(row | {"label": "right"} for row in rows)
+    fill(path, [row | {"label": "right"} for row in rows_of(path)])
     assert label(answers, "--read", str(path), "--rater", "anna") == 0
     placed = [*Path(answers.repository.uri, "labels").rglob("labels-*")]
     for file in placed:

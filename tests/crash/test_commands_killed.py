@@ -1,6 +1,5 @@
 """score, label, publish, judge and sweep, each killed many times: nothing is lost, doubled, or asked again beyond what was in flight."""
 
-import csv
 import json
 import os
 import subprocess
@@ -24,6 +23,7 @@ from tests.answers.page_reader import check
 from tests.builders import description, row, session
 from tests.command_line import ROOT
 from tests.crash.harness import config, many_questions, spooled, tell
+from tests.judged import fill, rows_of
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 from tests.stored import score
 
@@ -89,12 +89,7 @@ def test_label(tmp_path: Path):
     sheet, words = tmp_path / "sheet.csv", ["label", answers.manifest.answer_set_id]
     words += ["--answers", answers.repository.uri]
     assert run([*words, "--sample", "200", "--out", str(sheet)]) == 0
-    with sheet.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
-    with sheet.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(one | {"label": "right"} for one in rows)
+    fill(sheet, [one | {"label": "right"} for one in rows_of(sheet)])
     killed(tmp_path, 3, *words, "--read", str(sheet), "--rater", "ana")
     repository = whole(tmp_path / "answers", 300)
     (stored,) = list_sets(repository, repository.head() or "")

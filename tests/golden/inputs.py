@@ -3,7 +3,6 @@
 Answers are published and scored as everywhere; only what needs an engine is written down here.
 """
 
-import csv
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from regrade.tuning.search.records import TrialRecord
 from regrade.tuning.sweep.results import SweepResult
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
-from tests.judged import judge
+from tests.judged import fill, judge, rows_of
 from tests.results.test_plans import FITTING, LACKING, REFUSED, plan
 from tests.stored import again, score, score_with_an_older_scorer
 from tests.tuning.search.test_records import KEY, tuning
@@ -130,15 +129,11 @@ def make_judged(folder: Path) -> dict[str, AnswerSet]:
 
 def label(sheet: Path, *wrong: int) -> None:
     """Fill a sheet as a person who finds these answers wrong."""
-    with sheet.open(encoding="utf-8-sig", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = rows_of(sheet)
     for filled in rows:
         number = int(filled["sample_id"].removeprefix("sample-"))
         filled["label"] = "incorrect" if number in wrong else "correct"
-    with sheet.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    fill(sheet, rows)
 
 
 def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:

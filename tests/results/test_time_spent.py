@@ -20,7 +20,7 @@ def spent_of(now: list[float]) -> TimeSpent:
     """A run of 100 s: 5 before loading, 30 of loading with 10 of compiling, 40 of generating, 25 after it."""
     clock = RunClock(begun=0.0)
     now[0] = 35.0
-    clock.loaded(started=5.0, compile_seconds=10.0)
+    clock.loaded(load_seconds=30.0, compile_seconds=10.0)
     now[0] = 75.0
     clock.generated(started=35.0, occupancy=Occupancy(filling=1, full=30, draining=8, idle=0.5))
     now[0] = 100.0
@@ -88,8 +88,8 @@ def test_the_advice_would_take_the_largest_part_away(
 def test_several_models_in_a_run_add_up(now: list[float]):
     clock = RunClock(begun=100.0)
     for _ in range(2):
-        started, now[0] = now[0], now[0] + 3
-        clock.loaded(started, compile_seconds=0.0)
+        now[0] += 3
+        clock.loaded(load_seconds=3.0, compile_seconds=0.0)
         started, now[0] = now[0], now[0] + 7
         clock.generated(started, Occupancy(full=7))
 
@@ -99,9 +99,20 @@ def test_several_models_in_a_run_add_up(now: list[float]):
     assert found.parts == {"loading": 6.0, "full": 14.0}
 
 
+def test_time_in_which_another_runs_engine_is_waited_for_is_idle(now: list[float]):
+    clock = RunClock(begun=100.0)
+    now[0] = 160.0
+    clock.loaded(load_seconds=10.0, compile_seconds=0.0)
+
+    found = clock.spent(tokens=0, lost_tokens=0)
+
+    assert found is not None
+    assert (found.parts, found.before) == ({"loading": 10.0, "idle": 50.0}, 50.0)
+
+
 def test_an_engine_that_does_not_tell_how_full_it_was_generates(now: list[float]):
     clock = RunClock(begun=100.0)
-    clock.loaded(started=100.0, compile_seconds=0.0)
+    clock.loaded(load_seconds=0.0, compile_seconds=0.0)
     now[0] = 104.0
     clock.generated(started=100.0, occupancy=None)
 

@@ -153,7 +153,7 @@ class OpenAIClient:
 
     @property
     def occupancy(self) -> Occupancy | None:
-        """How full the server was with requests of this client; see `MeasuredEngine`."""
+        """The same seconds, of the requests of this client in flight; see `MeasuredEngine`."""
         return self._meter.occupancy()
 
     @property

@@ -294,7 +294,8 @@ class Server:
     def _enough(self, started: float, state: RetryCallState) -> bool:
         error = state.outcome.exception() if state.outcome is not None else None
         attempts = self._settings.max_retries + 1
-        if getattr(error, "status", None) == _TOO_MANY and self._last_success >= started:
+        too_many = isinstance(error, _RetryableError) and error.status == _TOO_MANY
+        if too_many and self._last_success >= started:
             attempts += self._settings.max_concurrency.bit_length()
         return state.attempt_number >= attempts
 

@@ -164,7 +164,7 @@ class VllmProcess(WorkerOwner):
 
     @property
     def occupancy(self) -> Occupancy | None:
-        """How full the engine was; see `MeasuredEngine`."""
+        """Seconds in which it filled, was full and drained; see `MeasuredEngine`."""
         return self._occupancy
 
     @property

@@ -110,7 +110,7 @@ def _messages(prompt: list[Any]) -> str:
 
 
 def _detail(details: Json, index: int) -> dict[str, Any]:
-    """What the results say of an answer; {} if they do not."""
+    """Return the entry of an answer in the results; {} if there is none."""
     detail: Any = None
     if isinstance(details, dict):
         detail = details.get(str(index))

@@ -197,10 +197,7 @@ def test_a_sheet_of_before_inner_cells_were_guarded_is_read(
     path = labelled(task, "wrong", tmp_path / "labels.csv", 3)
     rows = rows_of(path)
     assert rows[0]["answer"] == "'-a;'=b\n'- c"
-    with path.open("w", encoding="utf-8-sig", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(row | {"answer": "'-a;=b\n- c"} for row in rows)
+    fill(path, [row | {"answer": "'-a;=b\n- c"} for row in rows])
 
     assert len(read_sheet(path, [task], "anna")) == 3
 
