@@ -5,8 +5,10 @@ Nothing slow is imported before signals are handled.
 Exit codes: see `regrade.cli.commands`. For the commands in `VERDICTS`, 1 and 2 are verdicts.
 """
 
+import atexit
 import os
 import sys
+import threading
 
 from regrade.cli.nouns import without_noun
 from regrade.processes.environment import set_defaults
@@ -28,13 +30,22 @@ def main() -> None:
     """Run the command line and exit."""
     arguments = without_noun(sys.argv[1:])
     command = arguments[0] if arguments else ""
+    is_done = threading.Event()
+    atexit.register(_exit_at_last, is_done)  # registered before all others, so it runs after them
     end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
     code = run(arguments)
     if code == 0:
+        is_done.set()
         sys.exit(code)
     # A normal exit waits more than a minute if Prefect lost its server or a task is to be retried.
     exit_now(code)
+
+
+def _exit_at_last(is_done: threading.Event) -> None:
+    """Exit before Python takes itself apart: that takes time, and a signal would then end it without a line."""
+    if is_done.is_set():
+        exit_now(0)
 
 
 def run(arguments: list[str]) -> int:

@@ -61,6 +61,11 @@ def afterwards(words):
     import atexit
     atexit.register(stop)
 
+def kept(words):
+    import builtins
+    builtins.kept = Dropped()  # Python deletes it when it has no signal handlers any more
+    sys.stdout.write("printed, then flushed")
+
 commands.call = globals()[sys.argv.pop(1)]
 from regrade.cli.main import main
 main()
@@ -98,3 +103,8 @@ def test_a_stop_in_an_import_is_one_line(command: str, module: str, tmp_path: Pa
 def test_a_stop_that_a_library_wraps_or_drops_or_that_comes_twice_or_late_is_one_line(moment: str):
     done = ran(IN_A_COMMAND, moment, "list")
     assert (done.returncode, done.stderr) == (143, LINE)
+
+
+def test_python_does_not_take_itself_apart_after_a_command_so_no_signal_finds_it_without_a_handler():
+    done = ran(IN_A_COMMAND, "kept", "list")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "printed, then flushed", "")

@@ -85,6 +85,9 @@ def test_a_stop_while_a_run_starts_is_one_line(served: Path, tmp_path: Path):
                 break
             run.process.send_signal(signal.SIGTERM)
             ended = run.wait(60)
+        if ended.code == 0:  # it had ended when the signal came
+            assert moment > moments / 4
+            break
         assert ended.code == 143, (moment, ended.err)
         assert ended.err.endswith("`regrade publish` publishes them.\n"), (moment, ended.err)
         assert ended.err.count("Interrupted") == 1, (moment, ended.err)
