@@ -14,7 +14,7 @@ from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import EngineProcess
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from tests.server_process import free_port, wait_until_healthy
 
 _ROOT = Path(__file__).parents[1]

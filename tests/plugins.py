@@ -38,7 +38,7 @@ class Riddles(Gsm8k):
 ENGINE = '''
 from typing import Literal
 from regrade.engines.base import BaseEngineSettings, EngineInfo
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion
 from regrade.records.specification import ModelIdentity
 

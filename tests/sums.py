@@ -6,7 +6,7 @@ from typing import Self
 from regrade.engines.base import EngineInfo
 from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.plan import Plan, make_plan
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Message, RankingRule, Request, Sample
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptSettings, SamplingParams, SamplingSettings, ScorerName

@@ -12,7 +12,12 @@ from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_ne
 from regrade.jobs.job import GenerationJob, ScoringJob
 from regrade.jobs.plans_of_job import begin
 from regrade.orchestration.configured import has_server
-from regrade.orchestration.server import PrefectGoneError, flow_result, prefect_server
+from regrade.orchestration.server import (
+    PrefectGoneError,
+    TemporaryServer,
+    flow_result,
+    prefect_server,
+)
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import exit_now
 from regrade.results.display import log_file, shown_on
@@ -35,7 +40,7 @@ def run_flow(
         name: Module and function of the flow.
         kind: Type of its result.
         job: Its parameters, of which those that were set are given to it.
-        first: Job with which the flow begins; it is planned before a server is started.
+        first: Job with which the flow begins; it is planned while a server starts, and before the run exists.
         output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
 
     Raises:
@@ -50,14 +55,17 @@ def run_flow(
     def on_server() -> object:
         # Scoring ends before its first heartbeat is due.
         heartbeats = name != "score_answers"
-        with prefect_server(log, meanwhile=lambda: _flow(name), heartbeats=heartbeats):
-            return flow_result(_flow(name), job.model_dump(exclude_unset=True))
+        temporary = None if has_server() else TemporaryServer(log)
+        if first is not None:
+            with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
+                begin(first)  # while the server starts, which takes seconds
+        flow = _function(name, name)
+        with prefect_server(temporary, heartbeats=heartbeats):
+            return flow_result(flow, job.model_dump(exclude_unset=True))
 
     try:
         # Output of libraries must not mix with the JSON on stdout.
         with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
-            if first is not None:
-                begin(first)
             if name == "score_answers" and not has_server():
                 # A temporary Prefect server would take longer than the scoring.
                 result: object = _function("scoring", "score_stored")(job)
@@ -96,10 +104,6 @@ def print_result(evaluation: Evaluation, output: Output, job: Settings | None = 
             print_next_steps(evaluation, job if isinstance(job, ScoringJob) else None)
 
     output.show(evaluation, draw)
-
-
-def _flow(name: str) -> Callable[..., Any]:
-    return _function(name, name)
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

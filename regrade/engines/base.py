@@ -14,7 +14,7 @@ from regrade.settings import Settings, registry
 from regrade.settings.marks import INDECISIVE, marked
 
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
-    from regrade.models import ResolvedModel
+    from regrade.models.base import ResolvedModel
     from regrade.records import Completion, Request
     from regrade.records.computed import Computed, LoadedWeights
     from regrade.records.specification import Specification

@@ -10,7 +10,7 @@ from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering, fi
 from regrade.engines.openai_api.settings import ServerSettings
 
 if TYPE_CHECKING:
-    from regrade.models import ResolvedModel
+    from regrade.models.base import ResolvedModel
     from regrade.records import Request
 
 
@@ -23,7 +23,7 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model that the server serves under a name; several servers must have the same weights."""
-        from regrade.models import resolve_served_by_all  # noqa: PLC0415 - forms do not need the client
+        from regrade.models.served import resolve_served_by_all  # noqa: PLC0415 - forms do not need the client
 
         return resolve_served_by_all(
             model_name,

@@ -12,7 +12,7 @@ from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.models import ResolvedModel
+    from regrade.models.base import ResolvedModel
     from regrade.records import Request
     from regrade.records.specification import Specification
 
@@ -28,7 +28,9 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         """Return the model in a folder or on the Hub (`org/name`, or `org/name@revision`), with the adapter if any."""
         # Forms do not need the Hub client.
         from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415
-        from regrade.models import resolve_here, with_adapter, with_pinned_code  # noqa: PLC0415
+        from regrade.models.adapters import with_adapter  # noqa: PLC0415
+        from regrade.models.hub import with_pinned_code  # noqa: PLC0415
+        from regrade.models.resolving import resolve_here  # noqa: PLC0415
 
         model = resolve_here(
             model_name, quantization=self.quantization, needs_weights=self._needs_weights
@@ -42,7 +44,8 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
     def resolve_to_plan(self, model_name: str, *, needs_tokenizer: bool) -> "ResolvedModel":
         """Return the model for a plan of its memory, which reads neither weights nor adapter."""
         from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415 - see `resolve`
-        from regrade.models import resolve_here, with_pinned_code  # noqa: PLC0415
+        from regrade.models.hub import with_pinned_code  # noqa: PLC0415
+        from regrade.models.resolving import resolve_here  # noqa: PLC0415
 
         model = resolve_here(
             model_name,

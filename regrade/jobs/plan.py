@@ -16,7 +16,7 @@ from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import read_chat_template
 from regrade.engines.base import BaseEngineSettings, PromptRendering
 from regrade.jobs.question_settings import question_settings
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Message, Request, Sample
 from regrade.records.specification import Specification, effective_sampling, version_1_folder
 from regrade.settings import PromptSettings, SamplingSettings

@@ -10,7 +10,7 @@ from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.question_settings import equal_answers
 from regrade.jobs.sampling import with_sampling
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.patterns import named_models
 from regrade.models.resolving import is_folder
 from regrade.settings import SamplingSettings

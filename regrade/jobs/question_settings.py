@@ -6,7 +6,7 @@ from typing import NamedTuple
 from regrade.benchmarks.base import Benchmark
 from regrade.jobs.sampling import choose_sampling
 from regrade.jobs.thinking import Reasoning, plan_reasoning
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import SWITCHES
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from regrade.benchmarks.base import Benchmark
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.settings import SamplingDefaults, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.problems import one_line

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from regrade.benchmarks.questions.prompting import chat_template_arguments, read_chat_template
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import NO_THINK, SWITCHES, ChatTemplate
 from regrade.settings import Method, PromptFormat, PromptSettings
 from regrade.settings.errors import SettingsError

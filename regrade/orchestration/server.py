@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
 from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
@@ -36,13 +37,15 @@ def create_app() -> WithHeaders:
     Raises:
         SettingsError: If PREFECT_SERVER_CORS_ALLOWED_ORIGINS allows every page.
     """
-    from prefect.server.api.server import create_app as create_prefect_app  # noqa: PLC0415 - slow
+    with quick_imports():
+        from prefect.server.api.server import create_app as create_prefect_app  # noqa: PLC0415 - slow
 
+        application = create_prefect_app(final=True)
     origins = split_origins(ORIGINS, os.environ.get(ORIGINS))
     hosts = [name.strip() for name in (os.environ.get(HOSTS) or LOOPBACK).split(",")]
     # Around the application, not as its middleware: Prefect's services call the application in this process, by the
     # host `prefect-in-memory`.
-    guarded = OwnPagesOnly(create_prefect_app(final=True), origins=origins, hosts=hosts)
+    guarded = OwnPagesOnly(application, origins=origins, hosts=hosts)
     return WithHeaders(guarded, CONTAINED)
 
 
@@ -151,6 +154,15 @@ class TemporaryServer:
         environment = os.environ | EPHEMERAL | protection(port, self.login)
         self._process = SupervisedProcess(command, log, environment, grace=GRACE)
 
+    @contextmanager
+    def ended_by_error(self) -> Iterator[None]:
+        """End the server if the block raises: nothing runs on it then."""
+        try:
+            yield
+        except BaseException:
+            self._process.end()
+            raise
+
     def wait(self) -> None:
         """Wait until the server answers.
 
@@ -173,14 +185,11 @@ class TemporaryServer:
 
 
 @contextmanager
-def prefect_server(
-    log: Path, *, meanwhile: Callable[[], object], heartbeats: bool = True
-) -> Iterator[None]:
+def prefect_server(temporary: TemporaryServer | None, *, heartbeats: bool = True) -> Iterator[None]:
     """Use the configured Prefect server, or else a temporary one, within the block.
 
     Args:
-        log: File to which the output of a temporary server is appended.
-        meanwhile: Called while a temporary server starts, which takes seconds; not called if none is started.
+        temporary: The temporary server, if none is configured; waited for.
         heartbeats: Send heartbeats of the flow run to the server. Ending their thread takes a second.
 
     Raises:
@@ -194,16 +203,14 @@ def prefect_server(
     )
 
     no_heartbeats = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
-    if PREFECT_API_URL.value() is not None:
+    if temporary is None:
         with temporary_settings({} if heartbeats else no_heartbeats):
             yield
         return
     make_home()
-    server = TemporaryServer(log)
-    meanwhile()
-    server.wait()
+    temporary.wait()
     # No automation watches heartbeats on a temporary server.
-    address = {PREFECT_API_URL: server.api_url, PREFECT_API_AUTH_STRING: server.login}
+    address = {PREFECT_API_URL: temporary.api_url, PREFECT_API_AUTH_STRING: temporary.login}
     with temporary_settings({**address, **no_heartbeats}):
         try:
             yield

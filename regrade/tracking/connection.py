@@ -4,7 +4,7 @@ import os
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -117,14 +117,27 @@ def run_url(uri: str, experiment: str, run_id: str) -> str | None:
     return f"{public_uri(uri).rstrip('/')}/{page}"
 
 
-def log_page(uri: str, run_id: str, name: str, page: str) -> None:
-    """Add a page to the artifacts of a run; one of the same name is replaced.
+def log_page(uri: str, run_id: str, name: str, page: Callable[[], str], source: str) -> None:
+    """Add a page to the artifacts of a run, unless it has one of the same source; another is replaced.
+
+    Args:
+        uri: MLflow tracking URI.
+        run_id: The run.
+        name: Name of the page.
+        page: Makes the page.
+        source: Digest of what the page is made of.
 
     Raises:
         TrackingError: If MLflow cannot be reached or rejects it.
     """
+    tag = f"regrade.source.{name}"
     with connect(uri) as client:
-        client.log_text(run_id, page, name)
+        if client.get_run(run_id).data.tags.get(tag) == source:
+            return
+    text = page()
+    with connect(uri) as client:
+        client.log_text(run_id, text, name)
+        client.set_tag(run_id, tag, source)
 
 
 def artifact_url(run_page: str | None, name: str) -> str | None:

@@ -14,7 +14,7 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import build, extra
 from regrade.engines.vllm_process.extra import NEUTRAL
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.settings.errors import SettingsError
 from tests.builders import specification
 from tests.reasoning_model import reasoning_model

@@ -13,7 +13,7 @@ from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.engines.vllm import VllmEngine
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.settings.errors import EngineError
 from tests.limited_engine import LimitedTestEngine, questions

@@ -5,7 +5,7 @@ import pytest
 
 from regrade.answers.manifest import Session
 from regrade.jobs.plan import Plan, make_plan, request_seed
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError

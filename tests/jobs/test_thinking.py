@@ -11,7 +11,7 @@ import pytest
 
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.sampling import with_sampling
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import ChatTemplate, RenderedInCode
 from regrade.records.specification import ModelIdentity, PromptIdentity
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings

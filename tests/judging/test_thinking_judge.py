@@ -16,7 +16,7 @@ from regrade.jobs.plan import Plan, make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
 from regrade.judging.readings import verdicts
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings, SamplingSettings

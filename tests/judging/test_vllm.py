@@ -14,7 +14,7 @@ from regrade.jobs.plan import make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
 from regrade.judging.readings import verdicts
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings
 from tests.engine_fixtures import FAST

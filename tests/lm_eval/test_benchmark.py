@@ -15,7 +15,7 @@ from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import make_plan
 from regrade.lm_eval.index import TaskEntry
 from regrade.lm_eval.sampling import sampling_of
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records.specification import ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams
 from regrade.settings.errors import SettingsError, SourceError

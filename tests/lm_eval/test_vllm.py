@@ -11,7 +11,7 @@ import pytest
 
 from regrade.engines.base import Engine, MeasuredEngine, PromptRendering
 from regrade.lm_eval.index import TaskEntry
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST

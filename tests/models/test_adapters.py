@@ -7,7 +7,8 @@ from huggingface_hub import HfApi
 
 from regrade.engines.vllm import VllmEngine
 from regrade.hub.retries import RetryPolicy
-from regrade.models import ResolvedModel, resolve_here
+from regrade.models.base import ResolvedModel
+from regrade.models.resolving import resolve_here
 from regrade.settings.errors import AdapterError, ModelError
 from tests.hub_server.fixtures import Hub
 

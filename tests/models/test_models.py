@@ -11,12 +11,13 @@ from huggingface_hub import HfApi
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import planner
 from regrade.hub.retries import RetryPolicy
-from regrade.models import resolve_here, resolve_served
 from regrade.models.files import files_folder, weights_sha256
 from regrade.models.fingerprints import cached_sha256, files_sha256
 from regrade.models.hub import hub_revisions
 from regrade.models.local import resolve_folder
 from regrade.models.patterns import named_models
+from regrade.models.resolving import resolve_here
+from regrade.models.served import resolve_served
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.settings.files import cache_folder

@@ -13,7 +13,7 @@ from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.hub.retries import RetryPolicy
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.settings.errors import ModelError
 from tests.hub_server.fixtures import Hub
 

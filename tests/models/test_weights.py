@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from regrade.models import ResolvedModel, resolve_served, served
-from regrade.models.served import FIXED_PROMPTS
+from regrade.models import served
+from regrade.models.base import ResolvedModel
+from regrade.models.served import FIXED_PROMPTS, resolve_served
 from regrade.records.computed import Computed, computed_differences
 from regrade.settings.errors import SettingsError
 from tests.http_server import Handler, serving

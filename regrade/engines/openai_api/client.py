@@ -18,7 +18,7 @@ from regrade.engines.openai_api import bodies
 from regrade.engines.openai_api.meter import ClientMeter
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server, concerns_prompt
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import OPEN_THOUGHTS
 from regrade.models.served import reachable, served_models
 from regrade.records import Completion, LabelMethod, Request, Structure

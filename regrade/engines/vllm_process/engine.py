@@ -36,7 +36,7 @@ from regrade.engines.vllm_process.switching import (
     reload_key,
     stored_record,
 )
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.files import files_folder
 from regrade.records import Completion, Request
 from regrade.records.computed import Computed

@@ -13,7 +13,7 @@ from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.settings import VllmSettings
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.processes.slots import machine_folder
 from regrade.records import Request
 from regrade.settings.errors import EngineError, NotInstalledError, SettingsError

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from regrade.engines.base import PARALLEL, EngineInfo
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.settings import VllmSettings
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.models.files import configuration, files_folder, settings_difference, weights_sha256
 from regrade.records.computed import LoadedWeights
 from regrade.settings import StrictModel, Timestamp

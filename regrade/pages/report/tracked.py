@@ -1,17 +1,22 @@
 """A report as an artifact of an MLflow run."""
 
-from dataclasses import replace
+import hashlib
+from dataclasses import asdict, replace
 
+import orjson
+
+from regrade.answers.opening import open_repository
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
 from regrade.settings.errors import SettingsError
+from regrade.settings.project_folder import VERSION
 from regrade.tracking.connection import log_page
 
 ARTIFACT = "report.html"
 
 
 def log_report(uri: str, run_id: str, request: Request) -> None:
-    """Make a report and add it to a run.
+    """Make a report and add it to a run, unless the run has the same one: of the same request and stored answers.
 
     A baseline that cannot be compared with is left out: the run's gate says so.
 
@@ -25,10 +30,22 @@ def log_report(uri: str, run_id: str, request: Request) -> None:
         DamagedAnswersError: If they are damaged.
         TrackingError: If MLflow cannot be reached or rejects the file.
     """
-    try:
-        report = gather(request)
-    except SettingsError:
-        if request.base is None:
-            raise
-        report = gather(replace(request, base=None, base_sets=(), base_answers=None))
-    log_page(uri, run_id, ARTIFACT, html_report(report))
+
+    def page() -> str:
+        try:
+            report = gather(request)
+        except SettingsError:
+            if request.base is None:
+                raise
+            report = gather(replace(request, base=None, base_sets=(), base_answers=None))
+        return html_report(report)
+
+    log_page(uri, run_id, ARTIFACT, page, _source(request))
+
+
+def _source(request: Request) -> str:
+    """Return a digest of a report's request and of what it is made of."""
+    read = {request.answers, request.base_answers or request.answers}
+    heads = {address: open_repository(address, create=False).head() for address in sorted(read)}
+    content = {"request": asdict(request), "heads": heads, "regrade": VERSION}
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

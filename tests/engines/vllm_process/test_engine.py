@@ -15,7 +15,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.cpu import AUTOGROUP, VARIABLE
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.extra import parse_extra
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, NotInstalledError, SettingsError

@@ -10,7 +10,7 @@ from regrade.engines.base import Engine, MeasuredEngine, PromptRendering
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.meter import PATIENCE, Meter
 from regrade.engines.vllm_process.settings import VllmSettings
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.stats.speed import Speed

@@ -18,7 +18,7 @@ from regrade.engines.vllm_process.switching import (
     record_path,
     stored_record,
 )
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.records.computed import LoadedWeights
 from regrade.settings import SamplingParams

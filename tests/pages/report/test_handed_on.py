@@ -1,6 +1,7 @@
 """The report as an artifact of MLflow, linked on the flow run's page, and beside the verdict of a gate."""
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -61,7 +62,7 @@ def test_a_baseline_of_other_settings_is_left_out_and_not_the_report(
     sides: tuple[AnswerSet, AnswerSet], monkeypatch: pytest.MonkeyPatch
 ):
     pages: list[str] = []
-    monkeypatch.setattr(tracked, "log_page", lambda *given: pages.append(given[3]))
+    monkeypatch.setattr(tracked, "log_page", lambda *given: pages.append(given[3]()))
     repository = sides[1].repository
     score(answer(repository, "org/other", n_shots=5, total=40))
     for base in ("org/base", "org/other"):
@@ -69,6 +70,23 @@ def test_a_baseline_of_other_settings_is_left_out_and_not_the_report(
         request = Request(answers=repository.uri, names=names, base=base)
         tracked.log_report("sqlite:///none.db", "run", request)
     assert ["What changed" in page for page in pages] == [True, False]
+
+
+def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_changed(
+    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    made: list[Request] = []
+    monkeypatch.setattr(tracked, "html_report", lambda report: made.append(report) or "a page")
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    run_id = evaluation_run(sides[1], uri)
+    request = Request(answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,))
+    counts = []
+    for asked in (request, request, replace(request, base="org/base")):
+        tracked.log_report(uri, run_id, asked)
+        counts.append(len(made))
+    score(answer(sides[1].repository, "org/later", total=40))
+    tracked.log_report(uri, run_id, request)
+    assert [*counts, len(made)] == [1, 1, 2, 3]
 
 
 @pytest.mark.slow
