@@ -1,7 +1,9 @@
 """Worker side: chats as the model's own tokens, from its Jinja template or from vLLM's code for models without one."""
 
+import faulthandler
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 Messages = Sequence[Mapping[str, str]]
 _ENDING = 32
 """Characters at the end of a prompt that determine the white space after it."""
+_SECONDS = 120.0
+"""Longest time in which a template writes the prompts of one message of the owner; usual ones need a second for thousands."""
+_LONGER, _LONGEST = 8, 1 << 20
+"""Longest prompt that a template may make, in characters: so many for each of the messages, and so many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +130,8 @@ class TemplateChat:
 
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
         """Return chats up to where the model answers; see `Chat.render`."""
-        rendered: list[tuple[str, str | None]] = []
-        for messages in chats:
-            try:
-                rendered.append((self._before_answer(messages, variables, tokenize=False), None))
-            except jinja2.TemplateError as error:
-                rendered.append(("", f"The chat template rejects the messages: {error}"))
+        with _in_time():
+            rendered = [self._written(messages, variables) for messages in chats]
         if self._from_text:  # like `apply_chat_template(tokenize=True)`, for all chats at once
             ids = self._tokenize([text for text, _ in rendered])
         else:
@@ -141,6 +143,19 @@ class TemplateChat:
             RenderedChat(text, tokens, error)
             for (text, error), tokens in zip(rendered, ids, strict=True)
         ]
+
+    def _written(self, messages: Messages, variables: TemplateVariables) -> tuple[str, str | None]:
+        """Return the text of a chat, or why there is none: the template is the work of strangers."""
+        try:
+            text = str(self._before_answer(messages, variables, tokenize=False))
+        except jinja2.TemplateError as error:
+            return "", f"The chat template rejects the messages: {error}"
+        except Exception as error:  # noqa: BLE001 - a template can raise whatever Python can
+            return "", f"The chat template fails for the messages: {type(error).__name__}: {error}"
+        given = sum(len(message["content"]) for message in messages)
+        if len(text) > _LONGER * given + _LONGEST:
+            return "", f"The chat template makes {len(text):,} characters of {given:,}"
+        return text, None
 
     def answered(
         self,
@@ -198,6 +213,16 @@ class TemplateChat:
         if not texts:
             return []
         return list(self._tokenizer(list(texts), add_special_tokens=False)["input_ids"])
+
+
+@contextmanager
+def _in_time() -> Iterator[None]:
+    """End this process, and say so in its log, if the block takes longer than `_SECONDS`, whatever it computes."""
+    faulthandler.dump_traceback_later(_SECONDS, exit=True)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 class CodeChat:

@@ -14,6 +14,8 @@ _OUT_OF_MEMORY = re.compile(
     r"|less than desired .* memory utilization",
     re.IGNORECASE,
 )
+_OUT_OF_TIME = re.compile(r"^Timeout \((.+)\)!$", re.MULTILINE)
+"""Line of `faulthandler`, which watches the chat template (`chat._in_time`)."""
 _CONSEQUENCE = re.compile(
     r"initialization failed|See (?:stack trace|root cause)|EngineDead|EngineCore encountered",
     re.IGNORECASE,
@@ -33,6 +35,11 @@ def last_error(log: Path, start: int = 0) -> str:
         start: Position after the output of earlier engines, in bytes.
     """
     text = _tail(log, start)
+    if found := _OUT_OF_TIME.search(text):
+        return (
+            f"the model's chat template took longer than {found[1]} to write prompts. Replace it by `--chat-template FILE`, or use "
+            "`--format completion`"
+        )
     errors = [
         f"{name}: {message.strip()}"
         for name, message in _ERROR.findall(text)

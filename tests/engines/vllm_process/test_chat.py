@@ -5,6 +5,8 @@ Tokenizers of transformers are trained here in the kinds that models use; Mistra
 
 import json
 import shutil
+import subprocess
+import sys
 import warnings
 from collections.abc import Callable
 from datetime import date
@@ -17,6 +19,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 
 from regrade.engines.vllm_process.chat import Chat, TemplateChat, TemplateVariables, open_chat
 from regrade.engines.vllm_process.labels import LabelTokens
+from regrade.engines.vllm_process.logs import last_error
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import TEXT, byte_level, metaspace
 
@@ -150,6 +153,67 @@ def test_a_tokenizer_with_a_method_of_its_own_gives_the_tokens_itself():
     (rendered,) = TemplateChat(tokenizer, CHATML).render([QUESTION], NONE)
 
     assert (rendered.text, rendered.ids) == ("seven", [7, 8, 9])
+
+
+def test_what_a_template_makes_of_some_questions_costs_only_these():
+    hostile = (
+        "{% set q = messages[-1].content %}{% if q == 'grow' %}{{ 'x' * 2000000 }}{% endif %}"
+        "{% if q == 'fill' %}{{ 'x' * 10 ** 18 }}{% endif %}{% if q == 'fail' %}{{ 1 / 0 }}{% endif %}{{ q }}"
+    )
+    tokenizer = tokenizer_of(byte_level, hostile)
+    asked = [
+        ({"role": "user", "content": text},)
+        for text in ("grow", "fill", "fail", "fine", "y" * 400_000)
+    ]
+
+    rendered = TemplateChat(tokenizer, hostile).render(asked, NONE)
+
+    errors = [chat.error for chat in rendered]
+    assert errors[3:] == [None, None]
+    assert [chat.ids for chat in rendered[:3]] == [[], [], []]
+    assert "makes 2,000,004 characters of 4" in str(errors[0])
+    assert "MemoryError" in str(errors[1])
+    assert "ZeroDivisionError" in str(errors[2])
+
+
+ENDLESS = """
+import sys
+from regrade.engines.vllm_process import chat
+chat._SECONDS = 1.0
+
+class Tokenizer:
+    def apply_chat_template(self, conversation, *, chat_template, **options):
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+        return ImmutableSandboxedEnvironment().from_string(chat_template).render(messages=conversation)
+
+endless = chat.TemplateChat(Tokenizer(), sys.argv[1])
+print(endless.render([[{"role": "user", "content": "once"}]], chat.TemplateVariables())[0].error, flush=True)
+endless.render([[{"role": "user", "content": "?"}]], chat.TemplateVariables())
+"""
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+        "{{ (messages|length + 6) ** 99999999 }}",
+    ],
+)
+def test_a_template_that_does_not_end_ends_the_engine_and_the_reason_is_said(
+    work: str, tmp_path: Path
+):
+    template = f"{{% if messages[0].content == '?' %}}{work}{{% endif %}}"
+    log = tmp_path / "engine.log"
+    with log.open("wb") as output:
+        done = subprocess.run(
+            [sys.executable, "-c", ENDLESS, template],
+            stdout=output,
+            stderr=output,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert "chat template took longer than 0:00:01" in last_error(log)
 
 
 def test_a_template_for_parts_gets_parts():
