@@ -108,3 +108,7 @@ def test_the_readme_shows_the_id_of_the_demos_answers():
     works = plan_answers.fn(make_job(GenerationJob, demo))
     shown = re.findall(r"regrade (?:show|view) ([0-9a-f]{16})", (ROOT / "README.md").read_text())
     assert {*shown} == {works[0].plan.specification.answer_set_id}
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text().split()) <= 900
