@@ -8,9 +8,8 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from regrade.cli.options import Answers
-from regrade.cli.output import open_answers
+from regrade.cli.output import TABLE, Output, open_answers
 from regrade.settings.errors import SettingsError
-from regrade.text.text import visible
 
 Format = Literal["every-eval-ever", "inspect"]
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
@@ -25,6 +24,7 @@ def export(
     scorer: str | None = None,
     organization: str | None = None,
     relationship: Relationship | None = None,
+    output: Output = TABLE,
 ) -> None:
     """Write an answer set in the format of another tool, and print the files.
 
@@ -71,7 +71,6 @@ def export(
             )
     except OSError as error:
         raise SettingsError(f"'{folder}' cannot be written: {error.strerror}.") from error
-    for path in written:
-        sys.stdout.write(f"{visible(str(path))}\n")
+    output.files(written)
     if scored.answers.manifest.withheld:
         sys.stderr.write("regrade: questions that must not be published are left out\n")

@@ -5,7 +5,7 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -58,12 +58,22 @@ class Output:
         else:
             draw()
 
+    def files(self, written: Sequence[Path]) -> None:
+        """Print the files that a command wrote, unless the command is quiet."""
+        lines = "".join(f"{visible(str(path))}\n" for path in written)
+        document = {"files": [str(path) for path in written]}
+        self.show(document, lambda: _write_text(lines))
+
 
 TABLE = Output()
 ERROR_LOG = "errors.log"
 """Log of unforeseen errors, in the cache folder."""
 _written: list[str] = []
 """The documents on stdout: at most one."""
+
+
+def _write_text(text: str) -> None:
+    sys.stdout.write(text)
 
 
 def json_text(document: BaseModel | Mapping[str, Any]) -> str:

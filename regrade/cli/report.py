@@ -1,14 +1,13 @@
 """`regrade report`."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Answers
+from regrade.cli.output import TABLE, Output
 from regrade.settings.errors import SettingsError
-from regrade.text.text import visible
 
 FORMATS = (".html", ".md")
 
@@ -23,6 +22,7 @@ def report(
     scorer: str | None = None,
     allow: Allow = (),
     examples: int = 200,
+    output: Output = TABLE,
 ) -> None:
     """Write a report to hand on: one file with results, changes, plots and answers.
 
@@ -59,4 +59,4 @@ def report(
     )
     written = html_report if path.suffix == ".html" else markdown_report
     write_file(path, written(gather(request)))
-    sys.stdout.write(f"{visible(str(path))}\n")
+    output.files([path])

@@ -160,7 +160,7 @@ def print_blocks(blocks: "Sequence[Block]") -> None:
 
 
 def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = None) -> None:
-    """Print commands for likely next steps on stderr.
+    """Print on stderr how the answers are read, and the command that most people run next.
 
     Args:
         evaluation: The result.
@@ -171,12 +171,17 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
     where, viewed = ("", "") if usual else (f" --answers {repository}", f" {repository}")
     command = Path(sys.executable).with_name("regrade")
     shown = "regrade" if shutil.which("regrade") else os.path.relpath(command)
-    bin_folder = "" if shutil.which("mlflow") else os.path.relpath(command.parent) + "/"
     first = evaluation.answer_sets[0].answer_set_id
-    browser = f"{shown} view{viewed} {first}"
-    if scoring is not None and scoring.scorer is not None and evaluation.answer_sets[0].scores:
-        scorer = f" --scorer {shlex.quote(scoring.scorer)}"
-        stored = evaluation.answer_sets[0].scores[0].scorer
+    judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]
+    is_scored = any(answers.scores for answers in evaluation.answer_sets)
+    named = ""
+    if is_scored and scoring is not None and scoring.scorer is not None:
+        named = f" --scorer {shlex.quote(scoring.scorer)}"
+    wrong = ("read wrong answers", f"{shown} show {first}{where}{named} --wrong")
+    if judged and is_scored:
+        check = f"{shown} label {judged[0]}{where} --rater YOUR_NAME"
+        steps = [wrong, ("check the judge", check)]
+    elif named and scoring is not None:
         chosen = "".join(
             f" {option} {shlex.quote(value)}"
             for option, value in (
@@ -186,42 +191,14 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
             )
             if value is not None
         )
-        in_file = is_specification(
-            scoring.scorer
-        )  # a changed file is another version without `--force`
-        again = f"{shown} score{where}{chosen}{scorer}{'' if in_file else ' --force'}"
-        steps = [
-            ("read wrong answers", f"{shown} show {first}{where}{scorer} --wrong"),
-            ("read in a browser", f"{browser} --scorer {shlex.quote(stored)}"),
-            ("after changing it" if in_file else "score them again", again),
-        ]
-    elif any(answers.scores for answers in evaluation.answer_sets):
-        steps = [
-            ("read wrong answers", f"{shown} show {first}{where} --wrong"),
-            ("read in a browser", browser),
-            ("score them again", f"{shown} score{where} --force"),
-        ]
+        in_file = is_specification(str(scoring.scorer))  # a changed file is another version
+        again = f"{shown} score{where}{chosen}{named}{'' if in_file else ' --force'}"
+        steps = [wrong, ("after changing it" if in_file else "score them again", again)]
+    elif is_scored:
+        steps = [wrong, ("read in a browser", f"{shown} view{viewed} {first}")]
     else:
-        steps = [
-            ("read the answers", f"{shown} show {first}{where}"),
-            ("read in a browser", browser),
-            ("score them", f"{shown} score{where}"),
-        ]
-    uri, server = evaluation.tracking_uri or "", os.environ.get("PREFECT_API_URL")
-    tracked_here = uri in ("", f"sqlite:///{Path.cwd()}/mlflow.db")  # "" after generating only
-    if not server and Path("infra/ui.sh").is_file() and tracked_here:
-        steps.append(("open all pages", "make ui"))  # with a login, and only for their own pages
-    else:
-        if uri.startswith("sqlite"):
-            mlflow = f"{bin_folder}mlflow server --host 127.0.0.1 --backend-store-uri {uri}"
-            steps.append(("open MLflow", mlflow))
-        elif (page := evaluation.answer_sets[0].mlflow_url) is not None:
-            steps.append(("open MLflow", page))
-        ui = server.removesuffix("/api") if server else f"{bin_folder}prefect server start"
-        steps.append(("open the Prefect UI", ui))
-    judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]
-    if judged:
-        steps.append(("check the judge", f"{shown} label {judged[0]}{where} --rater YOUR_NAME"))
+        read = f"{shown} show {first}{where}"
+        steps = [("read the answers", read), ("score them", f"{shown} score{where}")]
     stderr.print()
     for purpose, step in steps:
         stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)

@@ -41,7 +41,7 @@ def steps(
     return {purpose: shlex.split(command) for purpose, command in lines}
 
 
-def test_after_scoring_wrong_answers_are_read_and_all_are_scored_again(
+def test_after_scoring_wrong_answers_are_read_here_or_in_a_browser(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     found = evaluation(tmp_path / "my answers", scored=True)
@@ -50,7 +50,6 @@ def test_after_scoring_wrong_answers_are_read_and_all_are_scored_again(
     assert shown == {
         "read wrong answers": ["show", set_id, *where, "--wrong"],
         "read in a browser": ["view", found.repository, set_id],
-        "score them again": ["score", *where, "--force"],
     }
     for words in shown.values():
         command_line().parse_args(words, exit_on_error=False, print_error=False)
@@ -64,7 +63,6 @@ def test_after_generating_answers_are_read_and_scored(
     set_id = found.answer_sets[0].answer_set_id
     assert steps(found, capfd) == {
         "read the answers": ["show", set_id],
-        "read in a browser": ["view", set_id],
         "score them": ["score"],
     }
 
@@ -89,22 +87,16 @@ def test_after_one_scorer_was_used_all_steps_are_about_it(
     shown = steps(found, capfd, job)
     assert shown == {
         "read wrong answers": ["show", set_id, *where, "--scorer", scorer, "--wrong"],
-        "read in a browser": ["view", found.repository, set_id, "--scorer", "close"],
         purpose: ["score", *where, "--model", "org/tiny", "--scorer", scorer, *last],
     }
     for words in shown.values():
         command_line().parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_the_run_on_a_server_of_mlflow_is_named_with_its_address(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
+def test_after_a_judge_its_verdicts_are_checked(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     found = evaluation(tmp_path / "answers", scored=True)
-    page = "http://127.0.0.1:5000/#/experiments/1/runs/abc"
     (one,) = found.answer_sets
-    tracked = {
-        "tracking_uri": "http://127.0.0.1:5000",
-        "answer_sets": (one.model_copy(update={"mlflow_url": page}),),
-    }
-    print_next_steps(found.model_copy(update=tracked))
-    assert re.search(f"^open MLflow +{re.escape(page)}$", capfd.readouterr().err, re.MULTILINE)
+    judged = one.model_copy(update={"judged": "org/tiny"})
+    shown = steps(found.model_copy(update={"answer_sets": (judged,)}), capfd)
+    assert [*shown] == ["read wrong answers", "check the judge"]
+    assert shown["check the judge"][:2] == ["label", one.answer_set_id]

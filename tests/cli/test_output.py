@@ -162,3 +162,15 @@ def test_verify_counts_its_problems(tmp_path: Path, capfd: pytest.CaptureFixture
     shard.write_bytes(b"damaged")
     assert run(["verify", *where]) == 1
     assert capfd.readouterr().out.rstrip().endswith(": 1 problem")
+
+
+def test_a_command_that_writes_files_names_them_in_the_document(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+):
+    written = [tmp_path / "a.html", tmp_path / "b.json"]
+    Output(json=True).files(written)
+    assert json.loads(capsys.readouterr().out)["files"] == [*map(str, written)]
+    Output().files(written)
+    assert capsys.readouterr().out == "".join(f"{path}\n" for path in written)
+    Output(quiet=True).files(written)
+    assert capsys.readouterr().out == ""
