@@ -7,11 +7,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
+from flows.engine_session import EngineSession, by_model
 from flows.scoring import unscored
 from regrade.answers.base import Repository
 from regrade.answers.durations import remember
@@ -20,7 +20,7 @@ from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
 from regrade.engines.base import WAITING, Engine, LimitedEngine, MeasuredEngine, SwitchingEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
-from regrade.jobs.plan import PooledRequests, prompt_rendering
+from regrade.jobs.plan import PooledRequests
 from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.machines import machines_ended_early, start_machines, wait_for_machines
@@ -28,7 +28,7 @@ from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
 from regrade.records.specification import Specification
-from regrade.results.display import current_clock, current_display, log_file
+from regrade.results.display import current_clock, current_display
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import (
@@ -38,16 +38,14 @@ from regrade.settings.errors import (
     SettingsError,
     UserError,
 )
-from regrade.tuning.search.lookup import with_tuned
 from tasks.generate import generate_missing, publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
 from tasks.watch import look_at_stored, watch_verdicts
-from tasks.work import Work, check_computed
+from tasks.work import Work
 
 logger = logging.getLogger("regrade")
 
-_Job = TypeVar("_Job", bound=EngineJob)
 SPOOL_POLL = 2.0
 """Seconds between two attempts to open a spool that another run has."""
 
@@ -98,12 +96,15 @@ def opened(works: list[Work]) -> Iterator[list[Work]]:
 
 
 def generate(
-    job: EngineJob, works: Sequence[Work], after: Callable[[Work], None] = lambda _: None
+    job: EngineJob,
+    works: Sequence[Work],
+    after: Callable[[Work], None] = lambda _: None,
+    session: EngineSession | None = None,
 ) -> None:
     """Generate missing answers; each answer set is published when it is complete, while the others are generated.
 
-    Must run on the main thread: it owns the engine and stops it on any exit. One engine serves all benchmarks of a model, one
-    model after the other, and the models that may take each other's place in it. On
+    Must run on the main thread: it owns the engine and stops it on any exit, unless a session keeps it. One engine serves all
+    benchmarks of a model, one model after the other, and the models that may take each other's place in it. On
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
     replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
 
@@ -111,29 +112,40 @@ def generate(
         job: The job with the engine's settings.
         works: Planned answer sets, their spools open.
         after: Called with each answer set that is being published.
+        session: Keeps the engine for models that come later, which are asked the same.
     """
     todo = [work for work in works if work.requests]
+    later = [] if session is None else [_whole(works)]
     retrying = False
-    while todo:
-        try:
-            _generate(job, todo, after)
-            break
-        except (OperationError, UserError) as error:
-            left = [work for work in todo if work.publishing is None]
-            is_last = retrying or not (isinstance(error, EngineError) and error.fresh_helps)
-            if is_last:
-                engine_no_longer_needed()
-            _publish_finished(left)
-            if is_last:
-                _publish_finished([work for work in works if not work.requests])
-                wait([work.publishing for work in works if work.publishing is not None])
-                raise
-            logger.warning("%s Retrying once with a new engine.", error)
-            retrying = True
-            for work in left:
-                find_missing(work)
-            todo = [work for work in left if work.requests]
-    engine_no_longer_needed()
+    with ExitStack() as stack:
+        engines = session or stack.enter_context(EngineSession())
+        while todo:
+            try:
+                _generate(job, todo, after, engines, later)
+                break
+            except (OperationError, UserError) as error:
+                engines.end()
+                left = [work for work in todo if work.publishing is None]
+                is_last = retrying or not (isinstance(error, EngineError) and error.fresh_helps)
+                if is_last and session is None:
+                    engine_no_longer_needed()
+                _publish_finished(left)
+                if is_last:
+                    _publish_finished([work for work in works if not work.requests])
+                    wait([work.publishing for work in works if work.publishing is not None])
+                    raise
+                logger.warning("%s Retrying once with a new engine.", error)
+                retrying = True
+                for work in left:
+                    find_missing(work)
+                todo = [work for work in left if work.requests]
+    if session is None:
+        engine_no_longer_needed()
+
+
+def _whole(works: Sequence[Work]) -> PooledRequests:
+    """Return the requests of all rows, also of those that are answered."""
+    return PooledRequests(tuple(w.plan.requests(w.plan.missing(set()), w.sessions) for w in works))
 
 
 def generate_on_machines(job: EvaluationJob, machines: int) -> tuple[list[Work], list[AnswerSet]]:
@@ -240,115 +252,31 @@ def _publish_siblings(work: Work) -> None:
             )
 
 
-def _generate(job: EngineJob, todo: Sequence[Work], after: Callable[[Work], None]) -> None:
+def _generate(
+    job: EngineJob,
+    works: Sequence[Work],
+    after: Callable[[Work], None],
+    engines: EngineSession,
+    later: Sequence[PooledRequests],
+) -> None:
     """Generate the missing answers of one model after the other, with as few engine starts as possible."""
 
     def publish_complete(work: Work) -> None:
         work.publishing = publish_answers.submit(work)
         after(work)
 
-    left = by_model(todo)
+    left = by_model(works)
     while left:
-        fitting = tuned(job, left[0])
-        with loaded_engine(fitting, *left) as engine:
-            while left:
-                works = left.pop(0)
-                if left and isinstance(engine, SwitchingEngine):
-                    engine.read_ahead(left[0][0].plan.model)
-                started = time.monotonic()
-                try:
-                    generate_missing(works, engine, fitting.engine, job.goodput, publish_complete)
-                finally:
-                    measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
-                    current_clock().generated(started, measured)
-                if not left or not isinstance(engine, SwitchingEngine):
-                    break
-                model = left[0][0].plan.model
-                display = current_display()
-                display.loading(model.identity.name)
-                engine.switch(model, _pools(left))
-                current_clock().loaded(engine.info.load_seconds, engine.info.compile_seconds)
-                display.loaded()
-                _check_loaded(engine, model.identity.name, left[0])
-
-
-def by_model(works: Sequence[Work]) -> list[list[Work]]:
-    """Return the works of each model, in the order of the models."""
-    groups: dict[str, list[Work]] = {}
-    for work in works:
-        groups.setdefault(work.plan.specification.model.model_dump_json(), []).append(work)
-    return [*groups.values()]
-
-
-def _pools(rounds: Sequence[Sequence[Work]]) -> list[PooledRequests]:
-    """Return the requests of each call of `generate_missing`; those that models share once."""
-    pools: list[PooledRequests] = []
-    for works in rounds:
-        pool = PooledRequests(tuple(work.requests for work in works))
-        if pool not in pools:
-            pools.append(pool)
-    return pools
-
-
-def tuned(job: _Job, works: Sequence[Work]) -> _Job:
-    """Return the job with the engine settings that were measured best for its largest work, if it asks for them."""
-    largest = max(works, key=lambda work: len(work.requests))
-    engine = with_tuned(job.engine, largest.plan, largest.repository)
-    return job if engine is job.engine else job.model_copy(update={"engine": engine})
-
-
-@contextmanager
-def loaded_engine(job: EngineJob, *rounds: Sequence[Work]) -> Iterator[Engine]:
-    """Load the engine of a job for the missing answers of some works, and stop it when the block ends.
-
-    Must run on the main thread.
-
-    Args:
-        job: The job with the engine's settings.
-        rounds: The works of each call of `generate_missing`.
-
-    Raises:
-        SettingsError: If earlier answers of a work were computed otherwise.
-    """
-    model = rounds[0][0].plan.model
-    (works, *others) = by_model([work for together in rounds for work in together])
-    name = model.identity.name if others else job.model
-    engine = job.engine.open(
-        model,
-        requests=_pools(rounds),
-        rendering=prompt_rendering(job.prompt),
-        log=log_file("engine"),
-        on_progress=Stages().show,
-    )
-    display = current_display()
-    display.loading(name)
-    with engine:
-        current_clock().loaded(engine.info.load_seconds, engine.info.compile_seconds)
-        display.loaded()
-        _check_loaded(engine, name, works)
-        yield engine
-
-
-def _check_loaded(engine: Engine, name: str, works: Sequence[Work]) -> None:
-    """Check that an engine may continue the answers of works, and say that it is ready.
-
-    Raises:
-        SettingsError: If earlier answers of a work were computed otherwise.
-    """
-    check_computed(engine.info, works)
-    info = engine.info
-    ready = (
-        "shares the engine" if info.weights is not None and info.weights.replaced else "is ready"
-    )
-    logger.info(
-        "%s %s after %.1f s (%s %s on %s)",
-        name,
-        ready,
-        info.load_seconds,
-        info.engine,
-        info.version or "",
-        info.device or "the server's device",
-    )
+        engine = engines.load(job, *left, later=later)
+        together = left.pop(0)
+        if left and isinstance(engine, SwitchingEngine):
+            engine.read_ahead(left[0][0].plan.model)
+        started = time.monotonic()
+        try:
+            generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
+        finally:
+            measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
+            current_clock().generated(started, measured)
 
 
 def limit(engine: Engine, in_flight: int | None) -> None:

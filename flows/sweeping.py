@@ -9,7 +9,8 @@ from tempfile import TemporaryDirectory
 
 from prefect.futures import wait
 
-from flows.generating import limit, loaded_engine, plan
+from flows.engine_session import EngineSession
+from flows.generating import limit, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score
 from regrade.answers.result import Result
@@ -48,6 +49,8 @@ class RunningPoint:
     """None if a value does not fit its setting."""
     works: Sequence[Work] = ()
     failure: str | None = None
+    begun: bool = False
+    """An engine is ready for it."""
     retried: bool = False
     """An engine ended in this point, and was replaced."""
     scored: dict[str, Result] = field(default_factory=dict)
@@ -70,7 +73,9 @@ def run_sweep(job: SweepJob) -> SweepResult:
     points = sorted((p for group in groups for p in group), key=lambda p: p.point.number)
     engine_starts = 0
     for number, group in enumerate(groups):
-        engine_starts += _run_group(group, points, last=number == len(groups) - 1)
+        with EngineSession() as engines:
+            _run_group(group, points, engines, last=number == len(groups) - 1)
+        engine_starts += engines.starts
     for running in points:
         _score(running, job)
     return _result(job, points, engine_starts)
@@ -85,8 +90,14 @@ def states(points: Sequence[RunningPoint]) -> list[AnswerSetState]:
     ]
 
 
-def _run_group(group: Sequence[RunningPoint], points: Sequence[RunningPoint], *, last: bool) -> int:
-    """Generate the points that one engine serves, and return the number of its starts."""
+def _run_group(
+    group: Sequence[RunningPoint],
+    points: Sequence[RunningPoint],
+    engines: EngineSession,
+    *,
+    last: bool,
+) -> None:
+    """Generate the points that one engine may serve; it goes on with the next model where it can."""
     with ExitStack() as stack:
         for running in group:
             try:
@@ -95,15 +106,13 @@ def _run_group(group: Sequence[RunningPoint], points: Sequence[RunningPoint], *,
             except (UserError, OperationError) as error:
                 running.fail(error)
         show(lambda: states(points))
-        started = 0
         while todo := list(_missing(group)):
-            started += 1
-            _generate_all(todo)
+            _generate_next(todo, engines)
+        engines.end()
         if last:
             engine_no_longer_needed()
         for running in group:
             _publish(running)
-    return started
 
 
 def _missing(group: Sequence[RunningPoint]) -> Iterator[tuple[RunningPoint, Work]]:
@@ -115,36 +124,37 @@ def _missing(group: Sequence[RunningPoint]) -> Iterator[tuple[RunningPoint, Work
                     yield running, work
 
 
-def _generate_all(todo: Sequence[tuple[RunningPoint, Work]]) -> None:
-    """Generate with one engine until it ends; every call either finishes or fails at least one point."""
-    job = todo[0][0].job
+def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSession) -> None:
+    """Generate the first of these works; every call either finishes it or fails a point, or gives it a new engine once."""
+    (running, work), *_ = todo
+    job = running.job
     if job is None:
         raise RuntimeError("a point without a job has no works")
-    at: RunningPoint | None = None
+    loaded = False
     try:
-        with loaded_engine(job, *([work] for _, work in todo)) as engine:
-            shown: RunningPoint | None = None
-            for at, work in todo:
-                if at.failure is None:
-                    if at is not shown:
-                        logger.info("point %s", at.point.name)
-                        shown = at
-                    limit(engine, at.point.in_flight)
-                    generate_missing([work], engine, job.engine, job.goodput)
-                    _measure_again(at, work, engine)
-                    work.publishing = publish_answers.submit(work)
+        engine = engines.load(job, *([work] for _, work in todo))
+        loaded = True
+        if not running.begun:
+            logger.info("point %s", running.point.name)
+            running.begun = True
+        limit(engine, running.point.in_flight)
+        generate_missing([work], engine, job.engine, job.goodput)
+        _measure_again(running, work, engine)
+        work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
-        if at is None:  # the engine did not load
-            for running in {id(r): r for r, _ in todo}.values():
-                running.fail(error)
-        elif isinstance(error, EngineError) and error.fresh_helps and not at.retried:
-            logger.warning("%s: %s Retrying once with a new engine.", at.point.name, error)
-            at.retried = True
-            for work in at.works:
-                if work.publishing is None:
-                    find_missing(work)
+        engines.end()
+        if isinstance(error, EngineError) and error.fresh_helps and not running.retried:
+            logger.warning("%s: %s Retrying once with a new engine.", running.point.name, error)
+            running.retried = True
+            for again in running.works:
+                if again.publishing is None:
+                    find_missing(again)
+        elif not loaded:
+            for other in {id(r): r for r, _ in todo}.values():
+                if other.point.parameters["model"] == running.point.parameters["model"]:
+                    other.fail(error)
         else:
-            at.fail(error)
+            running.fail(error)
 
 
 def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:

@@ -14,7 +14,8 @@ from time import monotonic
 from prefect import flow
 
 from flows import generating
-from flows.generating import limit, loaded_engine, plan, publish
+from flows.engine_session import EngineSession
+from flows.generating import limit, plan, publish
 from regrade.answers.origin import note_speed
 from regrade.answers.spool import Spool
 from regrade.engines.base import PARALLEL, BaseEngineSettings, Engine, MeasuredEngine
@@ -106,11 +107,16 @@ class _Tuner:
         most = self._job.most_in_flight
         sizes = {"max_num_seqs": _per_copy(most, settings)} if most else {}
         engine = type(self._job.engine).model_validate(
-            {**sizes, **self._job.engine.model_dump(exclude_unset=True), **settings}
+            {
+                **sizes,
+                **self._job.engine.model_dump(exclude_unset=True, exclude={"tuned"}),
+                **settings,
+            }
         )
         begun = monotonic()
         job = self._job.model_copy(update={"engine": engine})
-        with loaded_engine(job, [self._work]) as loaded:
+        with EngineSession() as engines:
+            loaded = engines.load(job, [self._work])
             self.load_seconds += monotonic() - begun
             tokens = loaded.info.max_num_batched_tokens
             in_effect = dict(settings) if tokens is None else {**settings, TOKENS: tokens}

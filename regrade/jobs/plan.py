@@ -139,6 +139,16 @@ class PlannedRequests:
         question = (known.benchmark, known.prompt, known.method, known.sampling)
         return *question, plan.reasons, self.day
 
+    def asks_as(self, other: "PlannedRequests") -> bool:
+        """Return True if the requests of a row would be equal."""
+        return self._asked == other._asked
+
+    def is_part_of(self, other: "PlannedRequests") -> bool:
+        """Return True if the requests are among those of another."""
+        return self.asks_as(other) and {(sample.id, repeat) for sample, repeat in self.rows} <= {
+            (sample.id, repeat) for sample, repeat in other.rows
+        }
+
     def withdraw(self, published: Collection[RowKey]) -> None:
         """Withdraw the requests whose rows are published."""
         self.withdrawn |= {

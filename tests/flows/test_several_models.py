@@ -1,6 +1,8 @@
 """Several models in one evaluation: the engine goes on with the next one, and every row belongs to the model that gave it."""
 
+import json
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +11,16 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
+from flows.sweep_settings import sweep_settings
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.records import Request
+from regrade.records.computed import LoadedWeights
 from regrade.settings.errors import EngineError
+from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
 
 pytestmark = pytest.mark.prefect
@@ -37,6 +42,7 @@ class SwitchingTestEngine(LimitedTestEngine):
         if self._dies:
             raise EngineError("The engine ended.", "", True)
         self.model = model.identity.name
+        self.info = replace(self.info, weights=LoadedWeights(memory="abc", replaced=True))
         self.events.append(f"switch {self.model}, {len(requests)} streams")
 
 
@@ -57,11 +63,12 @@ class Evaluated:
 
         monkeypatch.setattr(VllmEngine, "open", opened)
 
-    def run(self, model: str, *more: str, flow: Any = generate_answers) -> Any:
+    def run(self, model: str, *more: str, flow: Any = generate_answers, **parameters: Any) -> Any:
         with temporary_settings({PREFECT_API_URL: self._server}):
             return flow(
                 model=model,
-                more_models=more,
+                **({"more_models": more} if more else {}),
+                **parameters,
                 datasets=({"name": "mine", "path": str(self._questions), "scorer": "number"},),
                 answers=str(self._folder / "answers"),
                 return_state=True,
@@ -150,3 +157,36 @@ def test_an_evaluation_scores_each_model_and_tracks_it_in_a_run_of_its_own(
     assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
     assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
     assert len(evaluated.engines) == 1
+
+
+def test_a_sweep_over_models_and_sampling_keeps_its_engine(
+    evaluated: Evaluated, training: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(measuring, "STEADY_SECONDS", 0.0)
+    models = [str(training / f"checkpoint-{step}") for step in (100, 200)]
+    axes = (
+        {"setting": "sampling.temperature", "values": ("0", "0.7")},
+        {"setting": "model", "values": models},
+    )
+    swept = evaluated.run(models[0], flow=sweep_settings, axes=axes).result()
+
+    (engine,) = evaluated.engines
+    assert engine.events == ["open run/checkpoint-100", "switch run/checkpoint-200, 2 streams"]
+    assert (swept.engine_starts, swept.failed) == (1, [])
+    assert [point.benchmarks[0].rows for point in swept.points] == [ROWS] * 4
+    assert len(engine.asked) == 4 * ROWS
+
+
+def test_a_model_that_is_asked_otherwise_gets_an_engine_of_its_own(
+    evaluated: Evaluated, training: Path
+):
+    """Its context may be too short for the requests of the other."""
+    models = [training / f"checkpoint-{step}" for step in (100, 200)]
+    for model, tokens in zip(models, (40, 60), strict=True):
+        settings = {"temperature": 0.5, "do_sample": True, "max_new_tokens": tokens}
+        (model / "generation_config.json").write_text(json.dumps(settings))
+    evaluated.run(*map(str, models), sampling={"defaults": "model"})
+
+    assert [engine.events[0] for engine in evaluated.engines] == [
+        f"open run/checkpoint-{step}" for step in (100, 200)
+    ]

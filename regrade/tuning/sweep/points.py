@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Annotated, Any, Self
 
 import orjson
@@ -129,12 +130,12 @@ class Point:
 
     @property
     def engine_start(self) -> bytes:
-        """Settings that need an engine of their own; points with equal ones share a start."""
+        """Settings that need an engine of their own; points with equal ones share a start, if their models may."""
         rendering = {
             field.name: (self.parameters.get("prompt") or {}).get(field.name)
             for field in fields(PromptRendering)
         }
-        of_engine = [self.parameters["model"], self.parameters.get("engine"), rendering]
+        of_engine = [self.parameters.get("engine"), rendering]
         return orjson.dumps(of_engine, option=orjson.OPT_SORT_KEYS)
 
 
@@ -144,11 +145,12 @@ def short(setting: str) -> str:
 
 
 def starts(points: Sequence[Point]) -> list[list[Point]]:
-    """Return the points by the engine start that serves them, in the order of their first points."""
-    groups: dict[bytes, list[Point]] = {}
+    """Return the points by the engine start that may serve them, in the order of their first points; those of a model together."""
+    groups: dict[bytes, dict[str, list[Point]]] = {}
     for point in points:
-        groups.setdefault(point.engine_start, []).append(point)
-    return list(groups.values())
+        models = groups.setdefault(point.engine_start, {})
+        models.setdefault(point.parameters["model"], []).append(point)
+    return [[*chain.from_iterable(models.values())] for models in groups.values()]
 
 
 def check_address(job: SweepJob) -> None:

@@ -73,7 +73,6 @@ def test_points_that_differ_in_requests_and_prompts_share_an_engine_start():
     ("setting", "values"),
     [
         ("engine.max_num_seqs", ("8", "16")),
-        ("model", ("a/b", "a/c")),
         ("prompt.chat_template", ("a.jinja", "b.jinja")),
         ("prompt.truncate", ("true", "false")),
     ],
@@ -82,6 +81,12 @@ def test_what_an_engine_is_loaded_with_needs_a_start_for_each_value(
     setting: str, values: tuple[str, ...]
 ):
     assert len(starts(points(in_flight=(1, 4), axes=(axis(setting, *values),)))) == 2
+
+
+def test_models_may_share_an_engine_and_the_points_of_each_follow_one_another():
+    varied = (axis("sampling.temperature", "0", "0.7"), axis("model", "a/b", "a/c"))
+    (group,) = starts(points(axes=varied))
+    assert [point.parameters["model"] for point in group] == ["a/b", "a/b", "a/c", "a/c"]
 
 
 def test_values_become_settings_of_the_evaluation():

@@ -1,0 +1,180 @@
+"""The engine of a run: loaded when it is needed, and kept for the models that may take each other's place in it."""
+
+import logging
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self, TypeVar
+
+from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering, SwitchingEngine
+from regrade.jobs.job import EngineJob
+from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
+from regrade.orchestration.waiting import Stages
+from regrade.results.display import current_clock, current_display, log_file
+from regrade.tuning.search.lookup import with_tuned
+from tasks.work import Work, check_computed
+
+logger = logging.getLogger("regrade")
+_Job = TypeVar("_Job", bound=EngineJob)
+
+
+class EngineSession:
+    """Loads an engine for the works of a job, goes on with the next model in it, and stops it when the block ends.
+
+    Use it on the main thread, as the engine.
+    """
+
+    def __init__(self) -> None:
+        self.starts = 0
+        """Engines that were started."""
+        self._stack = ExitStack()
+        self._engine: Engine | None = None
+        self._given: tuple[BaseEngineSettings, PromptRendering] | None = None
+        """Settings by which it was asked for."""
+        self._settings: BaseEngineSettings | None = None
+        self._planned: Sequence[PooledRequests] = ()
+        """Requests by which its context length was chosen."""
+        self._model = ""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._engine = None
+        self._stack.__exit__(kind, error, traceback)
+
+    @property
+    def settings(self) -> BaseEngineSettings:
+        """Settings of the loaded engine."""
+        if self._settings is None:
+            raise RuntimeError("no engine is loaded")
+        return self._settings
+
+    def end(self) -> None:
+        """Stop the engine; the next one starts anew."""
+        self._engine = None
+        self._stack.close()
+
+    def load(
+        self, job: EngineJob, *rounds: Sequence[Work], later: Sequence[PooledRequests] = ()
+    ) -> Engine:
+        """Return an engine with the model of the first round: the running one, with other weights if need be, or a new one.
+
+        Args:
+            job: The job with the engine's settings.
+            rounds: The works of each call of `generate_missing` that is planned.
+            later: Requests that may be planned once these are answered.
+
+        Raises:
+            SettingsError: If earlier answers of a work were computed otherwise.
+            EngineError: If the engine does not start.
+        """
+        works, *others = by_model([work for together in rounds for work in together])
+        model, identity = works[0].plan.model, _model_of(works[0])
+        name = model.identity.name
+        given = (job.engine, prompt_rendering(job.prompt))
+        engine = self._engine if given == self._given else None
+        if engine is not None and identity == self._model:
+            return engine
+        display = current_display()
+        planned = _alike([*pools(rounds), *later])
+        if isinstance(engine, SwitchingEngine) and _covered(planned[0], self._planned):
+            display.loading(name)
+            engine.switch(model, planned)
+            if not _is_shared(engine):
+                self.starts += 1
+                self._planned = planned
+        else:
+            self.end()
+            name = name if others else job.model
+            fitting = tuned(job, rounds[0])
+            engine = fitting.engine.open(
+                model,
+                requests=planned,
+                rendering=given[1],
+                log=log_file("engine"),
+                on_progress=Stages().show,
+            )
+            display.loading(name)
+            self.starts += 1
+            self._stack.enter_context(engine)
+            self._given, self._settings, self._planned = given, fitting.engine, planned
+        self._engine, self._model = engine, identity
+        info = engine.info
+        current_clock().loaded(info.load_seconds, info.compile_seconds)
+        display.loaded()
+        check_computed(info, works)
+        logger.info(
+            "%s %s after %.1f s (%s %s on %s)",
+            name,
+            "shares the engine" if _is_shared(engine) else "is ready",
+            info.load_seconds,
+            info.engine,
+            info.version or "",
+            info.device or "the server's device",
+        )
+        return engine
+
+
+def _is_shared(engine: Engine) -> bool:
+    """Return True if the weights in an engine took the place of another model's."""
+    weights = engine.info.weights
+    return weights is not None and weights.replaced
+
+
+def _alike(planned: Sequence[PooledRequests]) -> list[PooledRequests]:
+    """Return the requests of the first model, and of those that are asked alike: others may need a longer context."""
+    parts = [part for pool in planned for part in pool.parts]
+    model = parts[0].plan.specification.model
+    firsts = [part for part in parts if part.plan.specification.model == model]
+
+    def is_alike(part: PlannedRequests) -> bool:
+        benchmark = part.plan.specification.benchmark
+        same = [f for f in firsts if f.plan.specification.benchmark == benchmark]
+        return part in firsts or not same or any(part.asks_as(first) for first in same)
+
+    found: list[PooledRequests] = []
+    for pool in planned:
+        if pool not in found and all(map(is_alike, pool.parts)):
+            found.append(pool)
+    return found
+
+
+def _covered(pool: PooledRequests, planned: Sequence[PooledRequests]) -> bool:
+    """Return True if all requests are among the planned ones."""
+    parts = [part for known in planned for part in known.parts]
+    return all(any(part.is_part_of(known) for known in parts) for part in pool.parts)
+
+
+def by_model(works: Sequence[Work]) -> list[list[Work]]:
+    """Return the works of each model, in the order of the models."""
+    groups: dict[str, list[Work]] = {}
+    for work in works:
+        groups.setdefault(_model_of(work), []).append(work)
+    return [*groups.values()]
+
+
+def _model_of(work: Work) -> str:
+    return work.plan.specification.model.model_dump_json()
+
+
+def pools(rounds: Sequence[Sequence[Work]]) -> list[PooledRequests]:
+    """Return the requests of each call of `generate_missing`; those that models share once."""
+    found: list[PooledRequests] = []
+    for works in rounds:
+        pool = PooledRequests(tuple(work.requests for work in works))
+        if pool not in found:
+            found.append(pool)
+    return found
+
+
+def tuned(job: _Job, works: Sequence[Work]) -> _Job:
+    """Return the job with the engine settings that were measured best for its largest work, if it asks for them."""
+    largest = max(works, key=lambda work: len(work.requests))
+    engine = with_tuned(job.engine, largest.plan, largest.repository)
+    return job if engine is job.engine else job.model_copy(update={"engine": engine})
