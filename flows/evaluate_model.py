@@ -2,12 +2,14 @@
 
 import logging
 from collections.abc import Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows import generating
+from flows.engine_session import EngineSession
 from flows.gating import (
     NotFirstError,
     check_baseline,
@@ -29,18 +31,20 @@ from flows.scoring import (
     unscored,
 )
 from regrade.answers.manifest import Stopped
+from regrade.checkpoints.watching.following import as_they_come
 from regrade.comparing.gate_report import GateReport
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
+from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.pages.report.gathering import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report
-from regrade.results.display import timed
+from regrade.results.display import current_display, timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings import GateSettings
-from regrade.settings.errors import RegradeError
+from regrade.settings.errors import ModelError, OperationError, RegradeError, UserError
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, prepare
 from tasks.score import ScoredSet
@@ -90,6 +94,7 @@ def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | N
 
 
 logger = logging.getLogger("regrade.gate")
+watch_logger = logging.getLogger("regrade.watch")
 
 
 @form
@@ -98,6 +103,13 @@ logger = logging.getLogger("regrade.gate")
 @timed()
 def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     """Evaluate a model: generate the missing answers, then publish, score and track them."""
+    if job.follow is not None:
+        return completed(*_follow(job, job.follow))
+    return completed(*_evaluate(job))
+
+
+def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple[str, Evaluation]:
+    """Evaluate the models of a job, and return a message and the result; a session keeps its engine."""
     if job.scorer is not None:
         load_scorer(job.scorer)  # fails before anything is generated
     if job.judge is not None:
@@ -114,7 +126,7 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     if job.machines is None:
         with generating.plan(job) as works:
             # Each answer set is published and scored while the others are generated.
-            generating.generate(job, works, score_published)
+            generating.generate(job, works, score_published, session)
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines)
@@ -127,9 +139,11 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     if job.gate is not None and early and not whole:
         return _stopped(early, works, job.gate, job.tracking_uri)
     if not whole:
-        return completed(SCORED_ELSEWHERE, finish_unscored(works))
+        return SCORED_ELSEWHERE, finish_unscored(works)
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
     if job.judge is not None:
+        if session is not None:
+            session.end()  # the judge's engine needs the room
         judging = judge_job(job.judge, job, whole)
         if judging is not None:
             verdicts, judged = judge_sets(judging)
@@ -167,7 +181,47 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     name_run(evaluation)
     message = headline(evaluation) if verdict is None else verdict.summary
     evaluation = _gated(evaluation, verdict)
-    return completed("; ".join(part for part in (message, note) if part), evaluation)
+    return "; ".join(part for part in (message, note) if part), evaluation
+
+
+def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
+    """Evaluate each model that comes, such as the checkpoints of a training, in one engine; one that fails stops no other.
+
+    Args:
+        job: The job, whose names stand for the models.
+        quiet: Seconds without a new model after which this ends.
+
+    Returns:
+        A message, and the results of all.
+
+    Raises:
+        OperationError: If some failed.
+        ModelError: If none came.
+    """
+    done: list[Evaluation] = []
+    failed: list[str] = []
+    display = current_display()
+    with EngineSession() as engines:
+        for found in as_they_come((job.model, *job.more_models), quiet):
+            error: str | None = None
+            display.began(found.model)
+            try:
+                with timed(monotonic()):
+                    done.append(_evaluate(job.of(found.model), engines)[1])
+            except (OperationError, UserError) as problem:
+                error = str(problem)
+                watch_logger.error("%s: %s", found.short, error)  # noqa: TRY400 - raised at the end
+                failed.append(found.short)
+            display.ended(found.model, error)
+    engine_no_longer_needed()
+    if failed:
+        count = len(done) + len(failed)
+        raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")
+    if not done:
+        raise ModelError(job.model, f"no complete model came within {quiet:g} s.")
+    answer_sets = tuple(answers for evaluation in done for answers in evaluation.answer_sets)
+    message = f"{len(done)} models, {engines.starts} engine starts"
+    return message, done[-1].model_copy(update={"answer_sets": answer_sets, "time_spent": None})
 
 
 def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:
@@ -180,12 +234,12 @@ def _stopped(
     works: Sequence[Work],
     gate: GateSettings,
     tracking_uri: str | None,
-) -> State[Any]:
+) -> tuple[str, Evaluation]:
     """Show a run all of whose verdicts were sure before all answers were there."""
     evaluation = finish_unscored(works)
     sets = [work.answers for work in early]
     verdict = gate_answers(sets, gate, tracking_uri, _verdicts(early))
-    return completed(verdict.summary, _gated(evaluation, verdict))
+    return verdict.summary, _gated(evaluation, verdict)
 
 
 def _gated(evaluation: Evaluation, verdict: GateReport | None) -> Evaluation:

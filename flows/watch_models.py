@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -11,9 +12,10 @@ from pydantic import Field, model_validator
 
 from regrade.answers.aliases import alias_names
 from regrade.answers.opening import open_repository
-from regrade.checkpoints.watching.folders import checkpoints, in_folder
+from regrade.checkpoints.watching.folders import checkpoints
+from regrade.checkpoints.watching.following import newest
 from regrade.checkpoints.watching.found import Found, alias_of, check_aliases
-from regrade.checkpoints.watching.hub import of_organisation, on_hub
+from regrade.checkpoints.watching.hub import of_organisation
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import WATCHED_KEY, show
@@ -72,6 +74,7 @@ class WatchJob(EvaluationJob):
     model: Annotated[str, ABSENT] = "each that is found"
     more_models: Annotated[tuple[str, ...], ABSENT] = ()
     share: Absent = None
+    follow: Absent = None
 
     @property
     def evaluation(self) -> dict[str, Any]:
@@ -141,7 +144,7 @@ def _look(job: WatchJob) -> tuple[list[Found], list[RegradeError]]:
     found: dict[str, Found] = {}
     problems: list[RegradeError] = []
     looks: list[Iterator[Found]] = [
-        *(_model(name, job.settle) for name in job.models),
+        *(map(partial(newest, settle=job.settle), [name]) for name in job.models),
         *(of_organisation(name, job.pattern) for name in job.organisations),
         *(checkpoints(Path(folder).expanduser(), settle=job.settle) for folder in job.folders),
     ]
@@ -152,11 +155,6 @@ def _look(job: WatchJob) -> tuple[list[Found], list[RegradeError]]:
             logger.error("%s", error)  # noqa: TRY400 - raised at the end
             problems.append(error)
     return list(found.values()), problems
-
-
-def _model(name: str, settle: float) -> Iterator[Found]:
-    folder = Path(name).expanduser()
-    yield in_folder(folder, settle=settle) if folder.is_dir() else on_hub(name)
 
 
 def _report(watched: list[Watched]) -> None:

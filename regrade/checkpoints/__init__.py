@@ -2,3 +2,5 @@
 
 KEPT = "regrade-kept"
 """Name of the folder in a training's folder for hard links to checkpoints."""
+ENDED = "training-ended"
+"""Name of an empty file beside checkpoints: no further ones come."""

@@ -2,10 +2,12 @@
 
 import contextlib
 import importlib
+import json
 import logging
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from functools import partial
+from typing import Any, TextIO, TypeVar, cast
 
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
@@ -51,6 +53,7 @@ def run_flow(
     if name != "generate_answers":
         prepare(log)
     display = TerminalDisplay(quiet=output.quiet)
+    display.report = partial(_print_followed, output, sys.stdout)
 
     def on_server() -> object:
         # Scoring ends before its first heartbeat is due.
@@ -104,6 +107,23 @@ def print_result(evaluation: Evaluation, output: Output, job: Settings | None = 
             print_next_steps(evaluation, job if isinstance(job, ScoringJob) else None)
 
     output.show(evaluation, draw)
+
+
+def _print_followed(
+    output: Output,
+    stdout: TextIO,
+    model: str,
+    evaluation: Evaluation | None,
+    error: str | None,
+    ended: bool,
+) -> None:
+    """Print the beginning or the result of a model that came: a line of JSON, or a table at its end."""
+    with contextlib.redirect_stdout(stdout):
+        if output.json:
+            found = {} if evaluation is None else json.loads(evaluation.model_dump_json())
+            output.show_line({"model": model, "ended": ended, "error": error, **found})
+        elif evaluation is not None:
+            print_result(evaluation, output)
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

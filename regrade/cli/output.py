@@ -64,12 +64,20 @@ class Output:
         document = {"files": [str(path) for path in written]}
         self.show(document, lambda: _write_text(lines))
 
+    def show_line(self, document: Mapping[str, Any]) -> None:
+        """Print one of several results on stdout as a line of JSON, if JSON was asked for."""
+        if self.json:
+            text = json_module.dumps({"regrade_version": VERSION, **document}) + "\n"
+            _written.append(text)
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
 
 TABLE = Output()
 ERROR_LOG = "errors.log"
 """Log of unforeseen errors, in the cache folder."""
 _written: list[str] = []
-"""The documents on stdout: at most one."""
+"""The documents on stdout: at most one, or one for each model that came."""
 
 
 def _write_text(text: str) -> None:

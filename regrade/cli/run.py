@@ -41,7 +41,8 @@ def evaluate(
         _check_judge(job.judge, job.names)
     _serve_metrics(metrics_port)
     found = run_flow("evaluate_model", Evaluation, job, output, job)
-    print_result(found, output)
+    if job.follow is None:  # otherwise each was printed when it was done
+        print_result(found, output)
     if found.gate is not None and found.gate.verdict != "pass":
         raise NotPassedError(found.gate.summary)
 

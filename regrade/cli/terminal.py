@@ -6,7 +6,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,12 +98,25 @@ class TerminalDisplay:
         self._log = logging.getLogger("regrade.generate")
         self.evaluation: Evaluation | None = None
         """The result; None until it is complete."""
+        self.report: Callable[[str, Evaluation | None, str | None, bool], None] | None = None
+        """Prints a model that came (`--follow`): its name, result and error, and whether it has ended."""
         age = time.time() - psutil.Process().create_time()
         self.begun: float | None = time.monotonic() - age
 
     def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""
         self.evaluation = evaluation
+
+    def began(self, model: str) -> None:
+        """Print which model is evaluated now."""
+        if self.report is not None:
+            self.report(model, None, None, False)
+
+    def ended(self, model: str, error: str | None) -> None:
+        """Print the result of a model, and what failed."""
+        if self.report is not None:
+            self.report(model, self.evaluation, error, True)
+        self.evaluation = None
 
     def loading(self, what: str) -> None:
         """Show that the engine is loading."""

@@ -322,10 +322,24 @@ class EvaluationJob(GenerationJob):
     """Number of machines that generate: as many runs of `generate-answers` start on its pool, and this run waits for them and
     scores. Default: this machine generates."""
 
+    follow: Annotated[float | None, INDECISIVE, Option(group="What to evaluate")] = Field(
+        None, ge=0, allow_inf_nan=False, title="Seconds to wait for further models"
+    )
+    """Look for further models that the names stand for when all are done, such as the next checkpoint of a training, and evaluate
+    each in the same engine; end when none came for this many seconds. Default: those that exist now are evaluated."""
+
+    def of(self, model: str) -> "EvaluationJob":
+        """Return the job of one of the models that come."""
+        return self.model_copy(update={"model": model, "more_models": (), "follow": None})
+
     @model_validator(mode="after")
     def _machines_are_possible(self) -> Self:
         if self.machines is None:
             return self
+        if self.follow is not None:
+            raise ValueError(
+                "`follow` keeps one engine, on this machine: do not set `machines` as well"
+            )
         if self.share is not None:
             raise ValueError("`machines` gives each machine its share: do not set `share` as well")
         if self.reuse.fresh or self.reuse.heal:
@@ -336,7 +350,7 @@ class EvaluationJob(GenerationJob):
 
     @model_validator(mode="after")
     def _gate_has_one_model(self) -> Self:
-        if self.gate is not None and self.several_models:
+        if self.gate is not None and (self.several_models or self.follow is not None):
             raise ValueError(
                 "a gate gives a verdict on one model: evaluate several models without it, and run `regrade gate` for each"
             )

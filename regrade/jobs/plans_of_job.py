@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.job import GenerationJob
+from regrade.jobs.job import EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.question_settings import equal_answers
 from regrade.jobs.sampling import with_sampling
@@ -99,7 +99,8 @@ def begin(job: GenerationJob) -> None:
     """
     names = (job.model, *job.more_models)
     folders = all(is_folder(n) or (is_pattern(n) and not names_revision(n)) for n in names)
-    if isinstance(job.engine, VllmEngine) and folders:
+    comes_later = isinstance(job, EvaluationJob) and job.follow is not None
+    if isinstance(job.engine, VllmEngine) and folders and not comes_later:
         _begun[_key(job)] = _made(job)
         return
     open_benchmarks(job)

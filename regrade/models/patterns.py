@@ -24,32 +24,43 @@ def named_models(names: Iterable[str]) -> list[str]:
         HubError: If the Hub cannot be reached or fails.
         RefusedParameterError: If the worker that started this run shares none of the folders with it.
     """
-    found = chain.from_iterable(_matching(name) if is_pattern(name) else [name] for name in names)
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(chain.from_iterable(map(_named, names)))]
 
 
-def _matching(name: str) -> list[str]:
+def _named(name: str) -> list[str]:
+    if found := matching(name):
+        return found
+    if not names_revision(name):
+        raise ModelError(name, "no folder has such a name.")
+    repository = name.partition("@")[0]
+    known = sorted(hub_revisions(name, repository), key=_order)
+    some = f" It has {', '.join(known[:10])}." if known else ""
+    raise ModelError(name, f"no branch or tag of '{repository}' has such a name.{some}")
+
+
+def matching(name: str) -> list[str]:
+    """Return the models that a name stands for now, in the order of their steps; that of one model stands for itself.
+
+    Raises:
+        As `named_models`, which also raises an error if there are none.
+    """
+    if not is_pattern(name):
+        return [name]
     if not names_revision(name):
         folders = [path for path in glob(str(Path(name).expanduser())) if Path(path).is_dir()]  # noqa: PTH207 - a whole path
         for path in folders if STARTED_BY_WORKER in os.environ else ():
             check_path("model", path, may_be_name=False)  # a link may lead anywhere
-        if not folders:
-            raise ModelError(name, "no folder has such a name.")
         return sorted(folders, key=_order)
     repository, _, revisions = name.partition("@")
     if not MAGIC.search(revisions):
         return [f"{repository}@{revision}" for revision in revisions.split(",") if revision]
     known = hub_revisions(name, repository)
-    chosen = [
-        revision
+    return [
+        f"{repository}@{revision}"
         for pattern in revisions.split(",")
         for revision in sorted(known, key=_order)
         if fnmatchcase(revision, pattern)
     ]
-    if not chosen:
-        some = f" It has {', '.join(sorted(known, key=_order)[:10])}." if known else ""
-        raise ModelError(name, f"no branch or tag of '{repository}' has such a name.{some}")
-    return [f"{repository}@{revision}" for revision in chosen]
 
 
 def _order(name: str) -> list[tuple[int, str]]:

@@ -68,6 +68,12 @@ class Display(Protocol):
     def finished(self, evaluation: Evaluation) -> None:
         """Keep the result, to print it even if a later step fails."""
 
+    def began(self, model: str) -> None:
+        """Called before a model that came is evaluated (`--follow`)."""
+
+    def ended(self, model: str, error: str | None) -> None:
+        """Called after that, with the reason if it failed."""
+
 
 class NoDisplay:
     """No display, for runs whose progress is in the log and on Prefect's page."""
@@ -92,6 +98,12 @@ class NoDisplay:
             log_scored(title, done, total)
 
     def finished(self, evaluation: Evaluation) -> None:
+        """Show nothing."""
+
+    def began(self, model: str) -> None:
+        """Show nothing."""
+
+    def ended(self, model: str, error: str | None) -> None:
         """Show nothing."""
 
 
@@ -123,9 +135,9 @@ def current_clock() -> RunClock:
 
 
 @contextmanager
-def timed() -> Iterator[None]:
-    """Count the seconds of the parts of a flow that runs inside the block, since its command was started."""
-    token = _clock.set(RunClock(current_display().begun))
+def timed(begun: float | None = None) -> Iterator[None]:
+    """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started."""
+    token = _clock.set(RunClock(current_display().begun if begun is None else begun))
     try:
         yield
     finally:

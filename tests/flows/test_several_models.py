@@ -15,11 +15,13 @@ from flows.sweep_settings import sweep_settings
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.checkpoints.watching import following
 from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.records.computed import LoadedWeights
-from regrade.settings.errors import EngineError
+from regrade.results.display import NoDisplay
+from regrade.settings.errors import EngineError, ModelError, OperationError, SettingsError
 from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
 
@@ -190,3 +192,45 @@ def test_a_model_that_is_asked_otherwise_gets_an_engine_of_its_own(
     assert [engine.events[0] for engine in evaluated.engines] == [
         f"open run/checkpoint-{step}" for step in (100, 200)
     ]
+
+
+def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fails_stops_no_other(
+    evaluated: Evaluated, training: Path, demo_model: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(following, "SETTLE", 0.0)
+    monkeypatch.setattr(following, "POLL", 0.05)
+    began: list[str] = []
+    monkeypatch.setattr(NoDisplay, "began", lambda _, model: began.append(Path(model).name))
+    ended: list[str | None] = []
+
+    def end(_: NoDisplay, model: str, error: str | None) -> None:
+        ended.append(error)
+        if len(ended) == 3:  # all are done
+            checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
+
+    monkeypatch.setattr(NoDisplay, "ended", end)
+    switch = SwitchingTestEngine.switch
+
+    def refuse(self: SwitchingTestEngine, model: ResolvedModel, requests: Any) -> None:
+        if model.identity.name == "run/checkpoint-200":
+            raise SettingsError("The weights cannot be read.")
+        switch(self, model, requests)
+
+    monkeypatch.setattr(SwitchingTestEngine, "switch", refuse)
+    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0)
+
+    assert [engine.events for engine in evaluated.engines] == [
+        ["open run/checkpoint-100"],
+        ["open run/checkpoint-1000", "switch run/checkpoint-2000, 1 streams"],
+    ]
+    assert began == [f"checkpoint-{step}" for step in (100, 200, 1000, 2000)]
+    assert ended == [None, "The weights cannot be read.", None, None]
+    with pytest.raises(OperationError, match="1 of 4 models failed: .*checkpoint-200"):
+        state.result()
+    assert len(evaluated.answers) == 3
+
+
+def test_an_evaluation_to_which_no_model_comes_says_so(evaluated: Evaluated, tmp_path: Path):
+    state = evaluated.run(f"{tmp_path}/checkpoint-*", flow=evaluate_model, follow=0.0)
+    with pytest.raises(ModelError, match="no complete model came within 0 s"):
+        state.result()

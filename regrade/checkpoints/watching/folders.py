@@ -45,7 +45,7 @@ def in_folder(folder: Path, *, settle: float, name: str | None = None) -> Found:
         name: Name of its training; that of the folder if not given.
     """
     path = folder.resolve()
-    waits_for = find_missing(path)
+    waits_for = find_missing(path) if path.is_dir() else "the folder does not exist (any more)"
     states = file_states(path)
     age = time.time() - max((time_ns for _, time_ns in states.values()), default=0) / 1e9
     if waits_for is None and age < settle:
@@ -54,7 +54,7 @@ def in_folder(folder: Path, *, settle: float, name: str | None = None) -> Found:
         )
     name = name or name_of(path)
     if waits_for is not None:
-        return Found(name, str(path), "", waits_for)
+        return Found(name, str(path), "", waits_for, age)
     try:
         return Found(name, str(path), _fingerprint(path))
     except FileNotFoundError as error:  # deleted meanwhile

@@ -1,6 +1,7 @@
 """A revision of a watched model, and the alias of its last good one."""
 
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ class Found:
     """Commit, or hash of the sizes and times of a folder's files; "" if it is not complete."""
     waits_for: str | None = None
     """The missing part; None if the revision is complete."""
+    age: float = math.inf
+    """Seconds since the last change of a folder that is not complete, or not yet counts as written."""
 
     @property
     def title(self) -> str:

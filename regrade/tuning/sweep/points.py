@@ -40,6 +40,7 @@ class SweepJob(EvaluationJob):
     more_models: Annotated[tuple[str, ...], ABSENT] = ()
     share: Absent = None
     machines: Absent = None
+    follow: Absent = None
     judge: Absent = None
     gate: Absent = None
     price: Absent = None

@@ -1,0 +1,85 @@
+"""A folder that grows, evaluated by one engine that follows it with real vLLM; killed in between, and begun again."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from perf.workloads import checkpoint
+from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
+from regrade.checkpoints import ENDED
+from tests.command_line import DEMO, ROOT
+from tests.crash.harness import Command, wait_until
+
+pytestmark = [
+    pytest.mark.vllm,
+    pytest.mark.prefect,
+    pytest.mark.slow,  # three engine starts
+    pytest.mark.timeout(2400),
+]
+LIMIT = 16
+
+
+def lines(out: Path) -> list[dict[str, Any]]:
+    """Return the results that are printed so far."""
+    found = [json.loads(line) for line in out.read_text().splitlines(keepends=True) if "\n" in line]
+    return [line for line in found if line["ended"]]
+
+
+def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on_without_a_list(
+    demo_model: Path, prefect_server: str, tmp_path: Path
+):
+    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    dataset = {**demo["datasets"][0], "path": str(ROOT / demo["datasets"][0]["path"])}
+    config = tmp_path / "evaluation.yaml"
+    engine = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 4}
+    config.write_text(yaml.safe_dump({"limit": LIMIT, "datasets": [dataset], "engine": engine}))
+    run = tmp_path / "run"
+
+    def save(step: int) -> None:
+        written = checkpoint(demo_model, tmp_path / f"written-{step}", seed=step)
+        run.mkdir(exist_ok=True)
+        written.rename(run / f"checkpoint-{step}")
+
+    arguments = ["evaluate", "--model", f"{run}/checkpoint-*", "--config", str(config), "--json"]
+    followed = Command(
+        tmp_path / "home",
+        [*arguments, "--answers", str(tmp_path / "answers"), "--follow", "900"],
+        {"PREFECT_API_URL": prefect_server, "REGRADE_CACHE": str(tmp_path / "cache")},
+    )
+    save(100)
+    with followed.started() as started:
+        wait_until(lambda: len(lines(started.out)) == 1, 900, "the first was not evaluated")
+        started.kill()
+    followed.assert_nothing_left()
+
+    save(200)
+    with followed.started() as started:
+        wait_until(lambda: len(lines(started.out)) == 2, 900, "the second was not evaluated")
+        save(300)
+        wait_until(lambda: len(lines(started.out)) == 3, 900, "the third was not evaluated")
+        save(400)
+        wait_until(lambda: len(lines(started.out)) == 4, 900, "the fourth was not evaluated")
+        (run / ENDED).touch()
+        done = started.wait(120)
+    assert done.code == 0, done.err
+
+    # The second's engine is the first of this process; the third's start proves that the fourth may share it.
+    assert "run/checkpoint-100: complete, nothing to generate" in done.err.replace("\n", "")
+    assert "run/checkpoint-400 shares the engine" in done.err
+    assert done.err.count(" is ready after ") == 2
+    printed = lines(started.out)
+    assert [Path(line["model"]).name for line in printed] == [
+        f"checkpoint-{step}" for step in (100, 200, 300, 400)
+    ]
+    assert [line["error"] for line in printed] == [None] * 4
+    assert [line["answer_sets"][0]["scores"][0]["metrics"]["n"] for line in printed] == [LIMIT] * 4
+    repository = LocalRepository(tmp_path / "answers")
+    stored = list_sets(repository, repository.head() or "")
+    memory = {
+        s.manifest.sessions[-1].weights.memory for s in stored if s.manifest.sessions[-1].weights
+    }
+    assert len(memory) == 4
