@@ -3,10 +3,11 @@
 import copy
 import dataclasses
 import logging
-import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from transformers import (  # noqa: TID253 - base class; a training script has imported it
@@ -17,27 +18,49 @@ from transformers import (  # noqa: TID253 - base class; a training script has i
     TrainingArguments,
 )
 
-from regrade.checkpoints.training.background import BackgroundEvaluations, Checkpoint, Result
-from regrade.checkpoints.training.checkpoints import drop, find_problem, keep, wait_until_written
+from regrade.checkpoints import ENDED
+from regrade.checkpoints.training.checkpoints import (
+    drop,
+    enqueue,
+    kept_folder,
+    queued,
+    remove_if_empty,
+)
 from regrade.checkpoints.training.evaluations import (
     Evaluation,
     EvaluationFailedError,
+    Outcome,
     evaluation_command,
     evaluation_environment,
     shown_command,
 )
-from regrade.checkpoints.training.resuming import LOGS, left_over, saves_until, write_saves
-from regrade.settings.errors import RegradeError, SettingsError
+from regrade.checkpoints.training.resuming import (
+    LOGS,
+    left_over,
+    saves_until,
+    state_of,
+    write_saves,
+)
+from regrade.checkpoints.watching import folders
+from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.hooks")
+INTERVAL = 0.5
+"""Least seconds between two looks at the evaluation, in steps of the training."""
+GIVE_UP = 30.0
+"""Seconds without a change after which a checkpoint that is not complete is given up."""
+SETTLE = 1.0
+"""Seconds without a change after which a complete checkpoint counts as written."""
+LONG = 30 * 24 * 3600
+"""Seconds for which the evaluating process waits for the next checkpoint; it ends with the training."""
 
 
 class EvaluateCheckpoints(TrainerCallback):
     """Evaluates every n-th saved checkpoint with `regrade evaluate` and logs the metrics at the checkpoint's step.
 
-    Evaluations run one after the other, each in a separate process, which ends with the training. Only the first rank
-    starts them. A training that resumes evaluates the checkpoints that the earlier process did not evaluate. No error in
-    here ends the training, except for `stop_on_failure`.
+    One process evaluates them one after the other (`--follow`), with one engine where weights can be replaced, and ends with
+    the training. Only the first rank starts it. A training that resumes evaluates the checkpoints that the earlier process
+    did not evaluate. No error in here ends the training, except for `stop_on_failure`.
 
     Args:
         benchmarks: Names of benchmarks.
@@ -45,15 +68,15 @@ class EvaluateCheckpoints(TrainerCallback):
         limit: Number of questions per benchmark. None: all.
         arguments: Further arguments of `regrade evaluate`, such as `("--config", "evaluation.yaml")`.
         every: Evaluate every n-th checkpoint that is saved, also counted across resumed trainings.
-        wait: Pause training while a checkpoint is evaluated. Otherwise only the end of training waits.
-        deployment: Evaluate with `regrade trigger DEPLOYMENT --wait` instead, on the workers of the Prefect server at
+        wait: Pause training while a checkpoint is evaluated; the engine ends before it goes on. Otherwise only the end of
+            training waits, and the engine stays between checkpoints.
+        deployment: Evaluate each with `regrade trigger DEPLOYMENT --wait` instead, on the workers of the Prefect server at
             PREFECT_API_URL. The workers need the checkpoint at the same path.
         environment: Changes to the evaluation's environment, such as `{"CUDA_VISIBLE_DEVICES": "7"}` for a GPU
             that the training does not use.
         max_waiting: Largest number of checkpoints that wait while another is evaluated. If there are more, the oldest is
             skipped. Each may need the disk space of a model if `save_total_limit` is set.
         stop_on_failure: Raise an error if an evaluation fails. Otherwise log a warning and continue training.
-        write_timeout: Longest wait until a checkpoint is completely written, in seconds.
 
     Raises:
         SettingsError: If neither `benchmarks` nor `arguments` is given, or a number is too small.
@@ -72,7 +95,6 @@ class EvaluateCheckpoints(TrainerCallback):
         environment: Mapping[str, str] | None = None,
         max_waiting: int = 4,
         stop_on_failure: bool = False,
-        write_timeout: float = 600.0,
     ) -> None:
         if every < 1:
             raise SettingsError(f"`every={every}` should be 1 or more.")
@@ -90,10 +112,12 @@ class EvaluateCheckpoints(TrainerCallback):
         self.environment = dict(environment or {})
         self.max_waiting = max_waiting
         self.stop_on_failure = stop_on_failure
-        self.write_timeout = write_timeout
         self._saves: list[int] = []
         self._trainer: weakref.ref[Trainer] | None = None
-        self._background = BackgroundEvaluations(self._evaluate, max_waiting)
+        self._evaluation: Evaluation | None = None
+        self._looked = 0.0
+        self._output = self._queue = Path()
+        self._now: tuple[TrainingArguments, TrainerState, TrainerControl]
 
     def attach(self, trainer: Trainer) -> "EvaluateCheckpoints":
         """Add this callback to a trainer, so that metrics also reach the trainer's reporters, such as MLflow.
@@ -109,168 +133,199 @@ class EvaluateCheckpoints(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Evaluate the checkpoints that an earlier process of this training kept, and remove those of other trainings."""
-        if not state.is_world_process_zero:
+        if not self._at(args, state, control):
             return
         with _training_continues():
-            self._background.stop()  # a failed training of this process
-            output = Path(str(args.output_dir))
-            self._saves = saves_until(output, state.global_step)
-            ours, others = left_over(output, state.global_step, state.log_history)
+            self._end()  # a failed training of this process
+            self._saves = saves_until(self._output, state.global_step)
+            ours, others = left_over(self._output, state.global_step, state.log_history)
             for folder in others:
                 drop(folder)
                 logger.warning(
                     "removed '%s', which an earlier training in this folder did not evaluate",
                     folder,
                 )
-            for checkpoint in ours:
-                logger.info(
-                    "%s is evaluated now: the training ended before that", checkpoint.folder.name
-                )
-                self._start(checkpoint)
-        self._log_done(args, state, control)
+            for folder in ours:
+                logger.info("%s is evaluated now: the training ended before that", folder.name)
+            self._look()
 
     def on_save(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Evaluate every n-th checkpoint, now or in the background."""
-        if not state.is_world_process_zero:
+        if not self._at(args, state, control):
             return
-        output = Path(str(args.output_dir))
         with _training_continues():
             self._saves.append(state.global_step)
-            write_saves(output, self._saves)
+            write_saves(self._output, self._saves)
         with _training_continues():
             if len(self._saves) % self.every == 0:
-                folder = output / f"checkpoint-{state.global_step}"
-                at_risk = args.save_total_limit is not None and not self.wait
-                model = _keep_if_possible(folder, at_risk=at_risk)
-                self._start(Checkpoint(state.global_step, state.epoch, folder, model))
-        self._log_done(args, state, control)
+                self._enqueue(self._output / f"checkpoint-{state.global_step}")
+            if self.wait:
+                self._finish()
+            else:
+                self._look()
+                self._skip()
 
     def on_step_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Log the evaluations that have ended."""
-        self._log_done(args, state, control)
+        if time.monotonic() - self._looked >= INTERVAL and self._at(args, state, control):
+            with _training_continues():
+                self._look()
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
     ) -> None:
         """Wait for the unfinished evaluations, and log them."""
-        if unfinished := self._background.unfinished():
-            logger.info("waiting for %d unfinished evaluations of checkpoints", unfinished)
-            self._background.finish()
-        self._log_done(args, state, control)
+        if not self._at(args, state, control):
+            return
+        with _training_continues():
+            if left := queued(self._queue):
+                logger.info("waiting for %d unfinished evaluations of checkpoints", len(left))
+            self._finish()
+        with _training_continues():
+            self._end(kindly=True)
 
-    def _start(self, checkpoint: Checkpoint) -> None:
-        """Evaluate a checkpoint, now or in the background."""
-        if self.wait:
-            self._background.results.put(self._evaluate(checkpoint, threading.Event()))
-        elif skipped := self._background.add(checkpoint):
-            _drop_links(skipped)
-            logger.warning(
-                "%s is not evaluated, because newer checkpoints wait (`max_waiting=%d`). %s",
-                skipped.folder.name,
-                self.max_waiting,
-                self._later(skipped.folder),
-            )
+    def _at(self, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> bool:
+        """Note where the training is; return True on the rank that evaluates."""
+        self._now = (args, state, control)
+        self._output = Path(str(args.output_dir))
+        self._queue = kept_folder(self._output)
+        return state.is_world_process_zero
 
-    def _later(self, folder: Path) -> str:
-        """Return a sentence with the command that evaluates a checkpoint later."""
-        if not folder.exists():
-            return "Its files no longer exist (`save_total_limit`)."
-        command = shown_command(folder, self.arguments, self.deployment)
-        return f"While its files exist, this command evaluates it: {command}"
-
-    def _evaluate(self, checkpoint: Checkpoint, stop: threading.Event) -> Result:
-        """Evaluate a checkpoint; never raises, except for Ctrl-C."""
-        log = checkpoint.folder.parent / LOGS / f"{checkpoint.folder.name}.log"
+    def _enqueue(self, folder: Path) -> None:
         try:
-            wait_until_written(checkpoint.model, timeout=self.write_timeout)
-            command = evaluation_command(checkpoint.model, self.arguments, self.deployment)
-            environment = evaluation_environment(self.environment)
-            result = Result(checkpoint, Evaluation(command, environment, log).metrics(stop))
-        except Exception as error:  # noqa: BLE001 - the thread has to evaluate later checkpoints; logged by `_log_done`
-            result = Result(checkpoint, error=error)
-        if not stop.is_set():  # otherwise the checkpoint is evaluated when the training resumes
-            _drop_links(checkpoint)
-        return result
-
-    def _log_done(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl
-    ) -> None:
-        """Log the evaluations that have ended. Must run on the main thread, which owns the trainer's state.
-
-        Raises:
-            EvaluationFailedError: If an evaluation failed and `stop_on_failure` is set.
-        """
-        while not self._background.results.empty():
-            result = self._background.results.get()
-            if result.error is None:
-                with _training_continues():
-                    self._log_metrics(result, args, state, control)
-                continue
-            name = result.checkpoint.folder.name
-            if self.stop_on_failure:
-                raise EvaluationFailedError(
-                    f"Evaluation of {name}: {result.error}"
-                ) from result.error
-            expected = isinstance(result.error, RegradeError | OSError)
-            logger.warning(
-                "%s was not evaluated: %s",
-                name,
-                result.error if expected else repr(result.error),
-                exc_info=None if expected else result.error,
-            )
-
-    def _log_metrics(
-        self, result: Result, args: TrainingArguments, state: TrainerState, control: TrainerControl
-    ) -> None:
-        logs: dict[str, float] = dict(result.metrics)
-        if result.checkpoint.epoch is not None:
-            logs["epoch"] = result.checkpoint.epoch
-        step = result.checkpoint.step
-        state.log_history.append({**logs, "step": step})
-        logger.info("%s: %s", result.checkpoint.folder.name, logs)
-        trainer = self._trainer() if self._trainer is not None else None
-        if trainer is not None:
-            # Reporters take the step from the state, so this state has the checkpoint's step.
-            checkpoint_state = dataclasses.replace(state, global_step=step)
-            # A copy of the control: `on_log` resets `should_log`, which training still needs.
-            trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
-
-
-@contextmanager
-def _training_continues() -> Iterator[None]:
-    """Log any error of the block, so that it does not end the training."""
-    try:
-        yield
-    except Exception:  # an evaluation must not end days of training
-        logger.exception("checkpoints could not be evaluated; the training continues")
-
-
-def _keep_if_possible(folder: Path, *, at_risk: bool) -> Path:
-    """Return a folder of hard links to a checkpoint, or the checkpoint itself if it cannot be linked.
-
-    Args:
-        folder: The checkpoint.
-        at_risk: Warn if it cannot be linked, because the Trainer may delete it before it is evaluated.
-    """
-    if find_problem(folder) is not None:
-        return folder  # not completely written yet; `wait_until_written` raises if it is deleted
-    try:
-        return keep(folder)
-    except OSError as error:
-        if at_risk:
+            problem = enqueue(folder)
+        except OSError as error:
+            self._log(Outcome(folder.name, error=str(error)))
+            return
+        if problem is not None and self._now[0].save_total_limit is not None and not self.wait:
             logger.warning(
                 "%s cannot be kept with hard links (%s): it is not evaluated if `save_total_limit` deletes it first. "
                 "Set `wait=True` to evaluate before that.",
                 folder.name,
-                error,
+                problem,
             )
-        return folder
+
+    def _finish(self) -> None:
+        """Wait until the queue is empty; if the training is to pause, also for the end of the engine."""
+        while queued(self._queue) or (self.wait and self._evaluation is not None):
+            self._look()
+            time.sleep(0.1)
+
+    def _look(self) -> None:
+        """Log what was evaluated, and start what waits. Must run on the main thread, which owns the trainer's state.
+
+        Raises:
+            EvaluationFailedError: If an evaluation failed and `stop_on_failure` is set.
+        """
+        self._looked = time.monotonic()
+        if self._evaluation is not None:
+            ended = self._evaluation.has_ended()
+            for outcome in self._evaluation.outcomes():
+                self._log(outcome)
+            if ended:
+                self._evaluation.end()
+                self._evaluation = None
+        running = None if self._evaluation is None else self._evaluation.running
+        for place in queued(self._queue):
+            if place.name == running:
+                continue
+            found = folders.in_folder(place, settle=SETTLE)
+            if found.waits_for is not None and found.age > GIVE_UP:
+                self._log(Outcome(place.name, error=found.waits_for))
+            elif found.waits_for is None and self._evaluation is None:
+                self._start(place)
+
+    def _start(self, place: Path) -> None:
+        """Start the process that evaluates a checkpoint and those that come after it; on workers, only this one."""
+        if self.deployment:
+            words, only = self._words(str(place)), place.name
+        else:
+            seconds = str(0 if self.wait else LONG)
+            pattern = f"{escape(str(self._queue))}/checkpoint-*"
+            words, only = (*self._words(pattern), "--follow", seconds), None
+        environment = evaluation_environment(self.environment)
+        log = self._output / LOGS / f"{place.name}.log"
+        try:
+            self._evaluation = Evaluation(evaluation_command(words), environment, log, only)
+        except OSError as error:
+            self._log(Outcome(place.name, error=str(error)))
+
+    def _words(self, model: str) -> tuple[str, ...]:
+        command = ("trigger", self.deployment, "--wait") if self.deployment else ("evaluate",)
+        return (*command, "--model", model, *self.arguments)
+
+    def _skip(self) -> None:
+        """Remove the oldest checkpoints that wait if there are too many, so that results keep up with the training."""
+        names = [place.name for place in queued(self._queue)]
+        running = None if self._evaluation is None else self._evaluation.running
+        if names:
+            names.remove(running if running in names else names[0])
+        for name in names[: max(0, len(names) - self.max_waiting)]:
+            drop(self._queue / name)
+            folder = self._output / name
+            logger.warning(
+                "%s is not evaluated, because newer checkpoints wait (`max_waiting=%d`). %s",
+                name,
+                self.max_waiting,
+                f"While its files exist, this command evaluates it: {shown_command(self._words(str(folder)))}"
+                if folder.exists()
+                else "Its files no longer exist (`save_total_limit`).",
+            )
+
+    def _end(self, *, kindly: bool = False) -> None:
+        """End the evaluating process, kindly by a file that tells it that no further checkpoints come."""
+        if self._evaluation is not None:
+            if kindly and self._queue.is_dir():
+                (self._queue / ENDED).touch()
+                self._evaluation.has_ended(within=GIVE_UP)
+            self._evaluation.end()
+            self._evaluation = None
+        (self._queue / ENDED).unlink(missing_ok=True)
+        remove_if_empty(self._queue)
+
+    def _log(self, outcome: Outcome) -> None:
+        """Log what became of a checkpoint, and remove it from the queue.
+
+        Raises:
+            EvaluationFailedError: If the evaluation failed and `stop_on_failure` is set.
+        """
+        name = outcome.checkpoint or next((place.name for place in queued(self._queue)), "the next")
+        saved = state_of(self._queue / name)
+        drop(self._queue / name)
+        if not outcome.metrics:
+            if self.stop_on_failure:
+                self._end()
+                raise EvaluationFailedError(f"Evaluation of {name}: {outcome.error}")
+            logger.warning("%s was not evaluated: %s", name, outcome.error)
+            return
+        if outcome.error is not None:
+            logger.warning("the evaluation of %s is incomplete: %s", name, outcome.error)
+        args, state, control = self._now
+        step = int(name.rpartition("-")[2])
+        logs = dict(outcome.metrics)
+        if saved is not None and saved.epoch is not None:
+            logs["epoch"] = saved.epoch
+        state.log_history.append({**logs, "step": step})
+        logger.info("%s: %s", name, logs)
+        trainer = self._trainer() if self._trainer is not None else None
+        if trainer is not None:
+            # Reporters take the step from the state, so this state has the checkpoint's step.
+            checkpoint_state = dataclasses.replace(state, global_step=step)
+            with _training_continues():
+                # A copy of the control: `on_log` resets `should_log`, which training still needs.
+                trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
 
 
-def _drop_links(checkpoint: Checkpoint) -> None:
-    if checkpoint.model != checkpoint.folder:
-        drop(checkpoint.model)
+@contextmanager
+def _training_continues() -> Iterator[None]:
+    """Log any error of the block, so that it does not end the training, except for a failure that should."""
+    try:
+        yield
+    except EvaluationFailedError:
+        raise
+    except Exception:  # an evaluation must not end days of training
+        logger.exception("checkpoints could not be evaluated; the training continues")

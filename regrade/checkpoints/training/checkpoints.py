@@ -1,17 +1,14 @@
-"""Wait until checkpoints of `transformers.Trainer` are complete, and keep their files until they are evaluated."""
+"""The queue of a training's checkpoints: a folder of hard links, from which each is removed once it is evaluated."""
 
 import os
 import shutil
-import time
 from fnmatch import fnmatch
 from pathlib import Path
 
 from regrade.checkpoints import KEPT
-from regrade.models.local import file_states, find_missing
-from regrade.settings.errors import ModelError
+from regrade.models.local import find_missing
+from regrade.records.specification import CHECKPOINT
 
-LAST = "trainer_state.json"
-"""Name of the file that the Trainer writes last."""
 _TRAINING_ONLY = (
     "optimizer*",
     "scheduler*",
@@ -23,88 +20,92 @@ _TRAINING_ONLY = (
 """Patterns of files that are needed only to continue training."""
 
 
-class NotWrittenError(ModelError):
-    """A checkpoint is still being written, or is not a complete model."""
-
-
-def wait_until_written(folder: Path, *, timeout: float, stable: float = 1.0) -> None:
-    """Wait until a checkpoint is a complete model and its files no longer change.
-
-    Other ranks or background threads may still write after the Trainer has called `on_save`.
-
-    Args:
-        folder: The checkpoint.
-        timeout: Longest wait in seconds.
-        stable: Seconds without a change after which a complete checkpoint is accepted. An incomplete checkpoint is
-            given up after 30 times as long.
-
-    Raises:
-        NotWrittenError: If it is incomplete; the message names the missing part.
-    """
-    deadline = time.monotonic() + timeout
-    before: dict[str, tuple[int, int]] = {}
-    unchanged_since = time.monotonic()
-    while True:
-        problem = find_problem(folder)
-        now = file_states(folder)
-        if now != before:
-            before, unchanged_since = now, time.monotonic()
-            problem = problem or "its files still change"
-        elif time.monotonic() - unchanged_since < stable:
-            problem = problem or "its files still change"
-        if problem is None:
-            return
-        now_at = time.monotonic()
-        if now_at > deadline or now_at - unchanged_since > 30 * stable or not folder.is_dir():
-            raise NotWrittenError(str(folder), f"{problem}.")
-        time.sleep(stable / 4)
-
-
-def find_problem(folder: Path) -> str | None:
-    """Return the reason for which a checkpoint cannot be evaluated (yet), or None."""
-    if not folder.is_dir():
-        return "the folder does not exist (any more)"
-    if not (folder / LAST).is_file():
-        return f"it has no '{LAST}', which is written last"
-    return find_missing(folder)
-
-
 def keep(folder: Path) -> Path:
-    """Hard-link a checkpoint's model into a folder that stays when the Trainer deletes the checkpoint; return it.
+    """Put a checkpoint into the queue by hard links to its model, which stay when the Trainer deletes it; return them.
 
-    Its path also ends in the name of the training and `checkpoint-<step>`. The links take no extra space while the
-    checkpoint exists.
+    The path also ends in the name of the training and `checkpoint-<step>`. The links take no extra space while the
+    checkpoint exists. They appear together, so that nobody finds a part of them.
 
     Raises:
         OSError: If the file system has no hard links, or a file is deleted meanwhile.
     """
-    kept = kept_folder(folder.parent) / folder.name
-    shutil.rmtree(kept, ignore_errors=True)
+    kept = _free_place(folder)
+    written = kept.with_name(f".{kept.name}")
+    shutil.rmtree(written, ignore_errors=True)
     try:
         for path in sorted(folder.rglob("*")):
             relative = path.relative_to(folder)
             if path.is_file() and not any(
                 fnmatch(relative.parts[0], pattern) for pattern in _TRAINING_ONLY
             ):
-                target = kept / relative
+                target = written / relative
                 target.parent.mkdir(parents=True, exist_ok=True)
                 os.link(path, target)
+        written.rename(kept)
     except OSError:
-        drop(kept)
+        drop(written)
         raise
     return kept
 
 
+def refer_to(folder: Path) -> Path:
+    """Put a checkpoint into the queue that is not complete yet, or cannot be hard-linked, and return its place."""
+    kept = _free_place(folder)
+    kept.symlink_to(folder.resolve())
+    return kept
+
+
+def enqueue(folder: Path) -> OSError | None:
+    """Put a checkpoint into the queue; return the reason if it has no hard links and should have some.
+
+    Raises:
+        OSError: If the queue cannot be written.
+    """
+    problem: OSError | None = None
+    if find_missing(folder) is None:
+        try:
+            keep(folder)
+        except OSError as error:
+            problem = error
+        else:
+            return None
+    refer_to(folder)
+    return problem
+
+
+def queued(queue: Path) -> list[Path]:
+    """Return the checkpoints in a queue, in the order of their steps."""
+    return sorted(
+        (path for path in queue.glob("checkpoint-*") if CHECKPOINT.fullmatch(path.name)),
+        key=lambda path: int(path.name.rpartition("-")[2]),
+    )
+
+
 def kept_folder(output: Path) -> Path:
-    """Folder of a training's kept checkpoints, in its output folder."""
+    """Queue of a training, in its output folder."""
     return output / KEPT / output.resolve().name
 
 
 def drop(kept: Path) -> None:
-    """Remove the folder that `keep` returned."""
-    shutil.rmtree(kept, ignore_errors=True)
-    for parent in kept.parents[:2]:
+    """Remove a checkpoint from the queue."""
+    if kept.is_symlink():
+        kept.unlink(missing_ok=True)
+    else:
+        shutil.rmtree(kept, ignore_errors=True)
+    remove_if_empty(kept.parent)
+
+
+def remove_if_empty(queue: Path) -> None:
+    """Remove a queue's folders unless they hold something."""
+    for folder in (queue, queue.parent):
         try:
-            parent.rmdir()
+            folder.rmdir()
         except OSError:
-            return  # it still contains another checkpoint
+            return
+
+
+def _free_place(folder: Path) -> Path:
+    kept = kept_folder(folder.parent) / folder.name
+    drop(kept)
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    return kept

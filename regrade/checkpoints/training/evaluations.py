@@ -1,19 +1,17 @@
-"""Run an evaluation in a separate process and read the metrics that it prints."""
+"""A process that evaluates checkpoints, and the metrics that it prints."""
 
 import json
-import logging
 import os
 import shlex
 import sys
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from regrade.processes.supervised import SupervisedProcess
 from regrade.settings.errors import OperationError
 
-logger = logging.getLogger("regrade.hooks")
 PREFIX = "regrade"
 """First part of the names of logged metrics."""
 _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed")
@@ -34,22 +32,14 @@ class EvaluationFailedError(OperationError):
     """The evaluation of a checkpoint failed."""
 
 
-def evaluation_command(
-    model: Path | str, arguments: Sequence[str], deployment: str | None
-) -> tuple[str, ...]:
-    """Return the command that evaluates a model and prints a JSON document."""
-    words = _words(model, arguments, deployment)
+def evaluation_command(words: Sequence[str]) -> tuple[str, ...]:
+    """Return a command of regrade that prints JSON."""
     return (sys.executable, "-m", "regrade.cli.main", *words, "--json")
 
 
-def shown_command(model: Path | str, arguments: Sequence[str], deployment: str | None) -> str:
+def shown_command(words: Sequence[str]) -> str:
     """Return the same command as text for a shell."""
-    return shlex.join(("regrade", *_words(model, arguments, deployment)))
-
-
-def _words(model: Path | str, arguments: Sequence[str], deployment: str | None) -> tuple[str, ...]:
-    command = ("trigger", deployment, "--wait") if deployment else ("evaluate",)
-    return (*command, "--model", str(model), *arguments)
+    return shlex.join(("regrade", *words))
 
 
 def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
@@ -65,21 +55,42 @@ def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
     return inherited | dict(changes)
 
 
-class Evaluation:
-    """A started evaluation. It ends with this process, even by SIGKILL.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a checkpoint."""
 
-    Finished answers are kept, and a later evaluation of the checkpoint continues from there.
+    checkpoint: str | None
+    """Name of its folder; None for the first that waits, if the process ended before it named one."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+
+
+class Evaluation:
+    """A process that evaluates one checkpoint, or each that comes. It ends with this process, even by SIGKILL.
+
+    Finished answers are kept, and a later evaluation of a checkpoint continues from there.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+        only: str | None = None,
+    ) -> None:
         """Start the command.
 
         Args:
             command: Program and arguments.
             environment: Environment variables of the command.
             log: File for its log, replaced if it exists. What it prints goes to a file of that name with the suffix `.json`.
+            only: Name of the one checkpoint that it evaluates, and about which it prints one document. None: it prints
+                a line when it begins and when it ends with each.
         """
-        self.log, self._output = log, log.with_suffix(".json")
+        self.running = only
+        """Name of the checkpoint that is evaluated now; None if the process has not named one."""
+        self.log, self._output, self._only = log, log.with_suffix(".json"), only
+        self._read, self._told = 0, False
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._output):
             path.unlink(missing_ok=True)
@@ -87,32 +98,49 @@ class Evaluation:
             command, log, environment, grace=GRACE, output=self._output
         )
 
-    def metrics(self, stop: threading.Event) -> dict[str, float]:
-        """Wait for the end and return the metrics; see `metrics_of` for their names.
+    def has_ended(self, within: float = 0.0) -> bool:
+        """Wait up to `within` seconds and return True if the process has ended."""
+        return self._process.has_ended(within)
 
-        Args:
-            stop: Ends the evaluation when it is set.
+    def end(self) -> int:
+        """End the process, and return its exit code."""
+        return self._process.end()
 
-        Raises:
-            EvaluationFailedError: If the evaluation failed; the message has the last line of its log.
-        """
-        try:
-            while not self._process.has_ended():
-                if stop.wait(0.2):
-                    raise EvaluationFailedError("it was stopped")
-        finally:
-            code = self._process.end()
-        try:
-            document = json.loads(self._output.read_bytes())
-        except ValueError:
-            document = None
-        if not isinstance(document, dict) or not (metrics := metrics_of(document)):
+    def outcomes(self) -> Iterator[Outcome]:
+        """Yield what became of checkpoints since the last call, also of the one at which the process ended."""
+        ended = self.has_ended()
+        for document in self._documents(ended):
+            checkpoint = self._only or Path(document["model"]).name
+            self._told, self.running = True, checkpoint
+            if document.get("ended", True):
+                self.running = None
+                metrics, error = metrics_of(document), document.get("error")
+                if metrics or error:
+                    yield Outcome(checkpoint, metrics, error and str(error))
+                else:
+                    yield Outcome(checkpoint, error=f"it has no result (log: '{self.log}')")
+        if ended and (self.running is not None or not self._told):
+            code = self.end()
             lines = self.log.read_text(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
-            raise EvaluationFailedError(f"exit code {code}: {last} (log: '{self.log}')")
-        if code != 0 and not document.get("gate"):
-            logger.warning("the evaluation is incomplete (exit code %d): see '%s'", code, self.log)
-        return metrics
+            yield Outcome(self.running, error=f"exit code {code}: {last} (log: '{self.log}')")
+            self.running = None
+
+    def _documents(self, ended: bool) -> Iterator[dict[str, Any]]:
+        if self._only is not None and not ended:
+            return
+        with self._output.open("rb") as file:
+            file.seek(self._read)
+            content = file.read()
+        whole, end, _ = content.rpartition(b"\n")
+        self._read += len(whole) + len(end)
+        for text in (content,) if self._only is not None else whole.split(b"\n"):
+            try:
+                document = json.loads(text)
+            except ValueError:
+                continue
+            if isinstance(document, dict) and ("model" in document or self._only is not None):
+                yield document
 
 
 def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:

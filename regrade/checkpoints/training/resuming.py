@@ -9,18 +9,19 @@ from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from regrade.checkpoints.training.background import Checkpoint
-from regrade.checkpoints.training.checkpoints import LAST, kept_folder
+from regrade.checkpoints.training.checkpoints import kept_folder, queued
 from regrade.settings.files import atomic_write
 
 logger = logging.getLogger("regrade.hooks")
 LOGS = "regrade-logs"
 """Name of the folder for logs of evaluations, in a training's output folder."""
+LAST = "trainer_state.json"
+"""Name of the file with a training's state in a checkpoint; the Trainer writes it last."""
 _SAVES = "saves.json"
 _STEPS = TypeAdapter(list[int])
 
 
-class _State(BaseModel):
+class SavedState(BaseModel):
     """The part of a `trainer_state.json` that is read here."""
 
     global_step: int
@@ -51,8 +52,8 @@ def write_saves(output: Path, steps: Sequence[int]) -> None:
 
 def left_over(
     output: Path, step: int, log_history: Sequence[dict[str, Any]]
-) -> tuple[list[Checkpoint], list[Path]]:
-    """Return the kept checkpoints that an earlier process of this training did not evaluate.
+) -> tuple[list[Path], list[Path]]:
+    """Return the checkpoints in the queue that an earlier process of this training did not evaluate.
 
     A checkpoint belongs to the training if the training resumed at its step or later, and has logged what the checkpoint
     had logged.
@@ -63,29 +64,28 @@ def left_over(
         log_history: Log entries up to that step.
 
     Returns:
-        Checkpoints of this training, oldest first; folders of other trainings.
+        Checkpoints of this training, oldest first; those of other trainings.
     """
     ours, others = [], []
-    for folder in filter(Path.is_dir, kept_folder(output).glob("*")):
-        state = _state_of(folder)
-        if state is None or state.global_step > step or not _starts_with(log_history, state):
-            others.append(folder)
+    for folder in queued(kept_folder(output)):
+        state = state_of(folder)
+        belongs = state is not None and state.global_step <= step
+        if state is not None and belongs and _starts_with(log_history, state):
+            ours.append(folder)
         else:
-            ours.append(
-                Checkpoint(state.global_step, state.epoch, output / folder.name, model=folder)
-            )
-    return sorted(ours, key=lambda checkpoint: checkpoint.step), sorted(others)
+            others.append(folder)
+    return ours, others
 
 
-def _state_of(folder: Path) -> _State | None:
+def state_of(folder: Path) -> SavedState | None:
     """Return the state in a checkpoint; None if the folder is no checkpoint."""
     try:
-        state = _State.model_validate_json((folder / LAST).read_bytes())
+        state = SavedState.model_validate_json((folder / LAST).read_bytes())
     except (OSError, ValidationError):
         return None
     return state if re.fullmatch(rf"checkpoint-{state.global_step}", folder.name) else None
 
 
-def _starts_with(log_history: Sequence[dict[str, Any]], state: _State) -> bool:
+def _starts_with(log_history: Sequence[dict[str, Any]], state: SavedState) -> bool:
     begin = list(log_history[: len(state.log_history)])
     return json.dumps(begin) == json.dumps(state.log_history)  # as texts, because NaN != NaN

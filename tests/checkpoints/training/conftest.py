@@ -1,13 +1,11 @@
 """Checkpoints, and a command that takes the place of `regrade evaluate`."""
 
 import shutil
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from regrade.checkpoints.training import callback
-from regrade.checkpoints.training.checkpoints import wait_until_written
 from tests.checkpoints.training.trainings import quick_command
 from tests.command_line import DEMO
 
@@ -17,7 +15,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate with a small program instead of `regrade evaluate`, in the environment that a launcher makes."""
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(callback, "evaluation_command", quick_command)
-    monkeypatch.setattr(callback, "wait_until_written", partial(wait_until_written, stable=0.05))
+    monkeypatch.setattr(callback, "SETTLE", 0.05)
+    monkeypatch.setattr(callback, "GIVE_UP", 1.5)
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
 def test_a_failed_evaluation_ends_training_if_asked(run: Train) -> None:
     hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], wait=True, stop_on_failure=True)
 
-    with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: .*out of memory"):
+    with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: out of memory"):
         run(hook)
 
 

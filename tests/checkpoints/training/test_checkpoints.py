@@ -1,21 +1,14 @@
 """Checkpoints that are still being written are not evaluated."""
 
 import shutil
-import threading
-import time
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
-from regrade.checkpoints.training.checkpoints import (
-    NotWrittenError,
-    drop,
-    find_problem,
-    keep,
-    wait_until_written,
-)
+from regrade.checkpoints.training.checkpoints import drop, enqueue, keep, kept_folder, queued
+from regrade.checkpoints.watching.folders import in_folder
 from tests.command_line import DEMO
 
 
@@ -28,30 +21,20 @@ def checkpoint(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_complete_checkpoint_is_accepted_at_once(checkpoint: Path) -> None:
-    wait_until_written(checkpoint, timeout=20, stable=0.05)
+def problem_of(folder: Path) -> str | None:
+    return in_folder(folder, settle=0).waits_for
 
 
-def test_a_checkpoint_is_accepted_when_its_weights_are_complete(checkpoint: Path) -> None:
-    weights = checkpoint / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[: len(content) // 2])
-
-    def write() -> None:
-        time.sleep(0.5)
-        weights.write_bytes(content)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    wait_until_written(checkpoint, timeout=60, stable=0.3)
-    assert weights.stat().st_size == len(content)
-    writer.join()
+def test_a_complete_checkpoint_is_accepted_once_nothing_has_changed(checkpoint: Path) -> None:
+    assert problem_of(checkpoint) is None
+    found = in_folder(checkpoint, settle=600)
+    assert "for 600 s without a change" in (found.waits_for or "")
+    assert 0 <= found.age < 600
 
 
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
-        ("trainer_state.json", "has no 'trainer_state.json', which is written last"),
         ("config.json", "has no 'config.json'"),
         ("model.safetensors", "has no weights"),
         ("tokenizer.json", "has no tokenizer"),
@@ -59,16 +42,14 @@ def test_a_checkpoint_is_accepted_when_its_weights_are_complete(checkpoint: Path
 )
 def test_the_error_names_the_missing_part(checkpoint: Path, missing: str, message: str) -> None:
     (checkpoint / missing).unlink()
-    with pytest.raises(NotWrittenError, match=message):
-        wait_until_written(checkpoint, timeout=0.3, stable=0.05)
+    assert message in (problem_of(checkpoint) or "")
 
 
 @pytest.mark.parametrize("length", [0, 5, 100, -1])
 def test_truncated_weights_are_refused(checkpoint: Path, length: int) -> None:
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:length])
-    with pytest.raises(NotWrittenError, match="shorter than its header says"):
-        wait_until_written(checkpoint, timeout=0.3, stable=0.05)
+    assert "shorter than its header says" in (problem_of(checkpoint) or "")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +66,7 @@ def test_truncated_weights_are_refused(checkpoint: Path, length: int) -> None:
 def test_weights_with_an_odd_header_are_refused(checkpoint: Path, header: bytes) -> None:
     weights = checkpoint / "model.safetensors"
     weights.write_bytes(len(header).to_bytes(8, "little") + header)
-    assert find_problem(checkpoint) == "'model.safetensors' has no safetensors header"
+    assert problem_of(checkpoint) == "'model.safetensors' has no safetensors header"
 
 
 def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
@@ -93,12 +74,12 @@ def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
     with weights.open("r+b") as file:
         file.write((2**40).to_bytes(8, "little"))
         file.truncate(2**40 + 8)  # a sparse file
-    assert "has a header of 1099511627776 bytes" in (find_problem(checkpoint) or "")
+    assert "has a header of 1099511627776 bytes" in (problem_of(checkpoint) or "")
 
 
 def test_a_file_that_vanishes_is_a_reason_to_wait(checkpoint: Path) -> None:
     (checkpoint / "model-2.safetensors").symlink_to("renamed-meanwhile")
-    assert "a file cannot be read" in (find_problem(checkpoint) or "")
+    assert "a file cannot be read" in (problem_of(checkpoint) or "")
 
 
 def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
@@ -108,22 +89,21 @@ def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Pa
         "data_offsets": torch.zeros(1),
     }
     save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
-    assert find_problem(checkpoint) is None
+    assert problem_of(checkpoint) is None
 
 
 def test_the_check_does_not_read_the_weights(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("regrade.models.fingerprints.file_sha256", lambda *_: 1 / 0)
-    assert find_problem(checkpoint) is None
+    assert problem_of(checkpoint) is None
 
 
-def test_a_deleted_checkpoint_is_an_error_at_once(checkpoint: Path) -> None:
+def test_a_deleted_checkpoint_has_not_changed_for_long(checkpoint: Path) -> None:
     shutil.rmtree(checkpoint)
-    begin = time.monotonic()
-    with pytest.raises(NotWrittenError, match="does not exist"):
-        wait_until_written(checkpoint, timeout=600)
-    assert time.monotonic() - begin < 60
+    found = in_folder(checkpoint, settle=1)
+    assert "does not exist" in (found.waits_for or "")
+    assert found.age > 1e6
 
 
 def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoint: Path) -> None:
@@ -134,6 +114,41 @@ def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoin
     assert (kept.parent.name, kept.name) == ("run", "checkpoint-5")
     assert (kept / "model.safetensors").stat().st_size == size
     assert not (kept / "optimizer.pt").exists()
-    wait_until_written(kept, timeout=20, stable=0.05)
+    assert problem_of(kept) is None
     drop(kept)
     assert list(checkpoint.parent.iterdir()) == []
+
+
+def test_without_hard_links_the_queue_refers_to_the_checkpoint(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def link(*_: object) -> None:
+        raise OSError("Operation not supported")
+
+    monkeypatch.setattr("os.link", link)
+    assert "not supported" in str(enqueue(checkpoint))
+    (place,) = queued(kept_folder(checkpoint.parent))
+    assert place.resolve() == checkpoint
+    assert not list(place.parent.glob(".*")), "no part of the links is left"
+    drop(place)
+    assert (checkpoint / "config.json").exists()
+    assert not (checkpoint.parent / "regrade-kept").exists()
+
+
+def test_a_checkpoint_that_is_not_complete_waits_in_the_queue_in_its_place(
+    checkpoint: Path,
+) -> None:
+    config = checkpoint / "config.json"
+    content = config.read_bytes()
+    config.unlink()
+    assert enqueue(checkpoint) is None
+    (place,) = queued(kept_folder(checkpoint.parent))
+    assert "config.json" in (problem_of(place) or "")
+    config.write_bytes(content)
+    assert problem_of(place) is None
+
+
+def test_the_queue_is_in_the_order_of_the_steps(tmp_path: Path) -> None:
+    for name in ("checkpoint-1000", "checkpoint-90", ".checkpoint-3", "checkpoint-last"):
+        (tmp_path / name).mkdir()
+    assert [place.name for place in queued(tmp_path)] == ["checkpoint-90", "checkpoint-1000"]

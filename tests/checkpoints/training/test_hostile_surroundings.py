@@ -6,16 +6,15 @@ import os
 import resource
 import shutil
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training import EvaluateCheckpoints, callback, checkpoints
 from regrade.checkpoints.training.evaluations import EvaluationFailedError
-from tests.checkpoints.training.trainings import quick_command
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
@@ -75,9 +74,57 @@ def test_a_failed_evaluation_is_a_warning_with_the_last_line_of_its_log(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assert steps(save(EvaluateCheckpoints(["sums"], arguments=["--fail"]), output, 4)) == []
-    message = "checkpoint-4 was not evaluated: exit code 1: the engine ended: out of memory"
+    assert "checkpoint-4 was not evaluated: out of memory" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_the_next_begins_anew(
+    quick: None, output: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = save(EvaluateCheckpoints(["sums"], arguments=["--die"]), output, 1, 2, 3)
+    assert steps(state) == [2, 3]
+    message = "checkpoint-1 was not evaluated: exit code 1: the engine ended: out of memory"
     assert message in caplog.text
     assert "Traceback" not in caplog.text
+    assert {log.name for log in (output / "regrade-logs").glob("*.log")} == {
+        "checkpoint-1.log",
+        "checkpoint-2.log",
+    }
+
+
+def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_its_own(
+    hook: EvaluateCheckpoints, output: Path
+) -> None:
+    assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
+    assert [log.name for log in (output / "regrade-logs").glob("*.log")] == ["checkpoint-1.log"]
+
+
+def test_a_training_that_pauses_ends_the_process_before_it_goes_on(
+    quick: None, output: Path
+) -> None:
+    assert steps(save(EvaluateCheckpoints(["sums"], wait=True), output, 1, 2)) == [1, 2]
+    assert len(list((output / "regrade-logs").glob("*.log"))) == 2
+
+
+def test_a_deployment_evaluates_each_checkpoint_by_a_run_of_its_own(
+    quick: None, output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands: list[tuple[str, ...]] = []
+    document = {"metrics": [{"benchmark": "sums", "accuracy": 0.5}]}
+
+    def command(words: Sequence[str]) -> tuple[str, ...]:
+        commands.append(tuple(words))
+        return ("echo", json.dumps(document, indent=2))
+
+    monkeypatch.setattr(callback, "evaluation_command", command)
+    state = save(EvaluateCheckpoints(["sums"], deployment="evaluate-model"), output, 1, 2)
+
+    assert steps(state) == [1, 2]
+    kept = output / "regrade-kept/tiny-run"
+    assert commands == [
+        ("trigger", "evaluate-model", "--wait", "--model", str(kept / name), "--benchmark", "sums")
+        for name in ("checkpoint-1", "checkpoint-2")
+    ]
 
 
 def test_a_missing_program_is_a_warning(
@@ -98,13 +145,13 @@ def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evalua
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def command(model: Path, *others: Any) -> tuple[str, ...]:
-        return quick_command(model, *others) if model.name != "checkpoint-1" else {}[str(model)]
+    def enqueue(folder: Path) -> OSError | None:
+        return checkpoints.enqueue(folder) if folder.name != "checkpoint-1" else {}[str(folder)]
 
-    monkeypatch.setattr(callback, "evaluation_command", command)
+    monkeypatch.setattr(callback, "enqueue", enqueue)
 
     assert steps(save(hook, output, 1, 2)) == [2]
-    assert "checkpoint-1 was not evaluated: KeyError" in caplog.text
+    assert "KeyError" in caplog.text
     assert "Traceback" in caplog.text
 
 
@@ -165,8 +212,8 @@ def test_folders_that_cannot_be_made_do_not_end_the_training(
 
     assert steps(save(hook, output, 1, save_total_limit=1)) == []
 
-    assert "checkpoint-1 cannot be kept with hard links" in caplog.text
     assert "checkpoint-1 was not evaluated" in caplog.text
+    assert "regrade-kept" in caplog.text
 
 
 def test_only_stop_on_failure_ends_the_training(
@@ -198,5 +245,6 @@ def test_what_an_evaluation_printed_stays_beside_its_log(
     hook: EvaluateCheckpoints, output: Path
 ) -> None:
     save(hook, output, 1)
-    printed = json.loads((output / "regrade-logs/checkpoint-1.json").read_text())
+    lines = (output / "regrade-logs/checkpoint-1.json").read_text().splitlines()
+    printed = json.loads(lines[-1])
     assert printed["answer_sets"][0]["benchmark"] == "sums"

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,25 +19,36 @@ from transformers import (
 from regrade.checkpoints.training import EvaluateCheckpoints, callback
 from tests.command_line import DEMO
 
-# Replaces `regrade evaluate`: waits, opens the model, and prints a document of the same form.
+# Replaces `regrade evaluate --follow`: opens each model that comes, and prints lines of the same form.
 EVALUATE = """
 import json, os, pathlib, sys, time
-model = pathlib.Path(sys.argv[sys.argv.index("--model") + 1])
-print("started", file=sys.stderr, flush=True)
-time.sleep(float(os.environ.get("SECONDS", "0.2")))
-if "--fail" in sys.argv:
-    sys.exit("the engine ended: out of memory")
-size = (model / "model.safetensors").stat().st_size
-score = {"headline": True, "metrics": {"accuracy": int(model.name.split("-")[1]) / 100, "n": size}}
+from regrade.checkpoints.watching import following
 if found := {"RANK", "WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(os.environ):
     sys.exit(f"the evaluation got variables of the training's ranks: {found}")
-print(json.dumps({"answer_sets": [{"benchmark": "sums", "scores": [score]}]}))
+def say(ended, **others):
+    print(json.dumps({"model": str(model), "ended": ended, **others}), flush=True)
+following.SETTLE = following.POLL = 0.02
+pattern = sys.argv[sys.argv.index("--model") + 1]
+for coming in following.as_they_come([pattern], float(sys.argv[sys.argv.index("--follow") + 1])):
+    model = pathlib.Path(coming.model)
+    step = int(model.name.split("-")[1])
+    say(False)
+    print("started", file=sys.stderr, flush=True)
+    time.sleep(float(os.environ.get("SECONDS", "0.2")))
+    if "--die" in sys.argv and step == 1:
+        sys.exit("the engine ended: out of memory")
+    if "--fail" in sys.argv:
+        say(True, error="out of memory")
+        continue
+    size = (model / "model.safetensors").stat().st_size
+    score = {"headline": True, "metrics": {"accuracy": step / 100, "n": size}}
+    say(True, answer_sets=[{"benchmark": "sums", "scores": [score]}])
 """
 
 
-def quick_command(model: Path | str, arguments: Any, deployment: Any) -> tuple[str, ...]:
+def quick_command(words: Sequence[str]) -> tuple[str, ...]:
     """A command that takes the place of `regrade evaluate`."""
-    return (sys.executable, "-c", EVALUATE, "--model", str(model), *arguments)
+    return (sys.executable, "-c", EVALUATE, *words)
 
 
 class Reporter(TrainerCallback):
