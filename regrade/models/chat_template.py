@@ -7,7 +7,7 @@ import atexit
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
@@ -169,7 +169,7 @@ class ChatTemplate:
         """
         system = [{"role": "system", "content": self.system}] if self.system else []
         values = {"messages": [*system, *_PROBE], **self.special_tokens, **(arguments or {})}
-        answer = _children().compute(
+        answer = _children(asked.__name__).compute(
             {"template": self.text, "values": None if arguments is None else values}
         )
         if isinstance(answer, Stopped):
@@ -231,19 +231,80 @@ def asked(request: Mapping[str, Any]) -> dict[str, Any]:
     return {"text": text.rstrip()}
 
 
+def lengths_of(template: str, chats: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return the length in characters of the prompt that a template makes of each chat, 0 if it fails.
+
+    They are written in a child process, which ends if a template does not, or takes all memory.
+
+    Args:
+        template: Text of the template.
+        chats: Values of the template's variables.
+
+    Raises:
+        SettingsError: If the template passes the limits.
+    """
+    lengths: list[int] = []
+    while len(lengths) < len(chats):
+        part: list[Mapping[str, Any]] = []
+        size = 0
+        for chat in chats[len(lengths) :]:
+            size += sum(len(str(message["content"])) for message in chat["messages"])
+            if part and size > _TEXT_AT_ONCE:
+                break
+            part.append(chat)
+        found = _children(measured.__name__).compute({"template": template, "chats": part})
+        if isinstance(found, Stopped):
+            raise SettingsError(
+                f"The model's chat template takes more than {_ALLOWED_TO_ENGINE[found.limit]} for {len(part):,} "
+                f"{'question' if len(part) == 1 else 'questions'}. Replace it by `--chat-template FILE`, or use "
+                "`--format completion`."
+            )
+        assert isinstance(found, list)  # noqa: S101 - `measured` returns it
+        lengths += [int(str(length)) for length in found]
+    return lengths
+
+
+def measured(request: Mapping[str, Any]) -> list[int]:
+    """Return the length of the text that a template makes of each chat, 0 if it fails. Runs in a child process."""
+    environment, lengths = _environment(), []
+    try:
+        template = environment.from_string(_GENERATION.sub("", request["template"]))
+    except jinja2.TemplateError:
+        return [0] * len(request["chats"])
+    for chat in request["chats"]:
+        try:
+            text = template.render(**{"tools": None, "documents": None, **chat})
+        except MemoryError:
+            raise
+        except Exception:  # noqa: BLE001 - a template can raise whatever Python can
+            text = ""
+        lengths.append(len(text))
+    return lengths
+
+
 _LIMITS = Limits(cpu_seconds=5, seconds=60, memory=512 << 20)
-_ALLOWED = {
-    "cpu": f"{_LIMITS.cpu_seconds:g} s of CPU time",
-    "time": f"{_LIMITS.seconds:g} s",
-    "memory": f"{_LIMITS.memory >> 20} MiB of memory",
-    "crash": "the stack of a process",
-}
+_LIMITS_OF_ENGINE = Limits(cpu_seconds=30, seconds=300, memory=2 << 30)
+_TEXT_AT_ONCE = 16 << 20
+"""Most text of chats that the child gets at once, in characters; a single chat may have more."""
+
+
+def _in_words(limits: Limits) -> dict[str, str]:
+    return {
+        "cpu": f"{limits.cpu_seconds:g} s of CPU time",
+        "time": f"{limits.seconds:g} s",
+        "memory": f"{limits.memory >> 20} MiB of memory",
+        "crash": "the stack of a process",
+    }
+
+
+_ALLOWED, _ALLOWED_TO_ENGINE = _in_words(_LIMITS), _in_words(_LIMITS_OF_ENGINE)
 
 
 @cache
-def _children() -> LimitedProcesses:
+def _children(function: str) -> LimitedProcesses:
     """Return the process that renders templates; it ends with this one."""
-    children = LimitedProcesses(f"{__name__}:{asked.__name__}", _LIMITS, processes=1)
+    limits = _LIMITS if function == asked.__name__ else _LIMITS_OF_ENGINE
+    children = LimitedProcesses(f"{__name__}:{function}", limits, processes=1)
     atexit.register(children.__exit__)
     return children
 

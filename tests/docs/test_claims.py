@@ -173,11 +173,12 @@ SECURITY = {
         "test_few_packed_bytes_stand_for_few_and_many_for_many",
     ),
     "**Templates.**": (
-        5,
+        6,
         "test_a_template_that_grows_without_end_is_ended_in_a_process_of_its_own "
         "test_a_template_that_prints_a_row_needs_no_process "
         "test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it "
         "test_what_a_template_makes_of_some_questions_costs_only_these "
+        "test_a_template_that_takes_too_much_for_some_questions_is_refused_by_a_child_process "
         "test_a_template_that_does_not_end_ends_the_engine_and_the_reason_is_said",
     ),
     "**Secrets** are no": (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jinja2
 
 from regrade.engines.vllm_process.labels import Tokens
+from regrade.models.chat_template import lengths_of
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -130,31 +131,69 @@ class TemplateChat:
 
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
         """Return chats up to where the model answers; see `Chat.render`."""
+        openings = [_opening(messages) for messages in chats]
+        lengths = self._lengths(chats, variables, openings)
         with _in_time():
-            rendered = [self._written(messages, variables) for messages in chats]
+            rendered = [
+                self._written(messages, variables, length, opening)
+                for messages, length, opening in zip(chats, lengths, openings, strict=True)
+            ]
         if self._from_text:  # like `apply_chat_template(tokenize=True)`, for all chats at once
             ids = self._tokenize([text for text, _ in rendered])
         else:
-            ids = [
-                [] if error else self._before_answer(messages, variables, tokenize=True)
-                for messages, (_, error) in zip(chats, rendered, strict=True)
-            ]
+            with _in_time():
+                ids = [
+                    [] if error else self._apply(messages, variables, tokenize=True, **opening)
+                    for messages, (_, error), opening in zip(chats, rendered, openings, strict=True)
+                ]
         return [
             RenderedChat(text, tokens, error)
             for (text, error), tokens in zip(rendered, ids, strict=True)
         ]
 
-    def _written(self, messages: Messages, variables: TemplateVariables) -> tuple[str, str | None]:
-        """Return the text of a chat, or why there is none: the template is the work of strangers."""
+    def _lengths(
+        self,
+        chats: Sequence[Messages],
+        variables: TemplateVariables,
+        options: Sequence[Mapping[str, bool]],
+    ) -> list[int]:
+        """Return the length of each chat's text, written in a child process with limits."""
+        special = self._tokenizer.special_tokens_map
+        values = [
+            {
+                **special,
+                "messages": self._conversation(messages),
+                **variables.arguments,
+                **chosen,
+            }
+            for messages, chosen in zip(chats, options, strict=True)
+        ]
+        return lengths_of(self.template, values)
+
+    def _written(
+        self,
+        messages: Messages,
+        variables: TemplateVariables,
+        length: int,
+        options: Mapping[str, bool],
+    ) -> tuple[str, str | None]:
+        """Return the text of a chat, or why there is none: the template is the work of strangers.
+
+        Args:
+            messages: The chat.
+            variables: Other variables of the template.
+            length: Length of the text, as `_lengths` gives it.
+            options: How the model's turn begins.
+        """
+        given = sum(len(message["content"]) for message in messages)
+        if length > _LONGER * given + _LONGEST:
+            return "", f"The chat template makes {length:,} characters of {given:,}"
         try:
-            text = str(self._before_answer(messages, variables, tokenize=False))
+            text = str(self._apply(messages, variables, tokenize=False, **options))
         except jinja2.TemplateError as error:
             return "", f"The chat template rejects the messages: {error}"
         except Exception as error:  # noqa: BLE001 - a template can raise whatever Python can
             return "", f"The chat template fails for the messages: {type(error).__name__}: {error}"
-        given = sum(len(message["content"]) for message in messages)
-        if len(text) > _LONGER * given + _LONGEST:
-            return "", f"The chat template makes {len(text):,} characters of {given:,}"
         return text, None
 
     def answered(
@@ -180,29 +219,27 @@ class TemplateChat:
     ) -> str:
         """Return the white space that the template writes before an answer of the model, often none."""
         turns = [*messages, {"role": "assistant", "content": answer}]
-        try:
-            text = self._apply(turns, variables, tokenize=False, add_generation_prompt=False)
-        except jinja2.TemplateError:
-            return ""
+        options = {"add_generation_prompt": False}
+        (length,) = self._lengths([turns], variables, [options])
+        with _in_time():
+            text, _ = self._written(turns, variables, length, options)
         if not text.startswith(rendered.text):
             return ""  # the template writes earlier turns differently from the last one
         before, found, _ = text[len(rendered.text) :].partition(answer)
         return before if found and not before.strip() else ""
 
-    def _before_answer(
-        self, messages: Messages, variables: TemplateVariables, *, tokenize: bool
-    ) -> Any:  # noqa: ANN401 - text or tokens
-        return self._apply(messages, variables, tokenize=tokenize, **_opening(messages))
-
-    def _apply(self, messages: Messages, variables: TemplateVariables, **options: object) -> Any:  # noqa: ANN401 - text or tokens
+    def _conversation(self, messages: Messages) -> list[dict[str, Any]]:
         conversation: list[dict[str, Any]] = [dict(message) for message in messages]
         if self._content_parts:
             for message in conversation:
                 message["content"] = [{"type": "text", "text": message["content"]}]
+        return conversation
+
+    def _apply(self, messages: Messages, variables: TemplateVariables, **options: object) -> Any:  # noqa: ANN401 - text or tokens
         day = variables.day
         pinned: dict[str, Any] = {} if day is None else {"strftime_now": partial(_written, day)}
         return self._tokenizer.apply_chat_template(
-            conversation,
+            self._conversation(messages),
             chat_template=self.template,
             return_dict=False,
             **{**pinned, **variables.arguments, **options},

@@ -4,11 +4,13 @@ Tokenizers of transformers are trained here in the kinds that models use; Mistra
 """
 
 import json
+import resource
 import shutil
 import subprocess
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from regrade.engines.vllm_process.chat import Chat, TemplateChat, TemplateVariables, open_chat
 from regrade.engines.vllm_process.labels import LabelTokens
 from regrade.engines.vllm_process.logs import last_error
+from regrade.models import chat_template
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import TEXT, byte_level, metaspace
 
@@ -158,22 +161,52 @@ def test_a_tokenizer_with_a_method_of_its_own_gives_the_tokens_itself():
 def test_what_a_template_makes_of_some_questions_costs_only_these():
     hostile = (
         "{% set q = messages[-1].content %}{% if q == 'grow' %}{{ 'x' * 2000000 }}{% endif %}"
-        "{% if q == 'fill' %}{{ 'x' * 10 ** 18 }}{% endif %}{% if q == 'fail' %}{{ 1 / 0 }}{% endif %}{{ q }}"
+        "{% if q == 'fail' %}{{ 1 / 0 }}{% endif %}{{ q }}"
     )
     tokenizer = tokenizer_of(byte_level, hostile)
     asked = [
-        ({"role": "user", "content": text},)
-        for text in ("grow", "fill", "fail", "fine", "y" * 400_000)
+        ({"role": "user", "content": text},) for text in ("grow", "fail", "fine", "y" * 400_000)
     ]
 
     rendered = TemplateChat(tokenizer, hostile).render(asked, NONE)
 
     errors = [chat.error for chat in rendered]
-    assert errors[3:] == [None, None]
-    assert [chat.ids for chat in rendered[:3]] == [[], [], []]
+    assert errors[2:] == [None, None]
+    assert [chat.ids for chat in rendered[:2]] == [[], []]
     assert "makes 2,000,004 characters of 4" in str(errors[0])
-    assert "MemoryError" in str(errors[1])
-    assert "ZeroDivisionError" in str(errors[2])
+    assert "ZeroDivisionError" in str(errors[1])
+
+
+@pytest.mark.parametrize(
+    ("work", "limit"),
+    [
+        ("{{ q * 2500000000 }}", "2048 MiB of memory"),
+        ("{{ q.ljust(2500000000) }}", "2048 MiB of memory"),
+        (
+            "{% for i in range(100000) %}{% for j in range(100000) %}{% endfor %}{% endfor %}",
+            "CPU time",
+        ),
+    ],
+)
+def test_a_template_that_takes_too_much_for_some_questions_is_refused_by_a_child_process(
+    work: str, limit: str, monkeypatch: pytest.MonkeyPatch
+):
+    quick = replace(chat_template._LIMITS_OF_ENGINE, cpu_seconds=3)
+    monkeypatch.setattr(chat_template, "_LIMITS_OF_ENGINE", quick)
+    chat_template._children.cache_clear()
+    hostile = (
+        f"{{% set q = messages[-1].content %}}{{% if q == '?' %}}{work}{{% endif %}}{{{{ q }}}}"
+    )
+    chat = TemplateChat(tokenizer_of(byte_level, hostile), hostile)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+    (fine,) = chat.render([({"role": "user", "content": "fine"},)], NONE)
+    with pytest.raises(SettingsError, match=f"takes more than .*{limit}.* for 1 question"):
+        chat.render([({"role": "user", "content": "?"},)], NONE)
+
+    assert fine.error is None
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+    chat_template._children.cache_clear()
 
 
 ENDLESS = """
@@ -182,10 +215,13 @@ from regrade.engines.vllm_process import chat
 chat._SECONDS = 1.0
 
 class Tokenizer:
+    special_tokens_map = {}
+
     def apply_chat_template(self, conversation, *, chat_template, **options):
         from jinja2.sandbox import ImmutableSandboxedEnvironment
         return ImmutableSandboxedEnvironment().from_string(chat_template).render(messages=conversation)
 
+chat.lengths_of = lambda template, chats: [0] * len(chats)  # the engine's own limit is the second
 endless = chat.TemplateChat(Tokenizer(), sys.argv[1])
 print(endless.render([[{"role": "user", "content": "once"}]], chat.TemplateVariables())[0].error, flush=True)
 endless.render([[{"role": "user", "content": "?"}]], chat.TemplateVariables())
