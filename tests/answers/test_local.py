@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers import local_history
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
@@ -352,8 +353,12 @@ def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> 
 
 
 WRITER = """
-import sys, time
+import errno, os, sys, time
 from pathlib import Path
+def no_links(*_, **__):
+    raise OSError(errno.EPERM, "no links")
+if sys.argv[3] == "without hard links":
+    os.link = no_links
 from regrade.answers.local import LocalRepository
 from regrade.settings.errors import HeadMovedError
 repository, number = LocalRepository(Path(sys.argv[1])), int(sys.argv[2])
@@ -373,10 +378,13 @@ else:
 """
 
 
-def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str) -> None:
+@pytest.mark.parametrize("file_system", ["with hard links", "without hard links"])
+def test_processes_that_commit_at_once_lose_nothing(
+    folder: Path, first: str, file_system: str
+) -> None:
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(folder), str(number)],
+            [sys.executable, "-c", WRITER, str(folder), str(number), file_system],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -400,6 +408,37 @@ def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str) ->
     assert commit_file(folder, 5).exists()
     assert not commit_file(folder, 6).exists()
     assert not list(repository.differences())
+
+
+def test_files_noted_now_and_then_are_those_of_the_commits_or_are_named(
+    folder: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_history, "COMMITS_PER_CHECKPOINT", 3)
+    head = first
+    for number in range(10):
+        head = LocalRepository(folder).commit(
+            {MANIFEST: b"%d" % number, f"scores/{number}.json": b"{}"}, "next", parent=head
+        )
+    noted = sorted((folder / ".regrade" / "checkpoints").iterdir())
+    assert [path.name for path in noted] == ["00000006.json", "00000009.json"]
+    files = LocalRepository(folder).files(head)
+    list(LocalRepository(folder).differences())
+
+    whole = noted[-1].read_bytes()
+    document = json.loads(whole)
+    document["files"]["scores/0.json"]["size"] += 1
+    changes = {path: Change(**change) for path, change in document["files"].items()}
+    document["sha256"] = local_history._digest(changes)
+    noted[-1].write_text(json.dumps(document))
+    with pytest.raises(DamagedAnswersError, match="other files than the commits. Delete it"):
+        list(LocalRepository(folder).differences())
+
+    for damaged in (whole[:-20], whole.replace(b'"size":2', b'"size":3', 1), b""):
+        noted[-1].write_bytes(damaged)
+        assert LocalRepository(folder).files(head) == files
+    for path in noted:
+        path.unlink()
+    assert LocalRepository(folder).files(head) == files
 
 
 KILLED = """

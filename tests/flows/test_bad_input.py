@@ -1,13 +1,17 @@
 """Bad input gives a one-line message and exit code 2, and leaves no files."""
 
 import json
+import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 from regrade.cli import flow_run
+from regrade.engines.vllm import VllmEngine
 from tests.command_line import DEMO, Ran, regrade
 from tests.hub_server.fixtures import Hub
 
@@ -94,12 +98,37 @@ def test_a_chat_prompt_needs_a_model_with_a_chat_template(here: Path):
     )
 
 
-def test_a_missing_column_is_named_before_a_server_starts(
+def test_a_missing_column_is_named_before_the_run_exists_and_its_server_ends(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(flow_run, "prefect_server", lambda *_, **__: pytest.fail("too late"))
     path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
+    left = psutil.Process().children(recursive=True)
+    assert not [child for child in left if "uvicorn" in child.cmdline()]
+
+
+def no_access(
+    real: Callable[..., bool], below: Path, path: Path, mode: int, **options: bool
+) -> bool:
+    return not Path(path).is_relative_to(below) and real(path, mode, **options)
+
+
+@pytest.mark.prefect
+@pytest.mark.usefixtures("prefect_api")
+@pytest.mark.parametrize("missing", ["answers", "spool"])
+def test_missing_write_access_is_known_before_an_engine_starts(
+    here: Path, monkeypatch: pytest.MonkeyPatch, missing: str
+):
+    monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: pytest.fail("too late"))
+    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
+    if missing == "answers":
+        monkeypatch.setattr(os, "access", partial(no_access, os.access, here))
+    else:
+        monkeypatch.setenv("REGRADE_SPOOL", "/proc/spool")  # nobody can make a folder there
+    ran = regrade("evaluate", "--answers", here / "answers", "--model", MODEL, *SUMS, path)
+    assert ran.code in (1, 2)
+    assert {"answers": "is not writable", "spool": "'/proc/spool"}[missing] in ran.err
 
 
 @pytest.mark.slow
