@@ -1,13 +1,13 @@
 """Facts about chat templates in the forms of well-known models, rendered without their tokenizers."""
 
 import json
-import resource
 from datetime import datetime
 
 import pytest
 
 from regrade.models.chat_template import ChatTemplate, find_template, rendered_in_code
 from regrade.settings.errors import SettingsError
+from tests.memory import taking_at_most
 
 TURNS = (
     "{%- for m in messages -%}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{%- endfor -%}"
@@ -182,10 +182,9 @@ def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
 def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it(
     template: str, limit: str
 ):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark"):
+    refused = pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark")
+    with taking_at_most(200 << 20), refused:
         ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({})
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200 << 10
     assert ChatTemplate(OPENED, "qwen2").thinks({})
 
 

@@ -3,7 +3,6 @@
 import gzip
 import json
 import random
-import resource
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from regrade.records.rubrics.facts import rubric_facts
 from regrade.records.rubrics.reading import read_verdict
 from regrade.scorers.programs.task import doc_of
 from tests.benchmarks.files import SHARED
+from tests.memory import taking_at_most
 from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import PIECES, TEXT_SCORERS, target
@@ -87,16 +87,13 @@ def answers_of(texts: Sequence[str], size: int) -> st.SearchStrategy[list[str]]:
 
 
 def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.process_time()
-    batch = generations(
-        answers, target(scorer), choices=["x", "Paris", "y", answers[0][:50]], **changes
-    )
-    scores = scored(scorer, batch)
-    taken = time.process_time() - started
-    assert taken < 2 + SECONDS_EACH * len(answers)
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-    assert grown < MEMORY
+    with taking_at_most(MEMORY):
+        started = time.process_time()
+        batch = generations(
+            answers, target(scorer), choices=["x", "Paris", "y", answers[0][:50]], **changes
+        )
+        scores = scored(scorer, batch)
+        assert time.process_time() - started < 2 + SECONDS_EACH * len(answers)
     assert scores["sample_id"].equals(batch["sample_id"])
     assert set(SCORE_SCHEMA.names) <= set(scores.schema.names)
     assert {*scores["outcome"].to_pylist()} <= OUTCOMES
@@ -145,6 +142,22 @@ def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None
 @settings(max_examples=5, database=None)
 @given(replies=answers_of(REPLIES, SIZE))
 def test_changed_replies_of_a_judge_are_read_or_not(rubric: str, replies: list[str]) -> None:
+    read(rubric, replies)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("rubric", RUBRICS)
+@seed(1)
+@settings(max_examples=20_000 // SIZE, database=None)
+@given(replies=answers_of(REPLIES, SIZE))
+def test_twenty_thousand_changed_replies_of_a_judge_are_read_or_not(
+    rubric: str, replies: list[str]
+) -> None:
+    read(rubric, replies)
+
+
+def read(rubric: str, replies: Sequence[str]) -> None:
     facts = rubric_facts(open_rubric(rubric))
     started = time.process_time()
     for reply in replies:

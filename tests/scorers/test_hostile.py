@@ -1,6 +1,5 @@
 """Hostile answers: a scorer needs bounded time and memory for any text, and returns a row for each answer."""
 
-import resource
 import time
 from typing import Any
 
@@ -10,6 +9,7 @@ from hypothesis import strategies as st
 
 from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
+from tests.memory import taking_at_most
 from tests.scorers.batches import generations, scored
 
 MEGABYTE = 1_000_000
@@ -113,12 +113,9 @@ def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for piece in ("#### 1 ", "answer is B ", '"*', "7"):
-        score_text(scorer, piece * (4 * MEGABYTE // len(piece)))
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
-
-    assert grown < 400 * MEGABYTE
+    with taking_at_most(400 * MEGABYTE):
+        for piece in ("#### 1 ", "answer is B ", '"*', "7"):
+            score_text(scorer, piece * (4 * MEGABYTE // len(piece)))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)

@@ -184,7 +184,8 @@ def test_formulas_that_never_end_take_linear_time(piece: str):
 
 
 @pytest.mark.parametrize(
-    ("nestings", "number"), [(0, 546), pytest.param(8, 4_914, marks=pytest.mark.slow)]
+    ("nestings", "number"),
+    [(0, 546), pytest.param(8, 4_914, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
 )
 def test_no_part_of_a_formula_is_run_as_code(nestings: int, number: int):
     command = [sys.executable, "-m", "tests.scorers.formulas", str(nestings)]

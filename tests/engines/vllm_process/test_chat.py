@@ -4,7 +4,6 @@ Tokenizers of transformers are trained here in the kinds that models use; Mistra
 """
 
 import json
-import resource
 import shutil
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from regrade.engines.vllm_process.logs import last_error
 from regrade.models import chat_template
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import TEXT, byte_level, metaspace
+from tests.memory import taking_at_most
 
 pytestmark = [
     pytest.mark.vllm,
@@ -198,14 +198,13 @@ def test_a_template_that_takes_too_much_for_some_questions_is_refused_by_a_child
         f"{{% set q = messages[-1].content %}}{{% if q == '?' %}}{work}{{% endif %}}{{{{ q }}}}"
     )
     chat = TemplateChat(tokenizer_of(byte_level, hostile), hostile)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     (fine,) = chat.render([({"role": "user", "content": "fine"},)], NONE)
-    with pytest.raises(SettingsError, match=f"takes more than .*{limit}.* for 1 question"):
+    refused = pytest.raises(SettingsError, match=f"takes more than .*{limit}.* for 1 question")
+    with taking_at_most(200 << 20), refused:
         chat.render([({"role": "user", "content": "?"},)], NONE)
 
     assert fine.error is None
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
     chat_template._children.cache_clear()
 
 
