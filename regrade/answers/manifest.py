@@ -16,7 +16,7 @@ from pydantic import Field
 
 from regrade.answers.rows import failed_rows, refused_rows
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.records.computed import Computed, LoadedWeights
+from regrade.records.computed import BatchCheck, Computed, LoadedWeights
 from regrade.records.specification import Specification
 from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp
 from regrade.stats.speed import EngineMemory, Speed
@@ -88,6 +88,8 @@ class Session(StrictModel):
     """Computation behind the answers. None: not known (of servers, and before it was recorded)."""
     weights: LoadedWeights | None = None
     """Weights behind the answers. None: not known (of servers, and before they were recorded)."""
+    batches: BatchCheck | None = Field(None, exclude_if=lambda check: check is None)
+    """Whether an answer depends on the others that are computed with it; None: not asked (only `regrade noise` does)."""
     mixed: tuple[str, ...] = ()
     """Differences to what earlier sessions computed, which `--mix` accepted."""
     engine_settings: dict[str, Any]

@@ -16,7 +16,7 @@ from regrade.settings.marks import INDECISIVE, marked
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models.base import ResolvedModel
     from regrade.records import Completion, Request
-    from regrade.records.computed import Computed, LoadedWeights
+    from regrade.records.computed import BatchCheck, Computed, LoadedWeights
     from regrade.records.specification import Specification
     from regrade.stats.occupancy import Occupancy
     from regrade.stats.speed import EngineMemory, Speed
@@ -159,6 +159,24 @@ class LimitedEngine(Protocol):
         """Set `in_flight` for the following calls of `generate`, and forget the prompts of earlier ones (prefix cache).
 
         No call of `generate` may be running.
+        """
+
+
+@runtime_checkable
+class CheckedEngine(Protocol):
+    """Engine that can tell whether an answer depends on the others that it computes at the same time."""
+
+    @property
+    def batches(self) -> "BatchCheck | None":
+        """Result of the last `check_batches` of this engine; None before it, and if the engine refused."""
+
+    def check_batches(self) -> None:
+        """Answer fixed prompts each alone and all together, and keep how far the answers differ.
+
+        No call of `generate` may be running. Prompts are forgotten afterwards (prefix cache).
+
+        Raises:
+            EngineError: If the engine ends.
         """
 
 

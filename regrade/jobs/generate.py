@@ -10,7 +10,7 @@ from typing import Any
 
 from regrade.answers.manifest import Session
 from regrade.answers.spool import Spool
-from regrade.engines.base import BaseEngineSettings, Engine, LimitedEngine
+from regrade.engines.base import BaseEngineSettings, CheckedEngine, Engine, LimitedEngine
 from regrade.jobs.plan import PlannedRequests, PooledRequests
 from regrade.records import Completion
 from regrade.records.columns import generation_row
@@ -308,6 +308,7 @@ def session_of(
         structured_outputs=info.structured_outputs,
         computed=info.computed,
         weights=info.weights,
+        batches=engine.batches if isinstance(engine, CheckedEngine) else None,
         mixed=mixed,
         in_flight=engine.in_flight if isinstance(engine, LimitedEngine) else None,
         memory=info.memory,

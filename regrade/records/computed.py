@@ -1,6 +1,6 @@
 """The computation of an engine beyond its settings: recorded with each session, and compared."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal, NamedTuple
 
 from regrade.settings import StrictModel
@@ -14,6 +14,8 @@ NONE = "none"
 """Value of a field for which the engine has nothing; None is for values that are not known."""
 Fingerprint = tuple[tuple[tuple[str, float], ...], ...]
 """Greedy answers to fixed prompts: of each the tokens with their log-probabilities."""
+Answers = Sequence[Sequence[tuple[int, float]]]
+"""Of each answer the tokens with their log-probabilities."""
 _SAME_MODEL = 0.2
 """Largest mean difference of log-probabilities that rounding and batches make in one model, as a share of their mean. The demo model,
 with a mean of 0.097: 0.010 between float32 and bfloat16, 0.034 with weights in FP8. Not measured on GPUs."""
@@ -87,6 +89,32 @@ class LoadedWeights(StrictModel):
     same weights. None: not known."""
     replaced: bool = False
     """They took the place of another model's in a running engine."""
+
+
+class BatchCheck(StrictModel):
+    """Answers of an engine to fixed prompts, greedy: each alone, and all together, several times each."""
+
+    tokens: int
+    """Tokens of prompts and answers that were compared, up to the first other one of each answer."""
+    differing: int
+    """Those that are another token, or whose log-probability differs in any bit."""
+    largest: float
+    """Largest difference of log-probabilities."""
+
+    @classmethod
+    def of(cls, alone: Answers, together: Answers) -> "BatchCheck":
+        """Compare answers; those of `together` are to the prompts of `alone`, again and again."""
+        tokens, differing, largest = 0, 0, 0.0
+        for number, answer in enumerate(together):
+            for (token, logprob), (other, value) in zip(
+                alone[number % len(alone)], answer, strict=False
+            ):
+                tokens += 1
+                differing += token != other or logprob != value
+                if token != other:
+                    break
+                largest = max(largest, abs(logprob - value))
+        return cls(tokens=tokens, differing=differing, largest=largest)
 
 
 class ComputedDifference(NamedTuple):

@@ -39,7 +39,7 @@ from regrade.engines.vllm_process.switching import (
 from regrade.models.base import ResolvedModel
 from regrade.models.files import files_folder
 from regrade.records import Completion, Request
-from regrade.records.computed import Computed
+from regrade.records.computed import BatchCheck, Computed
 from regrade.settings.errors import EngineError, RegradeError
 from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import EngineMemory, Speed
@@ -142,6 +142,7 @@ class VllmProcess(WorkerOwner):
         self._speed: Speed | None = None
         self._occupancy: Occupancy | None = None
         self._in_flight: int | None = None
+        self._batches: BatchCheck | None = None
         self._unanswered = 0
 
     def _prepare(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
@@ -178,6 +179,22 @@ class VllmProcess(WorkerOwner):
             raise RuntimeError("requests in flight are limited between two calls of `generate`")
         self._send({"type": "limit", "in_flight": in_flight})
         self._in_flight = in_flight
+
+    @property
+    def batches(self) -> BatchCheck | None:
+        """Whether answers depend on those computed with them; see `CheckedEngine`."""
+        return self._batches
+
+    def check_batches(self) -> None:
+        """Answer fixed prompts each alone and all together; see `CheckedEngine`."""
+        if self._process is None or self._busy:
+            raise RuntimeError("batches are checked between two calls of `generate`")
+        answer = self._swap({"type": "probe", "probe": True, "batches": True})
+        if answer["refused"] is None:
+            self._batches = BatchCheck.of(answer["before"], answer["after"])
+        else:
+            logger.warning("batches are not checked: %s", answer["refused"])
+        self.limit(self._in_flight)  # forgets the prompts
 
     def read_ahead(self, model: ResolvedModel) -> None:
         """Begin to read the weights of a later model; see `SwitchingEngine`."""
@@ -378,7 +395,7 @@ class VllmProcess(WorkerOwner):
             raise
 
     def _open(self) -> None:
-        process, self._info = self._running(), None
+        process, self._info, self._batches = self._running(), None, None
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
         later = [

@@ -25,6 +25,8 @@ PROMPTS = (
     '{"name": "Ada", "born": 1815, "field":',
 )
 """Prompts whose answers show if an engine computes with its weights."""
+COPIES = 8
+"""Times that each prompt is asked at once, to see whether an answer depends on the others computed with it."""
 _TOKENS = 16
 """Longest prompt and longest answer, in tokens, unless the context is shorter than both together."""
 _WORDS = 1 << 22

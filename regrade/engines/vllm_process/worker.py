@@ -9,6 +9,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import queue
+import shutil
 import sys
 import threading
 import time
@@ -22,7 +23,13 @@ from regrade.engines.vllm_process.loading import Loaded, load, prefetch_weights
 from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
-from regrade.engines.vllm_process.reloading import PROMPTS, memory_digest, probe, reload
+from regrade.engines.vllm_process.reloading import (
+    COPIES,
+    PROMPTS,
+    memory_digest,
+    probe,
+    reload,
+)
 from regrade.engines.vllm_process.serve import serve_owner
 
 _MESSAGES_AHEAD = 64
@@ -172,6 +179,11 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
     """Replace the weights if the owner asks for others, and send it answers to fixed prompts, before and after, if it wants them."""
     prompts = loaded.prompts.ids(PROMPTS)
     answer: Message = {"type": "swapped", "refused": None, "before": None, "after": None}
+    if message.get("batches") and loaded.info["device"] == "cpu" and not _has_compiler():
+        channel.send(
+            {**answer, "refused": "for log-probabilities on a CPU, vLLM needs a C++ compiler"}
+        )
+        return
     try:
         if message["type"] == "reload" and loaded.reloaded is not None:
             if message["probe"]:
@@ -180,6 +192,10 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
             reload(loaded.reloaded, message["model"])
             answer["seconds"] = time.monotonic() - started
             answer["weights"] = memory_digest(loaded.reloaded)
+        if message.get("batches"):
+            alone = (probe(loaded.engine, [prompt], loaded.max_model_len) for prompt in prompts)
+            answer["before"] = [answers for (answers,) in alone]
+            prompts = prompts * COPIES
         if message["probe"]:
             answer["after"] = probe(loaded.engine, prompts, loaded.max_model_len)
     except Exception as error:  # noqa: BLE001 - of vLLM's any can come; the owner ends this engine
@@ -187,6 +203,11 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
         answer["refused"] = f"vLLM failed: {' '.join(str(error).split()) or type(error).__name__}"
     loaded.meter.restart()
     channel.send(answer)
+
+
+def _has_compiler() -> bool:
+    """Return True if there is a C++ compiler, without which vLLM would end at the first log-probability on a CPU."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX") or "g++", "clang++", "c++"))
 
 
 def _write(
