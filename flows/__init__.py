@@ -1,1 +1,1 @@
-"""The flows, one per file, and their shared modules: generating, judging, scoring, gating, sweeping."""
+"""The flows, one per file, and their shared modules: generating, asking again, judging, scoring, gating, sweeping."""

@@ -70,7 +70,7 @@ def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | N
 
 def find_missing(work: Work) -> None:
     """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
-    ordered = work.share or work.watch
+    ordered = work.share or work.watch or work.plan.specification.asked_again
     found = remaining(work.plan, work.repository, work.spool, work.reuse, ordered)
     work.requests = work.plan.requests(found.missing, found.sessions)
     work.replaced, work.fresh = found.replaced, found.fresh

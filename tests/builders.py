@@ -17,13 +17,17 @@ from regrade.settings import SamplingParams
 
 
 def specification(
-    benchmark: str = "sums", model: str | ModelIdentity = "org/tiny", **changes: Any
+    benchmark: str | BenchmarkIdentity = "sums",
+    model: str | ModelIdentity = "org/tiny",
+    **changes: Any,
 ) -> Specification:
     fields: dict[str, Any] = {
         "model": model
         if isinstance(model, ModelIdentity)
         else ModelIdentity(name=model, kind="hub", revision="a" * 40),
-        "benchmark": BenchmarkIdentity(
+        "benchmark": benchmark
+        if isinstance(benchmark, BenchmarkIdentity)
+        else BenchmarkIdentity(
             name=benchmark, version=1, source="local", source_revision="b" * 64, split="test"
         ),
         "prompt": PromptIdentity(format="chat", template="{{ question }}", n_shots=0),

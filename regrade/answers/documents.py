@@ -40,9 +40,9 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
     # Computed from the stored JSON, so that a newer field that it lacks does not change the id.
     if specification_id(orjson.loads(content)["specification"]) != manifest.answer_set_id:
         raise DamagedAnswersError(path, "its answer set id is not that of its specification.")
-    if path != f"answers/{specified.folder}/manifest.json":
+    if path != f"{specified.answers_folder}/manifest.json":
         raise DamagedAnswersError(
-            path, f"by its specification it belongs in 'answers/{specified.folder}'."
+            path, f"by its specification it belongs in '{specified.answers_folder}'."
         )
     if not manifest.scorers:
         raise DamagedAnswersError(path, "it names no scorer; expected at least one.")

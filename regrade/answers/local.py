@@ -23,6 +23,7 @@ from regrade.answers.local_history import (
     new_commit,
     not_a_revision,
 )
+from regrade.records.specification import TOPS
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
 
@@ -359,7 +360,7 @@ _WRITTEN = (
     ".regrade",
     ".regrade/*/",
     ".regrade/commits/*/",
-    *(f"{top}{below}" for top in ("answers", "scores", "labels") for below in ("", "/*/", "/*/*/")),
+    *(f"{top}{below}" for top in (*TOPS, "scores", "labels") for below in ("", "/*/", "/*/*/")),
 )
 """Folders in which a commit makes files or folders."""
 

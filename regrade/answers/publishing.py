@@ -258,7 +258,7 @@ def _change(
     manifest = description.manifest(merged.shards, sessions, created, gone)
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
         return None
-    folder = f"answers/{description.specification.folder}"
+    folder = description.specification.answers_folder
     additions = {f"{folder}/{name}": content for name, content in merged.added.items()}
     additions[f"{folder}/{MANIFEST}"] = json_bytes(manifest)
     removed = [f"{folder}/{shard.name}" for shard in (*merged.dropped, *merged.joined)]
@@ -299,7 +299,7 @@ def _with_speeds(stored: AnswerSet, origin: Origin | None) -> AnswerSet:
 
 
 def _manifest_path(manifest: Manifest) -> str:
-    return f"answers/{manifest.specification.folder}/{MANIFEST}"
+    return f"{manifest.specification.answers_folder}/{MANIFEST}"
 
 
 # Publish answers that an earlier run left in a spool, without an engine.

@@ -17,7 +17,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
-from regrade.records.specification import Specification, path_component
+from regrade.records.specification import RESULTS, Specification, path_component
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
 
 
@@ -32,7 +32,7 @@ class AnswerSet:
     @property
     def folder(self) -> str:
         """Folder of manifest and shards in the repository."""
-        return f"answers/{self.manifest.specification.folder}"
+        return self.manifest.specification.answers_folder
 
     @property
     def scores_folder(self) -> str:
@@ -181,7 +181,7 @@ def find_set(
     """Return the answer set of a specification at a revision, or None if it does not exist yet."""
     if revision is None:
         return None
-    folder = f"answers/{specification.folder}"
+    folder = specification.answers_folder
     path = f"{folder}/manifest.json"
     known = repository.files(revision, folder).get(path)
     if known is None:
@@ -223,6 +223,7 @@ def readable_sets(
     benchmark: str | None = None,
     model: str | None = None,
     answer_set_id: str | None = None,
+    tops: Sequence[str] = (RESULTS,),
 ) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
     """Return the answer sets with a readable manifest, oldest first, and the errors of the others.
 
@@ -232,11 +233,12 @@ def readable_sets(
         benchmark: Only this benchmark.
         model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
         answer_set_id: Only this answer set; see `list_sets`.
+        tops: Top folders to look into. Default: only where results are; those of `TOPS` also hold answers that are none.
 
     Raises:
         RepositoryError: If `answer_set_id` matches no answer set, or several.
     """
-    files = repository.files(revision, "answers")
+    files = {path: file for top in tops for path, file in repository.files(revision, top).items()}
     paths = [
         path
         for path in manifest_paths(files)

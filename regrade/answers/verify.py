@@ -18,6 +18,7 @@ from regrade.answers.manifest import COLUMNS, Manifest, Shard, count_rows, state
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.records.columns import GENERATION_SCHEMA, KEYS
+from regrade.records.specification import TOPS
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import summarise
@@ -142,7 +143,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         RepositoryError: If `answer_set_id` matches no answer set, or several.
         HubError: If the repository cannot be read.
     """
-    sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id)
+    sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id, tops=TOPS)
     verified = Verified(answer_sets=len(sets) + len(damaged))
     verified.problems += [Problem(error.path, error.problem) for error in damaged]
     for answers in sets:
@@ -337,7 +338,7 @@ def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
     def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
         return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
 
-    answers = repository.files(revision, "answers")
+    answers = {p: file for top in TOPS for p, file in repository.files(revision, top).items()}
     with_manifest = folders(
         {path: file for path, file in answers.items() if path.endswith("/manifest.json")}
     )

@@ -24,7 +24,7 @@ VERDICTS = ("gate", "trigger")
 GROUPS: dict[str, tuple[str, ...]] = {
     "Get answers": ("evaluate", "generate", "plan", "sweep", "tune", "import", "publish"),
     "Grade and read": ("score", "judge", "label", "panel", "list", "show", "view", "diff"),
-    "Compare and decide": ("compare", "gate", "promote", "chart"),
+    "Compare and decide": ("compare", "gate", "noise", "promote", "chart"),
     "Hand on": ("report", "export", "publish-results", "verify"),
     "Servers and CI": ("trigger", "deploy", "worker"),
     "This installation": ("benchmarks", "scorers", "completion"),
@@ -100,6 +100,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "gate org/model --baseline baseline --max-drop 3",
         "gate org/model --max-drop 1 --max-drop-of gsm8k=3 --markdown verdict.md --junit verdict.xml",
     ),
+    "noise": (
+        "noise org/model --benchmark gsm8k",
+        "noise org/model --benchmark gsm8k --in-flight 1 --limit 200",
+    ),
     "promote": ("promote org/model", "promote 1f0c6a2b --alias release"),
     "verify": ("verify", "verify 1f0c6a2b --answers hf://datasets/ORG/NAME"),
     "show": (
@@ -133,6 +137,10 @@ SHORT: dict[str, tuple[str, ...]] = {
     "gate": (
         *("--baseline", "--max-drop", "--max-drop-of", "--max-unparsed", "--benchmark"),
         *("--markdown", "--junit", "--html", *_RUN),
+    ),
+    "noise": (
+        *("--benchmark", "--suite", "--limit", "--in-flight", "--order", "--scorer", "--examples"),
+        *("--engine", "--base-url", *_RUN),
     ),
     "compare": ("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *_RUN),
     "show": (
@@ -283,6 +291,10 @@ COMMANDS = {
     "gate": (
         "gate:gate",
         "Judge a candidate against the baseline: exit code 0 pass, 1 regression, 2 cannot tell.",
+    ),
+    "noise": (
+        "noise:noise",
+        "Ask a model the same questions again, and measure what an unchanged model changes.",
     ),
     "promote": ("promote:promote", "Make an answer set or a model the baseline."),
     "label": (

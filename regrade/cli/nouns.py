@@ -12,8 +12,8 @@ NOUNS: dict[str, tuple[str, tuple[str, ...]]] = {
         ("judge", "panel", "label"),
     ),
     "settings": (
-        "Find settings that fit a machine: memory, speed and cost.",
-        ("plan", "sweep", "tune", "chart"),
+        "Find settings that fit a machine, and what they cost and change.",
+        ("plan", "sweep", "tune", "chart", "noise"),
     ),
     "server": (
         "Run evaluations on a Prefect server and its workers.",

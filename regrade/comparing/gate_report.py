@@ -15,8 +15,8 @@ Verdict = Literal["pass", "regression", "cannot tell"]
 SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
 """Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
-REPORT_VERSION = 3
-"""2: standard errors of both sides, and `same_answers`. 3: `scale`, and the fields about judged scores."""
+REPORT_VERSION = 4
+"""2: standard errors of both sides, and `same_answers`. 3: `scale`, and the fields about judged scores. 4: `noise`."""
 
 
 class Check(Part):

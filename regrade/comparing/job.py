@@ -1,17 +1,21 @@
-"""Jobs of comparing: `regrade compare` and the flow `compare-models`, and `regrade gate`."""
+"""Jobs of comparing: `regrade compare` and the flow `compare-models`, `regrade gate`, and `regrade noise`."""
 
-from typing import Annotated
+import os
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Cluster
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
-from regrade.jobs.job import Answers, Scoring, TrackingUri, default_answers
-from regrade.settings import Difference, GateSettings, ScorerName, ScoringOptions, Settings
-from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Option
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.build import runs_on_cpu
+from regrade.jobs.job import Answers, EvaluationJob, Scoring, TrackingUri, default_answers
+from regrade.settings import Difference, GateSettings, Reuse, ScorerName, ScoringOptions, Settings
+from regrade.settings.errors import SettingsError
+from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Absent, Option
 from regrade.settings.settings import BASELINE_ANSWERS
 
 
@@ -91,3 +95,56 @@ class GateJob(Candidate, GateSettings):
             examples=self.examples,
             scoring=self.scoring,
         )
+
+
+BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
+"""Variable that tells vLLM to compute each answer independently of those computed with it."""
+
+
+class NoiseJob(EvaluationJob):
+    """Questions to ask a model a second time, to measure what an unchanged model changes."""
+
+    in_flight: Annotated[int, FIRST, Option(("--in-flight",))] = Field(
+        16, ge=1, title="Requests in flight"
+    )
+    """Most requests at a time when the questions are asked again, in a random order. The first time it is as many as the engine
+    takes, in the order of the benchmark."""
+    order: Annotated[int, FIRST, Option(("--order",))] = Field(1, ge=0, title="Random order")
+    """Number of the random order; another one asks once more."""
+    examples: int = Field(3, ge=0)
+    """Number of changed answers to show of each kind (right to wrong, wrong to right)."""
+    more_models: Annotated[tuple[str, ...], ABSENT] = ()
+    share: Absent = None
+    machines: Absent = None
+    judge: Absent = None
+    gate: Absent = None
+    price: Absent = None
+    goodput: Absent = None
+    tracking_uri: Absent = None
+    reuse: Annotated[Reuse, ABSENT] = Reuse()
+
+    @model_validator(mode="after")
+    def _asks_one_model(self) -> Self:
+        if self.several_models:
+            raise ValueError(
+                f"'{self.model}' names several models: the noise floor is that of one model, so give each by itself"
+            )
+        return self
+
+    @property
+    def batch_invariant(self) -> bool:
+        """The engine is told to compute each answer independently of the others, so that this is what is measured."""
+        return isinstance(self.engine, VllmEngine) and os.environ.get(BATCH_INVARIANT, "0") != "0"
+
+    def check_invariance(self) -> None:
+        """Refuse to measure the batch-invariant mode where vLLM does not have it.
+
+        Raises:
+            SettingsError: On a CPU.
+        """
+        if self.batch_invariant and runs_on_cpu():
+            raise SettingsError(
+                f"{BATCH_INVARIANT}={os.environ[BATCH_INVARIANT]} is set, but vLLM has its batch-invariant mode for GPUs only, and the "
+                "vLLM here computes on the CPU: whether the mode holds cannot be tried here. Unset the variable to measure the noise "
+                "floor of this machine, or run the same command on a machine with a GPU."
+            )

@@ -4,10 +4,13 @@ Rates are shares (0.01 is one percentage point). Accuracies and differences are 
 which also has shares, except for scores such as grades from 1 to 3.
 """
 
+from datetime import date
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from regrade.records.computed import BatchCheck
+from regrade.stats.estimates import wilson_interval
 from regrade.stats.scale import SHARES, Scale
 
 Cluster = Literal["question", "subset"]
@@ -86,6 +89,83 @@ class FlipExample(Part):
     candidate_extracted: str | None
 
 
+class Asking(Part):
+    """One time that the questions of an answer set were asked."""
+
+    answer_set_id: str
+    again: bool
+    """The answers are there to be compared (`regrade noise`), and are no result."""
+    engine: str
+    """Engine and version, such as `vllm 0.32.0`; of several sessions all of them."""
+    device: str
+    dtype: str
+    quantization: str
+    in_flight: int | None
+    """Most requests at a time; None: as many as the engine takes by itself."""
+    order: Literal["of the benchmark", "random"]
+    batch_invariant: bool | None
+    """vLLM was told to compute each answer independently of the others; None: not known."""
+    batches: BatchCheck | None = None
+    """Whether answers to fixed prompts depended on those computed with them; None: not asked."""
+    at: date
+    """Day of the last answer, UTC."""
+
+    @property
+    def place(self) -> str:
+        """Engine and hardware."""
+        return f"{self.engine} on {self.device}"
+
+
+class NoiseFloor(Part):
+    """What changes when an unchanged model is asked the same questions again: two askings of one answer set, answer by answer."""
+
+    model: str
+    benchmark: str
+    scorer: str
+    first: Asking
+    second: Asking
+    temperature: float | None
+    n: int
+    """Answers on both sides."""
+    unanswered: int
+    """Answers that a side lacks, or whose request failed there."""
+    scores_differ: int
+    """Answers whose score differs. A score on one side only counts as well."""
+    scores: tuple[float, float]
+    """95 % interval of the share of such answers (Wilson). With several answers per question, it is as wide as for one."""
+    texts_differ: int
+    """Answers whose text differs in any character, or whose ranked log-probabilities differ in any bit."""
+    texts: tuple[float, float]
+    """95 % interval of the share of such answers."""
+    logprob_difference: float | None = None
+    """Largest difference of ranked log-probabilities; None: nothing was ranked."""
+    questions: int
+    changed: int
+    """Questions whose value, a mean over its answers, differs."""
+    mean_square: float
+    """Mean square of these changes, as shares of the scale; 1 if there are none."""
+    computed: tuple[str, ...] = ()
+    """Differences in what the two engines computed."""
+
+    @property
+    def changed_interval(self) -> tuple[float, float]:
+        """95 % interval of the share of questions whose value differs."""
+        return wilson_interval(self.changed, self.questions)
+
+
+class Noise(Part):
+    """A comparison beside the noise floor of one of its models."""
+
+    floor: NoiseFloor
+    changed: float
+    """Share of the compared questions whose value changed."""
+    reach: float
+    """Difference within which such noise alone stays in 95 of 100 comparisons of as many questions, in the unit of the scale, at
+    the upper end of the floor's interval."""
+    inside: bool
+    """As few answers changed as of an unchanged model, as far as the intervals tell, and the difference is within `reach`."""
+
+
 class Comparison(Part):
     """Two answer sets on one benchmark, question by question."""
 
@@ -128,6 +208,8 @@ class Comparison(Part):
     """Smallest true drop that a two-sided test at 5 % would find with a probability of 80 %."""
     subsets: tuple[SubsetComparison, ...] = ()
     examples: tuple[FlipExample, ...] = ()
+    noise: Noise | None = None
+    """What an unchanged model changes on this benchmark; None: it was not measured (`regrade noise`)."""
     same_answers: bool = False
     """Both sides are the same answer set, with the same answers."""
     allowed: tuple[str, ...] = ()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, Table, with_code
-from regrade.text.numbers import average_text
+from regrade.text.numbers import average_text, percent
 from regrade.text.text import tail
 
 COLUMNS = (
@@ -66,9 +66,41 @@ def n_text(comparison: Comparison) -> str:
 
 
 def remarks(comparison: Comparison) -> Iterator[str]:
-    """Yield remarks on a comparison: facts, known differences, notes."""
+    """Yield remarks on a comparison: the noise floor, facts, known differences, notes."""
+    yield from noise_lines(comparison)
     yield from facts(comparison)
     yield from doubts(comparison)
+
+
+def share_text(count: int, n: int, interval: tuple[float, float]) -> str:
+    """Return a share with its interval in per cent; without one of them, the upper end is the news."""
+    low, high = (f"{100 * end:.2g}" for end in interval)
+    if not count:
+        return f"in none of {n:,} answers, so in at most {high} % (95 %)"
+    return f"in {100 * count / n:.2g} % of the answers ({low} to {high} %, n = {n:,})"
+
+
+def noise_lines(comparison: Comparison) -> list[str]:
+    """Return a sentence about the noise floor, and the comparison beside it; empty if it was not measured."""
+    noise = comparison.noise
+    if noise is None:
+        return []
+    floor, scale = noise.floor, comparison.scale
+    places = " and ".join(dict.fromkeys((floor.first.place, floor.second.place)))
+    found = share_text(floor.scores_differ, floor.n, floor.scores)
+    few = abs(comparison.difference) <= noise.reach
+    unit = " points" if scale.unit == "%" else ""
+    if noise.inside:
+        verdict = "the difference is inside the noise"
+    elif few:
+        verdict = "more changed than noise changes, although a difference this small may be noise"
+    else:
+        verdict = "the difference is outside the noise"
+    return [
+        f"noise floor: an unchanged model differs {found}; {floor.model}, measured {floor.second.at} by {places}. Here "
+        f"{percent(noise.changed)} of the questions changed, and noise alone makes a difference of up to "
+        f"{scale.size_text(noise.reach)}{unit}: {verdict}"
+    ]
 
 
 def doubts(comparison: Comparison) -> Iterator[str]:

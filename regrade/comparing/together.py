@@ -7,6 +7,7 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparisons, Refusal
+from regrade.comparing.noise import beside_noise
 from regrade.comparing.sides import Side, find_side
 from regrade.judging.stored import is_unchanged
 from regrade.records.rubrics.facts import JudgeIdentity, judge_identity, judge_run
@@ -158,13 +159,13 @@ def compare_sides(
     names = {name: name for name in left.sets if name in right.sets}
     if not names and len(left.sets) == len(right.sets) == 1:
         names = dict(zip(left.sets, right.sets, strict=True))
+    options = options or CompareOptions()
     compared: dict[str, Compared] = {}
     refused: dict[str, str] = {}
     for old, new in names.items():
         try:
-            compared[old] = compare_sets(
-                left.sets[old], right.sets[new], options or CompareOptions()
-            )
+            found = compare_sets(left.sets[old], right.sets[new], options)
+            compared[old] = beside_noise(found, options.scoring)
         except NotComparableError as error:
             refused[old] = str(error)
     return ComparedBenchmarks(

@@ -10,6 +10,7 @@ from regrade.comparing.text import (
     facts,
     mark,
     n_text,
+    noise_lines,
     p_text,
     view_lines,
 )
@@ -100,6 +101,14 @@ def opening(report: GateReport) -> list[Block]:
         Line(report.summary),
         Line(f"Candidate {candidate_text(report)} against baseline {base_text(report)}."),
         table,
+        Items(
+            [
+                f"{judged.benchmark}: {line}"
+                for judged in report.benchmarks
+                if judged.comparison is not None
+                for line in noise_lines(judged.comparison)
+            ]
+        ),
         Line(with_code(f"{_EXPLAINED}{100 * report.error_rate:g} %."), "note"),
         Items(report.notes),
     ]

@@ -28,6 +28,7 @@ UNKNOWN = "unknown"
 SERVER_START = "server started at"
 """Beginning of the revision of a model whose server tells only when it started."""
 LEFT_OUT: dict[str, Any] = {
+    "asked_again": None,
     "engine": {},
     "repeats": 1,
     "model": {"adapter": None, "quantization": None},
@@ -61,6 +62,12 @@ They are part of the format: no value here ever changes, even if the default of 
 without a field has the value here. A new optional field is added, with the value that earlier answers had.
 """
 _PARTS = ("model", "benchmark", "prompt", "sampling")
+RESULTS = "answers"
+"""Top folder of answers that are results."""
+REPETITIONS = "asked_again"
+"""Top folder of answers that were asked again (`regrade noise`)."""
+TOPS = (RESULTS, REPETITIONS)
+"""Top folders of all answer sets."""
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 """End of the name of a trainer's checkpoint; the group is the training step."""
 
@@ -178,8 +185,34 @@ class PromptIdentity(StrictModel):
     """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
 
 
+class AskedAgain(StrictModel):
+    """How the questions of an answer set were asked once more, to see what an unchanged model changes."""
+
+    seed: int | None
+    """Seed of the random order of the questions; None: that of the benchmark."""
+    in_flight: int | None
+    """Most requests at a time; None: as many as the engine takes by itself."""
+    place: str
+    """Engine and hardware, such as `vllm 0.32.0 on cpu with 2 cores`: another machine asks once more."""
+    batch_invariant: bool = False
+    """vLLM was told to compute each answer independently of the others."""
+
+    def order(self, questions: int) -> list[int]:
+        """Return the positions of the questions in the order in which they are asked; it never changes, on any machine."""
+        positions = range(questions)
+        if self.seed is None:
+            return [*positions]
+        return sorted(
+            positions,
+            key=lambda position: hashlib.blake2b(f"{self.seed}/{position}".encode()).digest(),
+        )
+
+
 class Specification(StrictModel):
-    """Everything that decides the answers, and nothing else: no path, no host, no batch size."""
+    """Everything that decides the answers, and nothing else: no path, no host, no batch size.
+
+    Answers that were asked again are the exception: they are there to compare such things, and are no result.
+    """
 
     specification_version: int = SPECIFICATION_VERSION
     model: ModelIdentity
@@ -192,6 +225,18 @@ class Specification(StrictModel):
     repeats: int = 1
     engine: dict[str, Any] = Field(default_factory=dict)
     """Settings of the engine that change what the model computes, such as `dtype`. Version 1 has none."""
+    asked_again: AskedAgain | None = Field(None, exclude_if=lambda again: again is None)
+    """None: the answers are a result. Else they repeat those of the specification without it (`regrade noise`)."""
+
+    @property
+    def top(self) -> str:
+        """Top folder of the answers in a repository. What is no result is not in `answers`, where results are looked for."""
+        return RESULTS if self.asked_again is None else REPETITIONS
+
+    @property
+    def asked_first(self) -> "Specification":
+        """The specification that these answers repeat; the same one if they repeat none."""
+        return self.model_copy(update={"asked_again": None})
 
     @property
     def answer_set_id(self) -> str:
@@ -207,12 +252,18 @@ class Specification(StrictModel):
     @property
     def title(self) -> str:
         """Title for people: benchmark and model."""
-        return f"{self.benchmark.name} · {self.model.name}"
+        again = "" if self.asked_again is None else " · asked again"
+        return f"{self.benchmark.name} · {self.model.name}{again}"
 
     @property
     def folder(self) -> str:
-        """Folder of the answers in a repository: `<benchmark>/<model>/<answer_set_id>`."""
+        """Folder of the answer set below `top`, `scores` and others: `<benchmark>/<model>/<answer_set_id>`."""
         return f"{path_component(self.benchmark.name)}/{self.model.slug}/{self.answer_set_id}"
+
+    @property
+    def answers_folder(self) -> str:
+        """Folder of manifest and shards in a repository."""
+        return f"{self.top}/{self.folder}"
 
     @model_validator(mode="before")
     @classmethod

@@ -11,6 +11,20 @@ from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_err
 Z_95 = NormalDist().inv_cdf(0.975)
 
 
+def noise_reach(changed: float, mean_square: float, n: int) -> float:
+    """Return the difference of means that changes without a direction stay within in 95 of 100 cases.
+
+    Each of `n` questions changes by itself with the same probability, up as often as down, so that the standard deviation of the
+    mean is sqrt(changed * mean_square / n).
+
+    Args:
+        changed: Share of the questions that change.
+        mean_square: Mean square of the change of those that do; 1 for right or wrong answers.
+        n: Questions, at least 1.
+    """
+    return Z_95 * sqrt(changed * mean_square / n)
+
+
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
     """Difference of means over pairs of rows, in the unit of the scores."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, option_name, options_for, options_of
 from regrade.cli.trigger.options import from_this_folder
-from regrade.comparing.job import GateJob
+from regrade.comparing.job import GateJob, NoiseJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, make_job
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
@@ -155,12 +155,13 @@ def test_several_models_are_words_or_options_and_replace_those_of_the_file(tmp_p
     assert "more_models" not in parsed(*config, "--model", "a").parameters()
 
 
-def test_a_verdict_a_sweep_and_tuning_take_one_model():
+def test_a_verdict_a_sweep_tuning_and_the_noise_floor_take_one_model():
     several = {"benchmarks": ["gsm8k"], "model": "run/checkpoint-*"}
     for kind, given, says in (
         (EvaluationJob, {"gate": {}}, "a verdict on one model"),
         (SweepJob, {"in_flight": [1, 4]}, "names several models"),
         (TuneJob, {}, "tuned for one model"),
+        (NoiseJob, {}, "the noise floor is that of one model"),
     ):
         with pytest.raises(SettingsError, match=says):
             make_job(kind, several | given)

@@ -9,9 +9,12 @@ from typing import Any
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
-from regrade.answers.sets import AnswerSet
+from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.answers.spool import Spool, spool_folder
-from regrade.records.specification import ModelIdentity
+from regrade.comparing.comparison import flip_examples
+from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
+from regrade.records.computed import BatchCheck
+from regrade.records.specification import AskedAgain, ModelIdentity
 from regrade.stats.speed import Goodput, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.search.job import TuneResult
@@ -41,6 +44,9 @@ SPEED = Speed(
     ),
 )
 
+ASKED_AGAIN = AskedAgain(seed=1, in_flight=16, place="vllm 0.32.0 on NVIDIA H100 with 1 GPU")
+BATCHES = BatchCheck(tokens=1792, differing=12, largest=1.9e-5)
+
 
 def make_answers(folder: Path) -> dict[str, AnswerSet]:
     """Answer sets of several models on the same questions, by the model's name without `org/`."""
@@ -58,6 +64,8 @@ def make_answers(folder: Path) -> dict[str, AnswerSet]:
     }
     for found in sets.values():
         score(found)
+    # Asked again: no file but those of the noise floor, and of comparisons with this model, shows it.
+    generated(folder, repository, "org/fast", right=7, seconds=9, asked_again=ASKED_AGAIN)
     sets["unfinished"] = answer(
         repository, "org/unfinished", right=5, total=8, declared=20, benchmark="more-sums"
     )
@@ -82,11 +90,13 @@ def generated(
     seconds: float,
     load_seconds: float = 1.0,
     quantization: str | None = None,
+    asked_again: AskedAgain | None = None,
 ) -> AnswerSet:
     """Answers of a session of an engine, with their seconds."""
     identity = ModelIdentity(name=model, kind="hub", revision="a" * 40, quantization=quantization)
-    described = description(QUESTIONS, model=identity)
-    begun = session(device="NVIDIA H100", load_seconds=load_seconds)
+    described = description(QUESTIONS, model=identity, asked_again=asked_again)
+    checked = {"in_flight": asked_again.in_flight, "batches": BATCHES} if asked_again else {}
+    begun = session(device="NVIDIA H100", load_seconds=load_seconds, **checked)
     rows = [
         row(
             number,
@@ -209,3 +219,21 @@ def planned(*, fits: bool) -> MemoryPlan:
     if fits:
         return plan(FITTING, LACKING, REFUSED)
     return plan(LACKING, REFUSED, chosen=None, advice="nothing fits: 3.0 GiB per GPU too little.")
+
+
+def measured_noise(folder: Path) -> NoiseReport:
+    """The noise floor of a model with answers of `make_answers`."""
+    repository = LocalRepository(folder / "answers")
+    head = str(repository.head())
+    (answers,) = readable_sets(repository, head, model="org/fast")[0]
+    floors = [
+        MeasuredFloor(floor=found.floor, examples=flip_examples(found.sides, found.pairs, 1))
+        for found in floors_of(answers, "number")
+    ]
+    return NoiseReport(
+        model="org/fast",
+        repository=repository.uri,
+        revision=head,
+        floors=tuple(floors),
+        notes=("What was not tried.",),
+    )

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from regrade.cli import plan, sweep, tune
+from regrade.cli import noise, plan, sweep, tune
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
@@ -27,7 +27,7 @@ from tasks.gate import show_comparisons, show_verdict
 from tasks.sweep import track_in_mlflow
 from tests.command_line import DEMO
 from tests.golden.conftest import Door
-from tests.golden.inputs import label, of_an_engine, planned, swept, tuned
+from tests.golden.inputs import label, measured_noise, of_an_engine, planned, swept, tuned
 
 VERDICTS = {
     "regression": "gate org/candidate --baseline org/base --answers {answers} --max-drop 1 --error-rate 40",
@@ -218,6 +218,15 @@ def test_a_tuning_is_the_same_everywhere(door: Door, monkeypatch: pytest.MonkeyP
     door.json("tune", f"tune {where}")
     door.screen("tune", f"tune {where}")
     door.matches("tune.prefect.md", markdown(tuning.blocks(found)))
+
+
+def test_a_noise_floor_is_the_same_everywhere(door: Door, monkeypatch: pytest.MonkeyPatch):
+    found = measured_noise(door.folder)
+    monkeypatch.setattr(noise, "run_flow", lambda *_, **__: found)
+    where = f"noise {DEMO / 'regrade-demo'} --benchmark gsm8k --answers {{answers}}"
+    door.json("noise", where)
+    door.screen("noise", where)
+    door.matches("noise.prefect.md", markdown(noise.blocks(found)))
 
 
 @pytest.mark.parametrize("fits", [True, False])

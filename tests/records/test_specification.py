@@ -6,6 +6,7 @@ import pytest
 from regrade.records.specification import (
     LEFT_OUT,
     AdapterIdentity,
+    AskedAgain,
     BenchmarkIdentity,
     ModelIdentity,
     PromptIdentity,
@@ -164,3 +165,24 @@ def test_a_checkpoint_is_told_from_the_training_it_belongs_to():
     assert model_family("run-7/checkpoint-1500") == "run-7"
     assert training_step("org/name") is None
     assert model_family("org/name") == "org/name"
+
+
+def test_questions_that_are_asked_again_have_ids_and_a_folder_of_their_own():
+    first = specification()
+    once = AskedAgain(seed=1, in_flight=16, place="vllm 0.32.0 on cpu with 2 cores")
+    places = [once, once.model_copy(update={"place": "vllm 0.32.0 on NVIDIA H100 with 1 GPU"})]
+    again = [first.model_copy(update={"asked_again": place}) for place in places]
+
+    assert len({first.answer_set_id, *(known.answer_set_id for known in again)}) == 3
+    assert "asked_again" not in first.model_dump()
+    assert first.answers_folder == f"answers/{first.folder}"
+    assert again[0].answers_folder == f"asked_again/{again[0].folder}"
+    assert again[0].asked_first.answer_set_id == first.answer_set_id
+    assert Specification.model_validate_json(again[0].model_dump_json()) == again[0]
+
+
+def test_the_random_order_of_questions_never_changes():
+    # Written down: another order on another machine would be another comparison.
+    order = AskedAgain(seed=1, in_flight=16, place="").order(8)
+    assert order == [5, 7, 4, 1, 3, 6, 2, 0]
+    assert AskedAgain(seed=None, in_flight=None, place="").order(3) == [0, 1, 2]

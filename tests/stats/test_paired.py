@@ -3,7 +3,7 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from regrade.stats.paired import bonett_price_interval, paired_difference
+from regrade.stats.paired import bonett_price_interval, noise_reach, paired_difference
 
 NAN = float("nan")
 
@@ -146,3 +146,15 @@ def test_no_interval_leaves_the_possible_differences(sign: int) -> None:
     assert repeats.low is not None
     assert repeats.high is not None
     assert sign * max(repeats.low, repeats.high, key=abs) == 1.0
+
+
+def test_noise_stays_within_its_reach_in_95_of_100_comparisons() -> None:
+    rng = np.random.default_rng(7)
+    n, share, halves = 1319, 0.02, 0.25
+    flips = rng.random((4000, n)) < share
+    changes = flips * rng.choice([-0.5, 0.5], (4000, n))
+
+    inside = np.abs(changes.mean(axis=1)) <= noise_reach(share, halves, n)
+
+    assert 0.94 < inside.mean() < 0.965
+    assert noise_reach(0.0, 1.0, n) == 0.0

@@ -1,0 +1,158 @@
+"""Ask the questions of answer sets again, and measure what changed (`measure-noise`)."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+
+from prefect.futures import wait
+
+from flows.generating import limit, loaded_engine, opened, plan, tuned
+from flows.scoring import own_scorers, score
+from flows.scoring import publish as publish_scorings
+from regrade.benchmarks.base import Benchmark
+from regrade.comparing.comparison import flip_examples
+from regrade.comparing.job import NoiseJob
+from regrade.comparing.noise import Measured, MeasuredFloor, NoiseReport, floors_of
+from regrade.engines.base import CheckedEngine, LimitedEngine
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.build import builds, runs_on_cpu
+from regrade.jobs.plans_of_job import open_benchmarks
+from regrade.orchestration.worker import engine_no_longer_needed
+from regrade.processes.metrics_endpoint import show
+from regrade.records.specification import AskedAgain
+from regrade.scorers import JUDGE, stored_name
+from regrade.settings.errors import OperationError, SettingsError
+from regrade.tuning.search.hardware import hardware
+from tasks.generate import generate_missing
+from tasks.plan import as_work
+from tasks.publish import publish_answers
+from tasks.work import Work
+
+logger = logging.getLogger("regrade.noise")
+_NOT_TRIED = "Whether vLLM's batch-invariant mode (VLLM_BATCH_INVARIANT=1) holds was not tried: {}."
+
+
+def ask_again(job: NoiseJob) -> NoiseReport:
+    """Generate what is missing of both askings with one engine start, publish and score it, and compare all askings.
+
+    Answers that are stored are the first asking; they are neither replaced nor doubled. Where vLLM's batch-invariant mode is on,
+    both askings are in it: the stored answers are left alone.
+
+    Raises:
+        SettingsError: If a benchmark's answers are graded by a judge, or the engine cannot limit its requests.
+        EngineError: If the engine ends; the same command continues.
+    """
+    for benchmark, _ in open_benchmarks(job):
+        _check_scorer(job, benchmark)
+    with ExitStack() as stack:
+        firsts = stack.enter_context(plan(job))
+        rounds = [stack.enter_context(opened(works)) for works in _again(job, firsts)]
+        asked = [*([] if job.batch_invariant else [firsts]), *rounds]
+        show(lambda: [work.state for works in asked for work in works])
+        try:
+            _generate(job, asked)
+        finally:
+            engine_no_longer_needed()
+            futures = [publish_answers.submit(work) for works in asked for work in works]
+            wait(futures)
+        for future in futures:
+            future.result()
+    works = [work for works in asked for work in works]
+    if lacking := [work for work in works if work.answers.manifest.state != "complete"]:
+        raise OperationError(
+            f"{', '.join(work.title for work in lacking)}: answers are missing. The same command sends their requests again."
+        )
+    names = None if job.scorer is None else (stored_name(job.scorer),)
+    chosen = [(work.answers, names or own_scorers(work.answers)) for work in works]
+    scorings = score(chosen, works=works, options=job.scoring_options)
+    publish_scorings(scorings)
+    floors = []
+    for first in firsts:
+        answers = replace(first.answers, revision=scorings.revision)
+        scorer = (names or own_scorers(answers))[0]
+        floors += [
+            _with_examples(found, job.examples)
+            for found in floors_of(answers, scorer, job.scoring_options)
+        ]
+    return NoiseReport(
+        model=firsts[0].plan.specification.model.name,
+        repository=scorings.uri,
+        revision=scorings.revision,
+        floors=tuple(floors),
+        notes=tuple(_notes(job)),
+    )
+
+
+def _check_scorer(job: NoiseJob, benchmark: Benchmark) -> None:
+    if job.scorer is None and JUDGE in benchmark.scorers:
+        raise SettingsError(
+            f"A judge model grades the answers to '{benchmark.name}', which has noise of its own. Name another scorer "
+            "(`--scorer`), or leave the benchmark out."
+        )
+
+
+def _again(job: NoiseJob, firsts: Sequence[Work]) -> list[list[Work]]:
+    """Return the works of each further asking."""
+    place = _place(job)
+    fewer = AskedAgain(
+        seed=job.order,
+        in_flight=job.in_flight,
+        place=place,
+        batch_invariant=job.batch_invariant,
+    )
+    askings = [fewer]
+    if job.batch_invariant:
+        askings.insert(0, fewer.model_copy(update={"seed": None, "in_flight": None}))
+    return [[_asked(work, asking, job) for work in firsts] for asking in askings]
+
+
+def _asked(first: Work, asking: AskedAgain, job: NoiseJob) -> Work:
+    specification = first.plan.specification.model_copy(update={"asked_again": asking})
+    plan = replace(first.plan, specification=specification, earlier=(), version_1="")
+    return as_work(plan, first.repository, job)
+
+
+def _place(job: NoiseJob) -> str:
+    """Return engine and hardware of this machine, as far as they are known before the engine starts."""
+    if not isinstance(job.engine, VllmEngine):
+        return job.engine.kind
+    versions = ", ".join(build.partition("==")[2] for build in builds()) or "of unknown version"
+    return f"vllm {versions} on {hardware() or 'unknown hardware'}"
+
+
+def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
+    """Generate the missing answers of each asking, one after the other, with one engine."""
+    missing = [[work for work in works if work.requests] for works in asked]
+    todo = [works for works in missing if works]
+    if not todo:
+        return
+    fitting = tuned(job, todo[0])
+    with loaded_engine(fitting, *todo) as engine:
+        if not isinstance(engine, LimitedEngine):
+            raise SettingsError(
+                f"Engine '{engine.info.engine}' cannot limit its requests in flight, so that nothing can be asked otherwise."
+            )
+        for works in todo:
+            asking = works[0].plan.specification.asked_again
+            if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
+                engine.check_batches()
+            limit(engine, None if asking is None else asking.in_flight)
+            generate_missing(works, engine, fitting.engine)
+
+
+def _with_examples(measured: Measured, count: int) -> MeasuredFloor:
+    examples = flip_examples(measured.sides, measured.pairs, count)
+    return MeasuredFloor(floor=measured.floor, examples=examples)
+
+
+def _notes(job: NoiseJob) -> Iterator[str]:
+    """Yield what was not tried, and why."""
+    if job.batch_invariant:
+        return
+    if not isinstance(job.engine, VllmEngine):
+        yield _NOT_TRIED.format("it is a mode of a vLLM on this machine, and here a server answers")
+    elif runs_on_cpu():
+        yield _NOT_TRIED.format("vLLM has it on GPUs only, and this machine computes on its CPU")
+    else:
+        yield _NOT_TRIED.format("run the same command with the variable set")

@@ -1,0 +1,39 @@
+"""`regrade noise`: ask a model the same questions again, and measure what an unchanged model changes."""
+
+from typing import TYPE_CHECKING
+
+from regrade.cli.checking import checked_job
+from regrade.cli.flow_run import run_flow
+from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import print_blocks
+from regrade.comparing.job import NoiseJob
+from regrade.comparing.noise import NoiseReport
+from regrade.comparing.noise_text import blocks
+
+if TYPE_CHECKING:
+    NoiseOptions = JobOptions
+else:
+    NoiseOptions = options_for(NoiseJob, without=("model",))
+
+
+def noise(
+    model: str | None = None, *, options: NoiseOptions | None = None, output: Output = TABLE
+) -> None:
+    """Ask a model the same questions again, and measure what an unchanged model changes.
+
+    The first answers are those that are stored, or they are generated as `regrade evaluate` does. The others are kept beside them and
+    are no result. On another machine, or with another `--in-flight` or `--order`, the questions are asked once more.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint. Required, here or in the
+            `--config` file.
+    """
+    options = options or NoiseOptions()
+    chosen = options.parameters()
+    if model is not None:
+        chosen["model"] = model
+    job = checked_job(NoiseJob, chosen, options.config)
+    job.check_invariance()
+    report = run_flow("measure_noise", NoiseReport, job, output, job)
+    output.show(report, lambda: print_blocks(blocks(report)))
