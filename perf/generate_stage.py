@@ -32,7 +32,7 @@ from perf.workloads import (
     write_questions,
 )
 
-WORKLOADS = {"5,000 x 64": (5_000, 64, 1.05), "20,000 x 1": (20_000, 1, 1.15)}
+WORKLOADS = {"5,000 x 64": (5_000, 64, 1.02), "20,000 x 1": (20_000, 1, 1.02)}
 """Number of requests, tokens of each answer, and highest accepted ratio."""
 
 
