@@ -199,7 +199,8 @@ def _feature(field: "pa.Field[pa.DataType]") -> str:
 
 def _dtype(type_: pa.DataType) -> str:
     """Return the name of an Arrow type in `datasets`."""
-    return "float64" if type_ == pa.float64() else str(type_)
+    names: dict[pa.DataType, str] = {pa.float64(): "float64", pa.float32(): "float32"}
+    return names.get(type_, str(type_))
 
 
 def _table(rows: Sequence[CardRow | KeptRow]) -> str:

@@ -195,6 +195,7 @@ class PlannedRequests:
                     self.day,
                     sample.structure,
                     self.plan.reasons,
+                    sample.stored,
                 )
             rendered = sample, request
             yield request

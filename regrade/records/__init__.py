@@ -19,6 +19,24 @@ windows if it is longer than the context."""
 
 
 @dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """An answer that a model gave, to be read again."""
+
+    text: str
+    """The answer as it was stored, without its reasoning."""
+    tokens: tuple[int, ...] | None
+    """Tokens that the model gave; None if they were not stored."""
+    rendered: bool
+    """The prompt is a chat as its template wrote it, with all special tokens."""
+    prompt_tokens: int | None
+    """Tokens that the prompt had; None if they were not counted."""
+    completion_tokens: int | None
+    """Tokens that the answer had, with those of its end; None if they were not counted."""
+    stops: bool
+    """Stop texts may have ended the answer, whose tokens are not in the text."""
+
+
+@dataclass(frozen=True, slots=True)
 class Structure:
     """Form that an answer must have. An engine uses the first of `choice`, `regex` and `schema` that is set and that it knows."""
 
@@ -56,6 +74,8 @@ class Sample:
     """Form of the answer; None: free text."""
     error: str | None = None
     """Reason why the question cannot be asked: its row fails without a request, and is never asked again."""
+    stored: StoredAnswer | None = None
+    """An answer to it that is read, where none is asked for."""
     by_repeat: tuple["Sample", ...] = ()
     """Question of each repeat, with the same id, if they differ."""
 
@@ -87,6 +107,8 @@ class Request:
     """Form of the answer; None: free text."""
     reasons: bool = False
     """The model is expected to reason before its answer, which `structure` leaves free."""
+    stored: StoredAnswer | None = None
+    """An answer to read, instead of generating one. The prompt is its text, and there are no labels."""
 
 
 REFUSAL = "The model refused to answer"
@@ -120,6 +142,12 @@ class Completion:
     """For each label, True if greedy decoding would give it; None if the engine was not asked."""
     contexts: tuple[str, ...] | None = None
     """Text before each label as it was sent, if it is not the same for all of them."""
+    token_ids: tuple[int, ...] | None = None
+    """Tokens of the answer as the model gave them, with those of its end; None: the engine does not tell them."""
+    token_logprobs: tuple[float, ...] | None = None
+    """Natural log-probability of each of these tokens, if a stored answer was read."""
+    token_is_greedy: tuple[bool, ...] | None = None
+    """For each of these tokens, True if no token was likelier."""
     prompt_truncated: bool = False
     error: str | None = None
     error_permanent: bool = False

@@ -14,8 +14,10 @@ from regrade.records import Completion, Sample
 SCHEMA_VERSION = 3
 _ADDED_IN_2 = ("question", "finished_at", "error_permanent", "start", "end")
 _ADDED_IN_3 = ("doc", "continuations", "contexts", "label_is_greedy", "metrics")
-ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3})
-"""Columns that a later version added; they are null where an older file is read."""
+TOKEN_COLUMNS = ("token_ids", "token_logprobs", "token_is_greedy")
+"""Columns with a value for each token of an answer. They were added to version 3: readers without them leave them out."""
+ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS})
+"""Columns that were added later; they are null where an older file is read."""
 
 KEYS = ("sample_id", "repeat")
 """Columns that identify a row."""
@@ -48,6 +50,9 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("finished_at", pa.float64()),
     pa.field("error", pa.string()),
     pa.field("error_permanent", pa.bool_()),
+    pa.field("token_ids", pa.list_(pa.field("element", pa.int32()))),
+    pa.field("token_logprobs", pa.list_(pa.field("element", pa.float32()))),
+    pa.field("token_is_greedy", pa.list_(pa.field("element", pa.bool_()))),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -127,16 +132,12 @@ def generation_row(
         "choices": list(sample.choices),
         "doc": doc_text(sample),
         "continuations": list(sample.continuations) or None,
-        "contexts": None if completion.contexts is None else list(completion.contexts),
+        "contexts": _listed(completion.contexts),
         "text": completion.text,
         "reasoning": completion.reasoning,
-        "label_logprobs": None
-        if completion.label_logprobs is None
-        else list(completion.label_logprobs),
+        "label_logprobs": _listed(completion.label_logprobs),
         "label_method": completion.label_method,
-        "label_is_greedy": None
-        if completion.label_is_greedy is None
-        else list(completion.label_is_greedy),
+        "label_is_greedy": _listed(completion.label_is_greedy),
         "finish_reason": completion.finish_reason,
         "prompt_tokens": completion.prompt_tokens,
         "completion_tokens": completion.completion_tokens,
@@ -145,4 +146,9 @@ def generation_row(
         "finished_at": finished_at,
         "error": completion.error,
         "error_permanent": None if completion.error is None else completion.error_permanent,
+        **{name: _listed(getattr(completion, name)) for name in TOKEN_COLUMNS},
     }
+
+
+def _listed(values: tuple[Any, ...] | None) -> list[Any] | None:
+    return None if values is None else list(values)

@@ -6,7 +6,13 @@ import pyarrow as pa
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 
 FORMAT = (Path(__file__).parents[2] / "docs" / "answer-format.md").read_text()
-TYPES = {"string": pa.string(), "int32": pa.int32(), "bool": pa.bool_(), "double": pa.float64()}
+TYPES = {
+    "string": pa.string(),
+    "int32": pa.int32(),
+    "bool": pa.bool_(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+}
 
 
 def documented(heading: str) -> list[tuple[str, pa.DataType, bool]]:

@@ -3,10 +3,14 @@
 A continuation's tokens are those of context and continuation as one text, from the number of the context's tokens on; white
 space at the end of the context belongs to the continuation (`_encode_pair` in `lm_eval/api/model.py`). An empty context is
 the tokenizer's first token, and a long text is ranked in windows (`get_rolling_token_windows` in `lm_eval/utils.py`).
+
+A stored answer that is read again keeps the tokens that its model gave. Where they were not stored, it is tokenised again, and
+read only if all that is known of it fits.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from regrade.engines.vllm_process.labels import Tokens, single_tokens
 
@@ -64,6 +68,46 @@ def continuations(
             sequences[place] = alone if alone[:1] == [first_token] else [first_token, *alone]
             starts[place] = 1
     return Continuations(tuple(sequences), tuple(starts), tuple(range(len(texts))))
+
+
+OTHER_PROMPT = "The prompt has other tokens in this model, or a different number of them."
+OTHER_TOKENS = "The tokens of the answer read differently in this model."
+NO_TOKENS = (
+    "The tokens of the answer were not stored, and tokenising it again does not give it exactly."
+)
+
+
+def answer_tokens(
+    prompt: str,
+    ids: Tokens,
+    answer: Mapping[str, Any],
+    *,
+    encode: Encode,
+    encode_alone: Encode,
+    decode: Callable[[Tokens], str],
+) -> Tokens | str:
+    """Return the tokens of a stored answer, or the reason why they are not known.
+
+    Args:
+        prompt: The prompt.
+        ids: Its tokens.
+        answer: Fields of `regrade.records.StoredAnswer`.
+        encode: Tokenises texts as this prompt.
+        encode_alone: Tokenises texts without special tokens.
+        decode: Returns the text of tokens, without special ones.
+    """
+    before, text = decode(ids), answer["text"]
+    if (stored := answer["tokens"]) is not None:
+        return [*stored] if text.strip() in decode([*ids, *stored]) else OTHER_TOKENS
+    [whole], [alone] = encode([prompt + text]), encode_alone([text])
+    counted = answer["completion_tokens"]
+    for tokens in (whole[len(ids) :] if whole[: len(ids)] == ids else alone, alone):
+        # An answer may end in a token that is no text; stop texts are cut off with theirs.
+        ended = counted is None or len(tokens) in (counted, counted - 1)
+        cut = answer["stops"] and counted is not None and len(tokens) <= counted
+        if tokens and (ended or cut) and decode([*ids, *tokens]) == before + text:
+            return tokens
+    return NO_TOKENS
 
 
 def in_one_pass(ranking: Continuations) -> tuple[Tokens, Tokens] | None:

@@ -1,7 +1,7 @@
 """Worker side: vLLM's params of a request, and the completion of its outputs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.prompts import Prepared
@@ -11,6 +11,7 @@ from regrade.engines.vllm_process.structures import structured_outputs
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import RequestOutput, SamplingParams
 
+NOT_NUMBERS = "The model returned log-probabilities that are not numbers."
 WireCompletion = dict[str, Any]
 """The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
 
@@ -93,20 +94,65 @@ def completion_of(
         **_times(outputs),
     }
     if request.ranking is None:
-        completion |= {"text": answers[0].text, "finish_reason": answers[0].finish_reason}
+        completion |= {
+            "text": answers[0].text,
+            "finish_reason": answers[0].finish_reason,
+            "token_ids": [*answers[0].token_ids],
+        }
         if reader is not None:
             stop = tuple(request.sampling.get("stop", ()))
             completion["unread"] = UnreadAnswer(stop, answers[0].token_ids)
         return completion
+    if request.stored:
+        return _read(request, completion, outputs)
     logprobs, is_greedy = _label_logprobs(request, outputs)
     if any(math.isnan(logprob) for logprob in logprobs):
-        return failed(request, "The model returned log-probabilities that are not numbers.")
+        return failed(request, NOT_NUMBERS)
     single = isinstance(request.ranking, list)
     completion |= {
         "label_logprobs": logprobs,
         "label_method": "single_token" if single else "per_choice",
     }
     return completion | ({"label_is_greedy": is_greedy} if request.greedy else {})
+
+
+def _read(
+    request: Prepared, completion: WireCompletion, outputs: Sequence["RequestOutput"]
+) -> WireCompletion:
+    """Return the completion of a stored answer that was read."""
+    [(_, ids, logprobs, is_greedy)] = _scored(request, outputs)
+    if any(math.isnan(logprob) for logprob in logprobs):
+        return failed(request, NOT_NUMBERS)
+    return completion | {
+        "label_logprobs": [math.fsum(logprobs)],
+        "label_method": "per_choice",
+        "label_is_greedy": [all(is_greedy)],
+        "token_ids": ids,
+        "token_logprobs": logprobs,
+        "token_is_greedy": is_greedy,
+    }
+
+
+def _scored(
+    request: Prepared, outputs: Sequence["RequestOutput"]
+) -> Iterator[tuple[int, list[int], list[float], list[bool]]]:
+    """Yield for each sequence its owner and its scored tokens: ids, log-probabilities, and True for each that is the likeliest.
+
+    A token as likely as the likeliest counts as such, as in lm-evaluation-harness.
+    """
+    ranking = request.separate
+    if ranking is None:
+        return
+    parts = zip(ranking.sequences, ranking.starts, ranking.owners, outputs, strict=True)
+    for sequence, start, owner, output in parts:
+        # Counted from the end, because on a GPU the list begins after the cached tokens.
+        ids = sequence[start:]
+        at: Any = (output.prompt_logprobs or [])[-len(ids) :] if ids else []
+        pairs = [*zip(ids, at, strict=True)]
+        likeliest = [max(other.logprob for other in found.values()) for found in at]
+        logprobs = [float(found[token].logprob) for token, found in pairs]
+        greedy = [p >= best for p, best in zip(logprobs, likeliest, strict=True)]
+        yield owner, ids, logprobs, greedy
 
 
 def _label_logprobs(
@@ -126,14 +172,9 @@ def _label_logprobs(
     count = max(ranking.owners) + 1
     terms: list[list[float]] = [[] for _ in range(count)]
     is_greedy = [True] * count
-    parts = zip(ranking.sequences, ranking.starts, ranking.owners, outputs, strict=True)
-    for sequence, start, owner, output in parts:
-        # Counted from the end, because on a GPU the list begins after the cached tokens.
-        scored = sequence[start:]
-        prompt: Any = (output.prompt_logprobs or [])[-len(scored) :] if scored else []
-        for token, at in zip(scored, prompt, strict=True):
-            terms[owner].append(float(at[token].logprob))
-            is_greedy[owner] &= at[token].logprob >= max(other.logprob for other in at.values())
+    for owner, _, logprobs, greedy in _scored(request, outputs):
+        terms[owner] += logprobs
+        is_greedy[owner] &= all(greedy)
     return [math.fsum(logprobs) for logprobs in terms], is_greedy
 
 

@@ -98,6 +98,7 @@ def to_wire(request: Request) -> dict[str, Any]:
         "day": None if request.day is None else request.day.isoformat(),
         "structure": None if request.structure is None else asdict(request.structure),
         "reasons": request.reasons,
+        "stored": None if request.stored is None else asdict(request.stored),
     }
 
 
@@ -477,13 +478,8 @@ def _take_tokenised(stream: int, keys: Sequence[int], requests: Iterable[Request
 
 
 def _from_wire(fields: Mapping[str, Any]) -> Completion:
-    logprobs = fields.get("label_logprobs")
-    if logprobs is None:
-        return Completion(**fields)
-    # JSON has no infinity: orjson writes null.
-    finite = tuple(-math.inf if logprob is None else logprob for logprob in logprobs)
-    values = {**fields, "label_logprobs": finite}
-    for name in ("label_is_greedy", "contexts"):
-        if fields.get(name) is not None:
-            values[name] = tuple(fields[name])
+    values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in fields.items()}
+    for name in ("label_logprobs", "token_logprobs"):
+        if name in values:  # JSON has no infinity: orjson writes null.
+            values[name] = tuple(-math.inf if value is None else value for value in values[name])
     return Completion(**values)

@@ -10,7 +10,9 @@ from typing import Any, Protocol
 from regrade.engines.vllm_process.chat import Chat, RenderedChat, TemplateVariables
 from regrade.engines.vllm_process.context import Need, too_long
 from regrade.engines.vllm_process.continuations import (
+    OTHER_PROMPT,
     Continuations,
+    answer_tokens,
     continuations,
     in_one_pass,
     windows,
@@ -45,7 +47,7 @@ class Tokenizer(Protocol):
     def __call__(self, text: list[str], *, add_special_tokens: bool) -> Mapping[str, Any]:
         """Return `input_ids` for each text."""
 
-    def decode(self, ids: list[int]) -> str:
+    def decode(self, ids: list[int], *, skip_special_tokens: bool = False) -> str:
         """Return the text of tokens."""
 
 
@@ -73,6 +75,8 @@ class Prepared:
     """Form of the answer, as the fields of `regrade.records.Structure`."""
     reasons: bool = False
     """The model may reason before the answer, without this form."""
+    stored: bool = False
+    """A stored answer is read, of which the log-probability of each token is wanted."""
 
     @property
     def separate(self) -> LabelSequences | Continuations | None:
@@ -134,9 +138,14 @@ class Prompts:
 
     def prepare(self, requests: Sequence[WireRequest]) -> list[Prepared]:
         """Return the requests in the same order, with text and token ids, not cut yet."""
-        prepared: dict[int, Prepared] = {}
+        stored = [request for request in requests if request.get("stored")]
+        prepared = {request["key"]: self._read(request) for request in stored}
         for is_chat in (False, True):
-            group = [r for r in requests if isinstance(r["prompt"], list) is is_chat]
+            group = [
+                r
+                for r in requests
+                if isinstance(r["prompt"], list) is is_chat and r["key"] not in prepared
+            ]
             # Repeats of a question follow each other.
             runs = [
                 _Run(prompt, variables, list(run))
@@ -241,6 +250,27 @@ class Prompts:
         if not found.starts or min(found.starts) < 1:
             return _impossible(prepared, "The text to rank is empty, or no text precedes it.")
         return replace(prepared, ids=found.sequences[0][: found.starts[0]], ranking=found)
+
+    def _read(self, request: WireRequest) -> Prepared:
+        """Return a request that reads a stored answer."""
+        prompt, answer = request["prompt"], request["stored"]
+        encode = self._tokenize_alone if answer["rendered"] else self._tokenize
+        [ids] = encode([prompt])
+        # The row needs no prompt: that of the answer has it.
+        prepared = Prepared(request["key"], "", request["sampling"], ids, greedy=True, stored=True)
+        if not ids or answer["prompt_tokens"] not in (None, len(ids)):
+            return _impossible(prepared, OTHER_PROMPT)
+        found = answer_tokens(
+            prompt,
+            ids,
+            answer,
+            encode=encode,
+            encode_alone=self._tokenize_alone,
+            decode=partial(self._tokenizer.decode, skip_special_tokens=True),
+        )
+        if isinstance(found, str):
+            return _impossible(prepared, found)
+        return replace(prepared, ranking=Continuations(([*ids, *found],), (len(ids),), (0,)))
 
     def _contexts(self, prompts: Sequence[Any], run: "_Run") -> tuple[list[str], str | None]:
         """Return the texts of contexts, and the error of the first that the chat template rejects."""

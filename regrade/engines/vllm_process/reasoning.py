@@ -200,7 +200,7 @@ class ReasoningReader:
         try:
             reasoning, text, is_open = self._split(completion, unread)
         except Exception as error:  # noqa: BLE001 - vLLM's parsers raise anything; one answer must not end the others
-            failed = {"text", "finish_reason"}
+            failed = {"text", "finish_reason", "token_ids"}
             kept = {name: value for name, value in read.items() if name not in failed}
             return kept | {
                 "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}",

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA, TOKEN_COLUMNS
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.accepted import accepted_texts
@@ -30,8 +30,8 @@ from regrade.settings.errors import PluginError, SettingsError
 
 _KEPT = 200
 """Longest extracted value stored in the scores, in characters."""
-_RANKED = ("label_logprobs", "label_method")
-"""Columns of ranked choices. `row` and `batch` lack them, unless a parameter has the name of one."""
+_RANKED = ("label_logprobs", "label_method", *TOKEN_COLUMNS)
+"""Columns of ranked choices and of tokens. `row` and `batch` lack them, unless a parameter has the name of one."""
 _JSON = ("doc",)
 """Columns of JSON text that a function gets decoded."""
 
