@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.records.specification import specification_id
+from regrade.records.specification import REPLAYS, specification_id
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, OperationError
 
@@ -44,7 +44,7 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
         raise DamagedAnswersError(
             path, f"by its specification it belongs in '{specified.answers_folder}'."
         )
-    if not manifest.scorers:
+    if not manifest.scorers and not path.startswith(REPLAYS):
         raise DamagedAnswersError(path, "it names no scorer; expected at least one.")
     rows = sum(shard.rows for shard in manifest.shards)
     if manifest.rows != rows:

@@ -24,7 +24,7 @@ VERDICTS = ("gate", "trigger")
 GROUPS: dict[str, tuple[str, ...]] = {
     "Get answers": ("evaluate", "generate", "plan", "sweep", "tune", "import", "publish"),
     "Grade and read": ("score", "judge", "label", "panel", "list", "show", "view", "diff"),
-    "Compare and decide": ("compare", "gate", "noise", "promote", "chart"),
+    "Compare and decide": ("compare", "gate", "noise", "promote", "replay", "chart"),
     "Hand on": ("report", "export", "publish-results", "verify"),
     "Servers and CI": ("trigger", "deploy", "worker"),
     "This installation": ("benchmarks", "scorers", "completion"),
@@ -105,6 +105,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "noise org/model --benchmark gsm8k --in-flight 1 --limit 200",
     ),
     "promote": ("promote org/model", "promote 1f0c6a2b --alias release"),
+    "replay": (
+        "replay 1f0c6a2b --model org/model-fp8",
+        "replay 1f0c6a2b --engine.kv-cache-dtype fp8",
+        "replay 1f0c6a2b --own-model run/checkpoint-500 --model run/checkpoint-500-awq --json",
+    ),
     "verify": ("verify", "verify 1f0c6a2b --answers hf://datasets/ORG/NAME"),
     "show": (
         "show org/model --wrong",
@@ -287,6 +292,10 @@ COMMANDS = {
     "chart": (
         "chart:chart",
         "Show models on accuracy over seconds, tokens or money per question, from stored answers.",
+    ),
+    "replay": (
+        "replay:replay",
+        "Read stored answers with another model, and say whether it is the same up to noise.",
     ),
     "gate": (
         "gate:gate",

@@ -15,6 +15,8 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 from regrade.settings import (
     HARNESS_NAME,
     JUDGE_NAME,
+    REPLAY_NAME,
+    REPLAY_PREFIX,
     Method,
     PromptFormat,
     PromptsOf,
@@ -66,7 +68,9 @@ RESULTS = "answers"
 """Top folder of answers that are results."""
 REPETITIONS = "asked_again"
 """Top folder of answers that were asked again (`regrade noise`)."""
-TOPS = (RESULTS, REPETITIONS)
+REPLAYS = "replays"
+"""Top folder of stored answers that a model read again (`regrade replay`)."""
+TOPS = (RESULTS, REPETITIONS, REPLAYS)
 """Top folders of all answer sets."""
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 """End of the name of a trainer's checkpoint; the group is the training step."""
@@ -148,7 +152,9 @@ class ModelIdentity(StrictModel):
 class BenchmarkIdentity(StrictModel):
     """Exact identity of a benchmark's questions."""
 
-    name: str = Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}")
+    name: str = Field(
+        pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}|{REPLAY_NAME}"
+    )
     version: int
     """Version of the benchmark's code: raised when prompts, targets or ids change. 0: the answers were imported."""
     source: str
@@ -231,6 +237,8 @@ class Specification(StrictModel):
     @property
     def top(self) -> str:
         """Top folder of the answers in a repository. What is no result is not in `answers`, where results are looked for."""
+        if self.benchmark.name.startswith(REPLAY_PREFIX):
+            return REPLAYS
         return RESULTS if self.asked_again is None else REPETITIONS
 
     @property

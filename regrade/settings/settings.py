@@ -85,6 +85,10 @@ JUDGE_PREFIX = "judge:"
 """Beginning of the name of a judge run's benchmark: `judge:<rubric>:<judged benchmark>`."""
 JUDGE_NAME = rf"^{JUDGE_PREFIX}[a-z0-9][a-z0-9_-]{{0,40}}:[A-Za-z0-9][A-Za-z0-9_.:+()-]{{0,120}}$"
 """Pattern of such a name."""
+REPLAY_PREFIX = "replay:"
+"""Beginning of the name of a replay's benchmark: `replay:<benchmark of the answers>`."""
+REPLAY_NAME = rf"^{REPLAY_PREFIX}[A-Za-z0-9][A-Za-z0-9_.:+()-]{{0,170}}$"
+"""Pattern of such a name."""
 if TYPE_CHECKING:
     SourceName: TypeAlias = str
 else:  # one field in the form: a union would be two buttons

@@ -9,10 +9,12 @@ from uuid import UUID
 
 import pytest
 
-from regrade.cli import noise, plan, sweep, tune
+from regrade.cli import noise, plan, replay, sweep, tune
 from regrade.cli.terminal import print_blocks
+from regrade.comparing import replay as comparing
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Comparisons
+from regrade.comparing.replay import Replay, compared
 from regrade.orchestration import artifacts
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.results.page import blocks
@@ -26,6 +28,7 @@ from tasks import sweep_page as sweeps
 from tasks.gate import show_comparisons, show_verdict
 from tasks.sweep import track_in_mlflow
 from tests.command_line import DEMO
+from tests.comparing.test_replay import Stored
 from tests.golden.conftest import Door
 from tests.golden.inputs import label, measured_noise, of_an_engine, planned, swept, tuned
 
@@ -242,3 +245,20 @@ def test_a_plan_is_the_same_everywhere(
     door.screen(name, where)
     plan_memory.plan_memory.fn(None)
     door.matches(f"{name}.prefect.md", "\n".join(prefect))
+
+
+def test_a_replay_is_the_same_everywhere(door: Door, monkeypatch: pytest.MonkeyPatch):
+    stored = Stored(door.folder / "replayed")
+    greedy = stored.logprobs > -2.5
+    own = stored.replay(stored.noisy(0.001), stored.noisy(0.001))
+    failed = {"error": "Too long.", "error_permanent": True, "token_ids": None}
+    other = stored.replay(
+        stored.noisy(0.03) - 0.02, model="org/other", greedy=greedy, **{"7": failed}
+    )
+    found = compared(stored.answers, own, other)
+    assert isinstance(found, Replay)
+    monkeypatch.setattr(replay, "run_flow", lambda *_, **__: found)
+    where = f"replay {found.answer_set_id} --model org/other --answers {stored.repository.uri}"
+    door.json("replay", where)
+    door.screen("replay", where)
+    door.matches("replay.prefect.md", markdown(comparing.blocks(found)))

@@ -12,6 +12,7 @@ from pydantic.fields import FieldInfo
 from flows.watch_models import WatchJob
 from regrade.comparing.job import CompareJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, RescoringJob, ScoringJob, make_job
+from regrade.jobs.replay import ReplayJob
 from regrade.settings import Settings
 from regrade.settings.marks import ABSENT, PATH, OnWorker
 from regrade.settings.problems import models_in
@@ -56,7 +57,7 @@ HARMLESS = {
 """Text parameters that need no check."""
 JOBS: tuple[type[Settings], ...] = (
     *(EvaluationJob, SweepJob, TuneJob, WatchJob, JudgeJob),
-    *(ScoringJob, RescoringJob, CompareJob, PlanRequest),
+    *(ScoringJob, RescoringJob, CompareJob, PlanRequest, ReplayJob),
 )
 
 

@@ -1,0 +1,39 @@
+"""`regrade replay`: read stored answers again, with another model or other settings."""
+
+from typing import TYPE_CHECKING
+
+from regrade.cli.checking import checked_job
+from regrade.cli.flow_run import run_flow
+from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.output import TABLE, Output
+from regrade.cli.terminal import print_blocks
+from regrade.comparing.replay import Replay, blocks
+from regrade.comparing.sides import find_side
+from regrade.jobs.replay import ReplayJob
+
+if TYPE_CHECKING:
+    ReplayOptions = JobOptions
+else:
+    ReplayOptions = options_for(ReplayJob)
+
+
+def replay(
+    answer_set: str,
+    *,
+    options: ReplayOptions | None = None,
+    output: Output = TABLE,
+) -> None:
+    """Read stored answers with another model, and say whether it is the same up to noise.
+
+    Nothing is generated: each answer is one pass. The model that answered reads them, too, as the measure.
+
+    Args:
+        answer_set: Answer set id (the first digits are enough), model or alias.
+    """
+    options = options or ReplayOptions()
+    chosen = {**options.parameters(), "answer_set": answer_set}
+    job = checked_job(ReplayJob, chosen, options.config)
+    find_side(job.answer_set, job.answers)  # refused before Prefect is imported
+    result = run_flow("replay_answers", Replay, job, output)
+    document = {"verdict": result.verdict, **result.model_dump(mode="json")}
+    output.show(document, lambda: print_blocks(blocks(result)))
