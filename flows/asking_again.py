@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from prefect.futures import wait
 
-from flows.generating import limit, loaded_engine, opened, plan, tuned
+from flows.engine_session import EngineSession
+from flows.generating import limit, opened, plan
 from flows.scoring import own_scorers, score
 from flows.scoring import publish as publish_scorings
 from regrade.benchmarks.base import Benchmark
@@ -127,8 +128,8 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
     todo = [works for works in missing if works]
     if not todo:
         return
-    fitting = tuned(job, todo[0])
-    with loaded_engine(fitting, *todo) as engine:
+    with EngineSession() as engines:
+        engine = engines.load(job, *todo)
         if not isinstance(engine, LimitedEngine):
             raise SettingsError(
                 f"Engine '{engine.info.engine}' cannot limit its requests in flight, so that nothing can be asked otherwise."
@@ -138,7 +139,7 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
             if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
                 engine.check_batches()
             limit(engine, None if asking is None else asking.in_flight)
-            generate_missing(works, engine, fitting.engine)
+            generate_missing(works, engine, engines.settings)
 
 
 def _with_examples(measured: Measured, count: int) -> MeasuredFloor:

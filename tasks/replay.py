@@ -10,7 +10,7 @@ from regrade.engines.base import BaseEngineSettings
 from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.replay import OWN_READINGS, ReplayJob, ReplayQuestions
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records.specification import Specification
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
