@@ -54,7 +54,6 @@ def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on
     with followed.started() as started:
         wait_until(lambda: len(lines(started.out)) == 1, 900, "the first was not evaluated")
         started.kill()
-    followed.assert_nothing_left()
 
     save(200)
     with followed.started() as started:

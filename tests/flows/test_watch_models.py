@@ -264,7 +264,7 @@ def test_a_watch_without_models_or_benchmarks_is_refused(
 
 
 def test_every_parameter_of_an_evaluation_can_be_passed_on():
-    passed = set(evaluate_model.parameters.properties) - {"model", "more_models", "share"}
+    passed = set(evaluate_model.parameters.properties) - {"model", "more_models", "share", "follow"}
 
     assert passed <= set(watch_models.parameters.properties)
 

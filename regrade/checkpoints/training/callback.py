@@ -279,13 +279,15 @@ class EvaluateCheckpoints(TrainerCallback):
     def _end(self, *, kindly: bool = False) -> None:
         """End the evaluating process, kindly by a file that tells it that no further checkpoints come."""
         if self._evaluation is not None:
-            if kindly and self._queue.is_dir():
+            if kindly:
+                self._queue.mkdir(parents=True, exist_ok=True)
                 (self._queue / ENDED).touch()
                 self._evaluation.has_ended(within=GIVE_UP)
             self._evaluation.end()
             self._evaluation = None
-        (self._queue / ENDED).unlink(missing_ok=True)
-        remove_if_empty(self._queue)
+        if self._queue.is_dir():
+            (self._queue / ENDED).unlink(missing_ok=True)
+            remove_if_empty(self._queue)
 
     def _log(self, outcome: Outcome) -> None:
         """Log what became of a checkpoint, and remove it from the queue.

@@ -96,7 +96,10 @@ def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_
     hook: EvaluateCheckpoints, output: Path
 ) -> None:
     assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
-    assert [log.name for log in (output / "regrade-logs").glob("*.log")] == ["checkpoint-1.log"]
+    (log,) = (output / "regrade-logs").glob("*.log")
+    assert log.name == "checkpoint-1.log"
+    assert log.read_text().endswith("no further checkpoints\n"), "it was told, and not killed"
+    assert not (output / "regrade-kept").exists()
 
 
 def test_a_training_that_pauses_ends_the_process_before_it_goes_on(
