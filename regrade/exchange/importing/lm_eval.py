@@ -193,13 +193,16 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
     question = _question(doc)
     # The text under the usual name, else the whole `doc`: ids depend on it.
     content = doc.peek("question")
+    known = known_doc(record, record.peek("doc"))
+    if known is not None:
+        record.get("doc")  # it counts as read
     common: dict[str, Any] = {
         "index": index,
         "content": clean(content) if isinstance(content, str) else as_json(record.peek("doc")),
         "question": question or None,
         "prompt": prompt,
         "prompt_kind": kind,
-        "doc": known_doc(record, record.peek("doc")),
+        "doc": known,
     }
     if isinstance(responses[0][0] if responses[0] else None, list):
         ranked = read_ranked(record, responses)
