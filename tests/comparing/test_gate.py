@@ -10,10 +10,13 @@ from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit
+from regrade.records.computed import Computed
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
+from tests.builders import session
 from tests.comparing.sides import answer
+from tests.stored import commit_manifest
 
 
 @pytest.fixture
@@ -54,6 +57,17 @@ def test_equal_answers_of_another_model_pass(repository: LocalRepository) -> Non
     assert all(
         benchmark.low is not None and benchmark.low > -0.01 for benchmark in report.benchmarks
     )
+
+
+def test_its_page_says_what_the_two_sides_computed_otherwise(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    for model, runner in (("org/base", "V2"), ("org/new", "V1")):
+        computed = session(computed=Computed(runner=runner)).model_dump(mode="json")
+        commit_manifest(answer(repository, model, right=380), sessions=[computed])
+
+    report = verdict(repository, "new", baseline="org/base")
+
+    assert "Not computed alike: runner: V2 against V1." in markdown(verdict_text.blocks(report))
 
 
 def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalRepository) -> None:

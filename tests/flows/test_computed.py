@@ -1,5 +1,7 @@
 """Answers that an engine computes otherwise than those before them."""
 
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +12,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
 from regrade.engines.base import EngineInfo
 from regrade.jobs.plan import Plan
+from regrade.records import Completion, Request
 from regrade.records.computed import Computed, Fingerprint
 from regrade.settings import Reuse
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import EngineError, SettingsError
 from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work, check_computed
@@ -48,6 +51,44 @@ def test_they_are_continued_if_asked_for_and_the_difference_is_kept(tmp_path: Pa
     check_computed(info(variables=routed), [mixed])
 
     assert mixed.mixed == ("VLLM_MOE_ROUTING_SIMULATION_STRATEGY: not set against uniform_random",)
+
+
+class Learning(Answering):
+    """An engine that knows only with the first answer what it computes, as a client of a server does."""
+
+    computed: Computed | None = None
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for completions in super().generate(requests):
+            self.info = replace(self.info, computed=self.computed)
+            yield completions
+
+
+@pytest.mark.parametrize("learned", [False, True], ids=["before", "with the first answer"])
+def test_the_session_that_continued_them_keeps_the_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learned: bool
+):
+    monkeypatch.setattr(tasks.generate, "ProgressArtifact", NoArtifact)
+    published = []
+    for layers, lose in ("Fp8LinearMethod", 2), ("MarlinLinearMethod", 0):
+        engine = Learning(lose=lose)
+        engine.computed = BEFORE.model_copy(update={"layers": (layers,)})
+        engine.info = replace(INFO, computed=None if learned else engine.computed)
+        plan, repository = plan_of(4), LocalRepository(tmp_path / "answers")
+        with Spool(tmp_path / "spool") as spool:
+            made = Work(plan, repository, spool, Reuse(mix=True))
+            find_missing(made)
+            check_computed(engine.info, [made])
+            with pytest.raises(EngineError, match="2 of 4") if lose else nullcontext():
+                tasks.generate.generate_missing.fn([made], engine, SERVER)
+            publish_answers.fn(made)
+        published.append(made.published)
+
+    assert published[-1] is not None
+    assert [kept.mixed for kept in published[-1].manifest.sessions] == [
+        (),
+        ("layers: Fp8LinearMethod against MarlinLinearMethod",),
+    ]
 
 
 def test_what_rounds_otherwise_is_logged_and_continued(
