@@ -110,7 +110,7 @@ def test_a_real_run_against_a_real_vllm_fills_every_panel(vllm_server: str, tmp_
             }
         ],
         "answers": str(tmp_path / "answers"),
-        "goodput": "e2el:60",
+        "goodput": "e2el:60s",
     }
     (tmp_path / "config.yaml").write_text(json.dumps(config))
     command = [sys.executable, "-m", "regrade.cli.main", "generate", "--json"]
