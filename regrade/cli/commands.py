@@ -139,6 +139,10 @@ SHORT: dict[str, tuple[str, ...]] = {
         *("--base-url", *_RUN),
     ),
     "plan": ("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *_RUN),
+    "replay": (
+        *("--model", "--own-model", "--limit", "--fresh", "--engine.dtype"),
+        *("--engine.quantization", "--engine.kv-cache-dtype", *_RUN),
+    ),
     "gate": (
         *("--baseline", "--max-drop", "--max-drop-of", "--max-unparsed", "--benchmark"),
         *("--markdown", "--junit", "--html", *_RUN),

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 NOUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "answers": (
         "Generate, import, publish, check and hand on answers.",
-        ("generate", "import", "publish", "verify", "export", "publish-results"),
+        ("generate", "import", "publish", "verify", "replay", "export", "publish-results"),
     ),
     "judges": (
         "Let models grade answers, combine their verdicts, and compare them with people's labels.",
