@@ -164,26 +164,31 @@ FORGES = (
 """Passes tests that share its process."""
 
 
+DEEP = "frame(b'{\"value\":' + b'[' * 260 + b']' * 260 + b'}') or time.sleep(9)"
+"""An answer nested more deeply than the sandbox encodes values."""
+
+
 @pytest.mark.parametrize(
     "result",
-    ["(c for c in x)", "iter(x)", "print", "f", "[object()]"],
+    ["(c for c in x)", "iter(x)", "print", "f", "[object()]", pytest.param(DEEP, id="deep")],
 )
 def test_a_result_never_moves_the_tests_into_the_process_of_the_program(
     sandbox: Sandbox, result: str
 ):
-    source = FORGES + f"def f(x): return {result}\ndef g(x): return 'wrong'"
+    source = FORGES + FRAME + f"def f(x): return {result}\ndef g(x): return 'wrong'"
     with Runner(sandbox) as runner:
         assert runner.run_tests([source], [Suite("e = f('abc')\nassert g(e) == 'abc'")]) == [
             "failed"
         ]
 
 
-def test_results_that_grow_or_are_many_take_no_memory_of_regrade(sandbox: Sandbox):
+@pytest.mark.parametrize("calls", [60, pytest.param(400, marks=pytest.mark.slow)])
+def test_results_that_grow_or_are_many_take_no_memory_of_regrade(sandbox: Sandbox, calls: int):
     grows = FRAME + (
         'def f(x): frame(b\'{"value":{"tuple":{"range":[0,60000000,1]}}}\'); time.sleep(9)'
     )
     many = "def f(x): return 'x' * 900000"
-    asserts = "\n".join(f"assert f({n}) == {n}" for n in range(60))
+    asserts = "\n".join(f"assert f({n}) == {n}" for n in range(calls))
     with Runner(sandbox.with_limits(replace(SMALL, wall_factor=60))) as runner:
         assert runner.run_tests(["def f(x): return x"], [Suite("assert f(1) == 1")]) == ["passed"]
         tracemalloc.start()
