@@ -108,7 +108,8 @@ SECURITY = {
         "test_code_that_is_not_installed_needs_the_word_of_the_worker test_what_cannot_be_filled_in_is_refused "
         "test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it "
         "test_a_task_with_a_metric_of_the_hub_is_refused_where_the_worker_does_not_allow_it "
-        "test_what_a_template_cannot_do_is_refused",
+        "test_a_rubric_in_a_file_that_takes_too_much_is_refused_with_its_limit "
+        "test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it",
     ),
     "`engine.extra` takes": (
         3,

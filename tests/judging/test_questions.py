@@ -207,6 +207,32 @@ def test_a_template_that_cannot_be_filled_is_refused(tmp_path: Path, template: s
         questions(candidates(tmp_path, ["It is 1."]), rubric)
 
 
+@pytest.mark.parametrize(
+    ("loop", "limit"),
+    [
+        (
+            "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+            "CPU time",
+        ),
+        (
+            "{% set n = namespace(x=answer) %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "memory",
+        ),
+    ],
+    ids=["without end", "growing"],
+)
+def test_a_rubric_in_a_file_that_takes_too_much_is_refused_with_its_limit(
+    tmp_path: Path, loop: str, limit: str
+):
+    file = tmp_path / "endless.jinja"
+    file.write_text(
+        f"---\nname: endless\nverdicts: {{yes: 1, no: 0}}\n---\n{{{{ answer }}}}{loop}\n"
+    )
+    benchmark = questions(candidates(tmp_path / "answers", ["It is 1."]), open_rubric(str(file)))
+    with pytest.raises(SettingsError, match=f"of rubric 'endless' .* of {limit}"):
+        benchmark.samples()
+
+
 def test_an_answer_is_never_cut_for_a_judge(tmp_path: Path):
     with pytest.raises(SettingsError, match="A judge must see whole answers"):
         JudgeQuestions(
