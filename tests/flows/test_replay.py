@@ -13,7 +13,7 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing.replay import Replay
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
-from regrade.models import ResolvedModel
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError, SettingsError
 from tests.builders import row

@@ -119,7 +119,7 @@ def test_a_replay_is_told_apart_by_answers_their_content_readings_and_limit(
     assert len({found.by_own_model.answer_set_id for found in asked}) == len(asked)
     assert questions(answers, limit=9).by_own_model == questions(answers).by_own_model
     own = questions(answers).by_own_model
-    assert own.place.startswith("replays/replay-sums/org--tiny/")
+    assert own.answers_folder.startswith("replays/replay-sums/org--tiny/")
     assert own.benchmark.source == f"answers/{answers.manifest.answer_set_id}"
 
 

@@ -98,7 +98,7 @@ DOUBLING = (
         ("{{ q" + "| replace('a', 'aaaaaaaaaa')" * 12 + " }}", "MiB of memory"),
         ("{{ q" + "| replace('a', q)" * 4 + " }}", "MiB of memory"),
         ("{{ q" + "| join(q)" * 4 + " }}", "MiB of memory"),
-        ("{{ q" + "| list | string" * 12 + " }}", "MiB of memory"),
+        ("{{ q" + "| list | string" * 12 + " }}", "MiB of memory|CPU time"),
         ("{% for a in q %}{{ q * 1000 }}{% endfor %}", "MiB of memory"),
         ("{{ 'a' * 10**10 }}", "MiB of memory"),
         ("{{ q.ljust(2000000000) }}", "MiB of memory"),
