@@ -25,7 +25,7 @@ from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
-from tests.command_line import ROOT
+from tests.command_line import ROOT, regrade
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
 pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
@@ -142,6 +142,30 @@ def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judgi
     with pytest.raises(TooFewVerdictsError):  # nothing is asked again: the replies are stored
         judging(judge, rubric="correct")
     assert len(judge.bodies) == 9
+
+
+@pytest.mark.parametrize("readable", [0, 5], ids=["no verdict", "less than the floor"])
+def test_the_command_ends_with_1_if_too_few_verdicts_can_be_read(
+    prefect_server: str, spool_home: Path, tmp_path: Path, readable: int
+):
+    candidates(tmp_path / "answers")
+
+    def judge(texts: dict[str, str]) -> str:
+        return by_reference(texts) if int(texts["reference"]) <= readable else "I think it is."
+
+    with (
+        ScriptedJudge(judge).served() as url,
+        temporary_settings({PREFECT_API_URL: prefect_server}),
+    ):
+        engine = ("--engine", "openai", "--base-url", url, "--model-revision", "r1")
+        places = ("--answers", tmp_path / "answers", "--tracking-uri", f"sqlite:///{tmp_path}/m.db")
+        ran = regrade(
+            "judge", "--judge", "judge-7b", "--rubric", "correct", *engine, *places, "--json"
+        )
+
+    assert ran.code == 1, ran.err
+    [entry] = ran.document["answer_sets"]
+    assert entry["scores"][0]["metrics"]["n"] == readable
 
 
 def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
