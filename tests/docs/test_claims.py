@@ -200,7 +200,7 @@ SECURITY = {
         "test_a_value_that_cannot_be_used_is_named",
     ),
     "**Answers**: ": (
-        4,
+        3,
         "test_twenty_thousand_changed_answers_are_scored test_twenty_thousand_changed_programs_are_scored "
         "test_twenty_thousand_changed_answers_are_checked "
         "test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics",
