@@ -89,7 +89,7 @@ class Session(StrictModel):
     weights: LoadedWeights | None = None
     """Weights behind the answers. None: not known (of servers, and before they were recorded)."""
     batches: BatchCheck | None = Field(None, exclude_if=lambda check: check is None)
-    """Whether an answer depends on the others that are computed with it; None: not asked (only `regrade noise` does)."""
+    """Answers to fixed prompts, each alone and all together; None: not compared (only `regrade noise` does)."""
     mixed: tuple[str, ...] = ()
     """Differences to what earlier sessions computed, which `--mix` accepted."""
     engine_settings: dict[str, Any]

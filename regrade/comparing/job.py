@@ -121,6 +121,7 @@ class NoiseJob(EvaluationJob):
     price: Absent = None
     goodput: Absent = None
     tracking_uri: Absent = None
+    follow: Absent = None
     reuse: Annotated[Reuse, ABSENT] = Reuse()
 
     @model_validator(mode="after")

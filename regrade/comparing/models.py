@@ -106,7 +106,7 @@ class Asking(Part):
     batch_invariant: bool | None
     """vLLM was told to compute each answer independently of the others; None: not known."""
     batches: BatchCheck | None = None
-    """Whether answers to fixed prompts depended on those computed with them; None: not asked."""
+    """Answers to fixed prompts, each alone and all together; None: not compared."""
     at: date
     """Day of the last answer, UTC."""
 
@@ -117,7 +117,7 @@ class Asking(Part):
 
 
 class NoiseFloor(Part):
-    """What changes when an unchanged model is asked the same questions again: two askings of one answer set, answer by answer."""
+    """Changes of an unchanged model that is asked the same questions again: two askings of one answer set, answer by answer."""
 
     model: str
     benchmark: str
@@ -209,7 +209,7 @@ class Comparison(Part):
     subsets: tuple[SubsetComparison, ...] = ()
     examples: tuple[FlipExample, ...] = ()
     noise: Noise | None = None
-    """What an unchanged model changes on this benchmark; None: it was not measured (`regrade noise`)."""
+    """Changes of an unchanged model on this benchmark, beside this comparison; None: not measured (`regrade noise`)."""
     same_answers: bool = False
     """Both sides are the same answer set, with the same answers."""
     allowed: tuple[str, ...] = ()

@@ -41,8 +41,8 @@ class Reader(Part):
     """Share of the tokens that are not its first choice."""
 
 
-class Noise(Part):
-    """Difference of two readings of one model: absolute differences of log-probabilities, in nats per token."""
+class Sizes(Part):
+    """Absolute differences of log-probabilities between two readings, in nats per token."""
 
     mean: float
     p99: float
@@ -64,7 +64,7 @@ class Parting(Part):
 
 
 class Replay(Part):
-    """Whether another model, or the same one under other settings, gives stored answers the probability that their model gives them."""
+    """Comparison of two models by the probabilities that they give to stored answers of one of them."""
 
     answer_set_id: str
     benchmark: str
@@ -81,9 +81,9 @@ class Replay(Part):
     """The two differ no more than the model that answered does from itself."""
     difference: Estimate
     """Mean of log-probability by the other minus by the model that answered, in nats per token, with its 95 % interval."""
-    absolute: Noise
+    absolute: Sizes
     """Absolute differences between the two."""
-    noise: Noise
+    noise: Sizes
     """The same between two readings of the model that answered."""
     excess: Estimate
     """Mean absolute difference less that of the noise, with its 95 % interval."""
@@ -99,7 +99,7 @@ class Replay(Part):
         """The verdict in words."""
         if self.same:
             return "the same up to noise"
-        return f"differs by {_signed(self.difference)} nats per token"
+        return f"differs by {_number(self.excess)} nats per token beyond the noise"
 
 
 def compared(answers: AnswerSet, own: AnswerSet, other: AnswerSet) -> Replay | str:
@@ -226,8 +226,8 @@ def _reason(row: _Reading, again: _Reading | None, theirs: _Reading | None) -> s
     return None if row.ids.size else "It has no tokens."
 
 
-def _sizes(differences: FloatArray) -> Noise:
-    return Noise(
+def _sizes(differences: FloatArray) -> Sizes:
+    return Sizes(
         mean=float(differences.mean()),
         p99=float(np.quantile(differences, 0.99)),
         largest=float(differences.max()),
@@ -261,9 +261,9 @@ _EXPLAINED = (
 )
 
 
-def _signed(estimate: Estimate, digits: int = 3) -> str:
+def _number(estimate: Estimate, sign: str = "") -> str:
     def text(value: float | None) -> str:
-        return "-" if value is None else f"{value:+.{digits}g}"
+        return "-" if value is None else f"{value:{sign}.3g}"
 
     if estimate.low is None:
         return text(estimate.value)
@@ -288,11 +288,11 @@ def _blocks(replay: Replay) -> Iterator[Block]:
     yield Table(
         ("per token", "between the two", "noise"),
         [
-            ("mean difference", _signed(replay.difference), ""),
+            ("mean difference", _number(replay.difference, "+"), ""),
             ("mean absolute difference", f"{replay.absolute.mean:.3g}", f"{replay.noise.mean:.3g}"),
             ("99 % are below", f"{replay.absolute.p99:.3g}", f"{replay.noise.p99:.3g}"),
             ("largest", f"{replay.absolute.largest:.3g}", f"{replay.noise.largest:.3g}"),
-            ("beyond noise", _signed(replay.excess), ""),
+            ("beyond noise", _number(replay.excess), ""),
         ],
     )
     yield Table(

@@ -192,7 +192,7 @@ class PromptIdentity(StrictModel):
 
 
 class AskedAgain(StrictModel):
-    """How the questions of an answer set were asked once more, to see what an unchanged model changes."""
+    """Order, number in flight and machine with which the questions of an answer set were asked once more (`regrade noise`)."""
 
     seed: int | None
     """Seed of the random order of the questions; None: that of the benchmark."""

@@ -57,7 +57,7 @@ def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a checkpoint."""
+    """Result of the evaluation of a checkpoint."""
 
     checkpoint: str | None
     """Name of its folder; None for the first that waits, if the process ended before it named one."""

@@ -183,7 +183,7 @@ class VllmProcess(WorkerOwner):
 
     @property
     def batches(self) -> BatchCheck | None:
-        """Whether answers depend on those computed with them; see `CheckedEngine`."""
+        """Result of the last `check_batches`; see `CheckedEngine`."""
         return self._batches
 
     def check_batches(self) -> None:
