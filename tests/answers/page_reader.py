@@ -11,9 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 PAGE = Path(__file__).parents[2] / "docs" / "answer-format.md"
-LEFT_OUT: dict[str, Any] = json.loads(
-    PAGE.read_text().partition("```json\n")[2].partition("```")[0]
-)
+LEFT_OUT = json.loads(PAGE.read_text().partition("```json\n")[2].partition("```")[0])
 PARTS = ("model", "benchmark", "prompt", "sampling")
 
 
@@ -54,22 +52,18 @@ def check(manifest_file: Path) -> list[str]:
             problems.append(f"content of {shard['name']}")
         if not re.fullmatch(rf"part-\d+-{sha256[:8]}\.parquet", shard["name"]):
             problems.append(f"name of {shard['name']}")
-        rows += pq.read_table(
-            folder / shard["name"], columns=["sample_id", "repeat", "error"]
-        ).to_pylist()
+        rows += pq.read_table(folder / shard["name"]).to_pylist()
     keys = Counter((row["sample_id"], row["repeat"]) for row in rows)
     answered = len({(row["sample_id"], row["repeat"]) for row in rows if row["error"] is None})
     asked = manifest["n_samples"] * specification["repeats"]
     counts = {"lost": asked - answered, "doubled": keys.total() - len(keys)}
     if manifest["state"] == "complete":
         problems += [f"{count} {name}" for name, count in counts.items() if count]
-    if {file.name for file in folder.iterdir()} != {"manifest.json"} | {
-        s["name"] for s in manifest["shards"]
-    }:
+    names = {shard["name"] for shard in manifest["shards"]}
+    if {file.name for file in folder.iterdir()} != {"manifest.json", *names}:
         problems.append("other files")
-    counted = (
-        sum(one["rows"] for one in manifest["sessions"]) if manifest["sessions"] else len(rows)
-    )
+    sessions = manifest["sessions"]
+    counted = sum(session["rows"] for session in sessions) if sessions else len(rows)
     if not keys.total() == manifest["rows"] == counted:
         problems.append("counts of rows")
     return problems
