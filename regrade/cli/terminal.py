@@ -100,8 +100,7 @@ class TerminalDisplay:
         """The result; None until it is complete."""
         self.report: Callable[[str, Evaluation | None, str | None, bool], None] | None = None
         """Prints a model that came (`--follow`): its name, result and error, and whether it has ended."""
-        age = time.time() - psutil.Process().create_time()
-        self.begun: float | None = time.monotonic() - age
+        self.begun: float | None = time.monotonic() - _age()
 
     def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""
@@ -162,6 +161,15 @@ class TerminalDisplay:
             return
         with self._bar:
             yield
+
+
+def _age() -> float:
+    """Seconds since this process was started."""
+    if sys.platform != "linux":
+        return time.time() - psutil.Process().create_time()
+    # psutil adds the time of the boot, which the kernel tells in whole seconds.
+    ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
 
 
 def print_blocks(blocks: "Sequence[Block]") -> None:

@@ -162,7 +162,7 @@ class _Worker:
                 env=environment,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C reaches only the owner
+                process_group=0,  # Ctrl-C reaches only the owner; of its session, whose priority counts
             )
         self._connection = Connection(ours.detach())
 

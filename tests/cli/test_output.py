@@ -2,6 +2,9 @@
 
 import json
 import logging
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -174,3 +177,11 @@ def test_a_command_that_writes_files_names_them_in_the_document(
     assert capsys.readouterr().out == "".join(f"{path}\n" for path in written)
     Output(quiet=True).files(written)
     assert capsys.readouterr().out == ""
+
+
+def test_the_seconds_of_a_command_begin_with_its_process():
+    code = "import time; from regrade.cli.terminal import TerminalDisplay; print(TerminalDisplay().begun)"
+    before = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    # A process has the time of its start in hundredths of a second.
+    assert before - 0.02 < float(ran.stdout) < before + 1

@@ -30,6 +30,17 @@ def test_results_come_in_the_order_of_the_values(pool: LimitedProcesses) -> None
     assert list(pool.map(tasks)) == [number**2 for number in range(100)]
 
 
+def test_a_child_has_the_priority_of_its_owners_session_and_not_its_ctrl_c(
+    pool: LimitedProcesses,
+) -> None:
+    [found] = pool.map([{"do": "session"}])
+
+    assert isinstance(found, list)
+    session, group = found
+    assert session == os.getsid(0)
+    assert group != os.getpgid(0)
+
+
 @pytest.mark.parametrize(
     ("do", "limit"),
     [

@@ -232,15 +232,16 @@ def test_a_timeout_is_retried(server):
 
 def test_an_answer_that_is_still_coming_is_not_sent_again(server):
     """Reasoning takes many minutes: the timeout counts from the last piece."""
-    server.behaviour = lambda body: Streamed(pieces("a ", "b ", "c ", "d "), pause=0.2)
+    server.behaviour = lambda body: Streamed(pieces("a ", "b ", "c ", "d "), pause=0.3)
 
-    (completion,) = run(server, ["p"], timeout=0.5)
+    (completion,) = run(server, ["p"], timeout=1.5)
 
     assert (completion.text, completion.finish_reason) == ("a b c d ", "stop")
     assert (completion.prompt_tokens, completion.completion_tokens) == (3, 5)
     assert completion.time_to_first_token is not None
     assert completion.latency is not None
-    assert 0.2 <= completion.time_to_first_token < 0.5 < 1.2 <= completion.latency
+    assert 0.3 <= completion.time_to_first_token < completion.latency - 0.1
+    assert completion.latency >= 1.8
     assert server.request_count("p") == 1
 
 
@@ -259,8 +260,10 @@ def test_the_client_measures_what_it_sees_chunk_by_chunk(server):
     assert speed.tpot is not None
     assert speed.e2el is not None
     assert (speed.ttft.n, speed.itl.n, speed.tpot.n) == (4, 8, 4)
-    assert 0.09 < speed.ttft.mean < 0.2
-    assert 0.09 < speed.itl.mean < 0.2
+    assert speed.ttft.mean > 0.09
+    assert speed.itl.mean > 0.09
+    parts = speed.ttft.mean + 2 * speed.itl.mean
+    assert parts + 0.09 < speed.e2el.mean  # two more events end an answer
     assert speed.tpot.mean == pytest.approx(
         speed.itl.mean * 2 / 4, rel=0.05
     )  # 5 tokens in 3 chunks
