@@ -13,6 +13,7 @@ from prefect.runtime import flow_run
 
 from flows.engine_session import EngineSession, by_model
 from flows.scoring import unscored
+from regrade.answers import parquet
 from regrade.answers.base import Repository
 from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
@@ -115,6 +116,7 @@ def generate(
         session: Keeps the engine for models that come later, which are asked the same.
     """
     todo = [work for work in works if work.requests]
+    parquet.prepare()  # while the engine loads
     later = [] if session is None else [_whole(works)]
     retrying = False
     with ExitStack() as stack:

@@ -4,7 +4,8 @@
     python -m perf.startup --only help list --repetitions 9
     python -m perf.startup --importtime help     # the 40 slowest imports, the slowest last
 
-`fixed cost of evaluate` is the time of the process minus loading and generating, as recorded in the manifest.
+`fixed cost of evaluate` is the time of the process minus loading and generating, as recorded in the manifest. Loading begins with the engine's
+process, while the run is still prepared.
 `score, server` runs with a Prefect server that this script starts on 127.0.0.1. `score, first` finds no MLflow database and makes it.
 
 The exit code is 1 if a goal is missed. Repetitions beside other work do not decide that, unless all were so; then a goal is
@@ -43,7 +44,7 @@ GOALS = {
     "score": 4.0,
     "score, first": 6.0,
     "score, server": 4.0,
-    "fixed cost of evaluate": 8.0,
+    "fixed cost of evaluate": 3.0,
 }
 """Highest accepted median, in seconds."""
 REFUSED = "refused "

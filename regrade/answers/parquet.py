@@ -9,6 +9,7 @@ import errno
 import io
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
@@ -25,7 +26,7 @@ from numpy.typing import NDArray
 
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.records.columns import ADDED_COLUMNS, SCHEMA_VERSION
-from regrade.settings.errors import DamagedAnswersError
+from regrade.settings.errors import DamagedAnswersError, OperationError
 from regrade.settings.files import atomic_write, file_sha256
 
 BATCH_ROWS = 8192
@@ -401,8 +402,26 @@ def _leaves(array: "pa.Array[Any]") -> int:
     return len(array)
 
 
-@cache
+_one_caller = threading.Lock()
+
+
+def prepare() -> None:
+    """Begin to start the process that decodes files, so that it is there once one is read. Does not wait."""
+    threading.Thread(target=_started, name="decoder", daemon=True).start()
+
+
+def _started() -> None:
+    with suppress(OperationError):  # raised again where a file is read
+        _children()
+
+
 def _children() -> LimitedProcesses:
+    with _one_caller:
+        return _decoder()
+
+
+@cache
+def _decoder() -> LimitedProcesses:
     """Return the process that decodes files; it ends with this one."""
     limits = Limits(cpu_seconds=600, seconds=3600, memory=MAX_BATCH_BYTES)
     children = LimitedProcesses(f"{__name__}:{measured.__name__}", limits, processes=1)

@@ -12,7 +12,7 @@ from typing import Any, TextIO, TypeVar, cast
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.jobs.job import GenerationJob, ScoringJob
-from regrade.jobs.plans_of_job import begin
+from regrade.jobs.plans_of_job import begin, engine_begun
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import (
     PrefectGoneError,
@@ -31,6 +31,10 @@ from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")
 _R = TypeVar("_R")
+_TRACKING: dict[str, tuple[str, ...]] = {
+    "evaluate_model": ("regrade.pages.report.tracked:prepare",)
+}
+"""What the process for MLflow prepares, by flow."""
 
 
 def run_flow(
@@ -50,8 +54,7 @@ def run_flow(
     """
     log = log_file("regrade")
     log_to(log, quiet=output.quiet)
-    if name not in ("generate_answers", "replay_answers"):  # nothing is tracked
-        prepare(log)
+    tracks = name not in ("generate_answers", "replay_answers")
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
 
@@ -59,17 +62,26 @@ def run_flow(
         # Scoring ends before its first heartbeat is due.
         heartbeats = name != "score_answers"
         temporary = None if has_server() else TemporaryServer(log)
-        if first is not None:
-            with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
-                begin(first)  # while the server starts, which takes seconds
-        flow = _function(name, name)
-        with prefect_server(temporary, heartbeats=heartbeats):
-            return flow_result(flow, job.model_dump(exclude_unset=True))
+        with contextlib.ExitStack() as stack:
+            engine_begins = False
+            if first is not None:
+                with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
+                    begin(first)  # while the server starts, which takes seconds
+                    engine = engine_begun(first, log_file("engine"))
+                    engine_begins = stack.enter_context(engine)
+            if tracks and not engine_begins:
+                prepare(log, *_TRACKING.get(name, ()))
+            flow = _function(name, name)
+            with prefect_server(temporary, heartbeats=heartbeats):
+                if tracks:  # with an engine, MLflow is needed last
+                    prepare(log, *_TRACKING.get(name, ()))
+                return flow_result(flow, job.model_dump(exclude_unset=True))
 
     try:
         # Output of libraries must not mix with the JSON on stdout.
         with contextlib.redirect_stdout(sys.stderr), display.shown(), shown_on(display):
             if name == "score_answers" and not has_server():
+                prepare(log)
                 # A temporary Prefect server would take longer than the scoring.
                 result: object = _function("scoring", "score_stored")(job)
             else:

@@ -1,11 +1,18 @@
 """Plan the answer sets of a job: open its benchmarks, and plan each for the model."""
 
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
+from regrade.answers.opening import open_repository
+from regrade.answers.sets import find_set
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.process import end_early, start_early
+from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.jobs.job import EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.question_settings import equal_answers
@@ -99,13 +106,58 @@ def begin(job: GenerationJob) -> None:
     """
     names = (job.model, *job.more_models)
     folders = all(is_folder(n) or (is_pattern(n) and not names_revision(n)) for n in names)
-    comes_later = isinstance(job, EvaluationJob) and job.follow is not None
-    if isinstance(job.engine, VllmEngine) and folders and not comes_later:
+    if isinstance(job.engine, VllmEngine) and folders and not _comes_later(job):
         _begun[_key(job)] = _made(job)
         return
     open_benchmarks(job)
     if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
+
+
+@contextmanager
+def engine_begun(job: GenerationJob, log: Path) -> Iterator[bool]:
+    """Let the job's engine import vLLM while its flow is prepared; it ends with the block if the flow did not take it.
+
+    Yields False if none began, because it is not needed at once, or may not be.
+
+    Args:
+        job: The job, which has begun.
+        log: File for the engine's output.
+    """
+    try:
+        yield _begin_engine(job, log)
+    finally:
+        end_early()
+
+
+def _begin_engine(job: GenerationJob, log: Path) -> bool:
+    engines_wait = bool(os.environ.get(SLOTS_VARIABLE))
+    if not isinstance(job.engine, VllmEngine) or engines_wait or _comes_later(job):
+        return False
+    plans = _begun.get(_key(job), [])
+    if plans and _are_stored(job, plans):
+        return False
+    from_hub = not plans or any(plan.model.identity.kind == "hub" for plan in plans)
+    start_early(log, hub_token=from_hub or bool(job.engine.extra))
+    return True
+
+
+def _are_stored(job: GenerationJob, plans: Sequence[Plan]) -> bool:
+    """Return True if a local repository has all answers; the Hub is not asked."""
+    if job.answers.startswith("hf://") or job.reuse.fresh or job.reuse.heal:
+        return False
+    repository = open_repository(job.answers, create=False, empty=True)
+    head = repository.head()
+    for plan in plans:
+        named = (plan.specification, *plan.earlier)
+        found = (find_set(repository, specification, head) for specification in named)
+        if not any(stored and stored.manifest.state == "complete" for stored in found):
+            return False
+    return True
+
+
+def _comes_later(job: GenerationJob) -> bool:
+    return isinstance(job, EvaluationJob) and job.follow is not None
 
 
 def planned(job: GenerationJob) -> list[Plan]:

@@ -16,6 +16,7 @@ from regrade.stats.metrics import Metrics
 if TYPE_CHECKING:
     from regrade.scorers.base import Scorer
 
+HARNESS_SCORER = "lm_eval"
 _MIN_ANSWERS = 20
 """Fewest answers that make an accuracy of 0 suspicious."""
 _SAMPLED = 1_000
@@ -39,6 +40,8 @@ def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tu
     method = method_of(load_scorer(scorer_name))
     shares = {}
     for name in scorer_names():
+        if name == HARNESS_SCORER:  # scores only its own tasks, and is slow to import
+            continue
         try:
             other = load_scorer(name)
             if isinstance(other, SessionScorer):  # takes too long

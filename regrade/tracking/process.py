@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, ParamSpec, TypeVar, cast
 
 from regrade.processes.importing import quick_imports
@@ -56,11 +57,12 @@ _started: list[_Started] = []
 _one_caller = threading.RLock()
 
 
-def prepare(log: Path | None = None) -> None:
+def prepare(log: Path | None = None, *more: str) -> None:
     """Start the process and its imports, unless it runs already. Does not wait.
 
     Args:
         log: File for the output of the process. None: stderr of this process.
+        more: Functions that it calls after that, as `module:name`.
     """
     with _one_caller:
         if _started:
@@ -78,7 +80,7 @@ def prepare(log: Path | None = None) -> None:
             )
         child_connection.close()
         _started.append(_Started(process, connection))
-        _started[0].send((_import_all, (), {}))
+        _started[0].send((_import_all, more, {}))
 
 
 def end() -> None:
@@ -114,10 +116,14 @@ def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwa
     return cast("_R", value)
 
 
-def _import_all() -> None:
+def _import_all(*more: str) -> None:
     with quick_imports():
         preload()
         import matplotlib.figure  # noqa: F401
+
+        prepared = [resolve_name(name) for name in more]
+    for function in prepared:
+        function()
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

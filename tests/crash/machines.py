@@ -176,7 +176,7 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
     if pid := os.fork():
         return pid
     code = 1
-    parquet._children.cache_clear()
+    parquet._decoder.cache_clear()
     try:
         if CLOCK:
             let_the_clock_jump(name)

@@ -15,6 +15,8 @@ from regrade.records.columns import SCORING_SCHEMA
 from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation, score_result
 from regrade.results.tables import headline
+from regrade.scorers import load_scorer, scorer_names
+from regrade.scoring import fit
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
@@ -168,3 +170,18 @@ def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRep
     page = markdown(blocks(evaluation))
     assert page.startswith("**sums**: 30.0% of the answers were cut off at 512 tokens")
     assert headline(evaluation) == "org/tiny: sums 100.0 % (n=100, 30.0 % truncated)"
+
+
+def test_the_scorer_of_harness_tasks_is_not_loaded_to_see_if_it_fits(
+    repository: LocalRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its import takes half a second, at the end of a run whose model is simply wrong."""
+    loaded: list[str] = []
+    monkeypatch.setattr(fit, "load_scorer", lambda name: loaded.append(name) or load_scorer(name))
+    answers = publish(repository, [row(number, "#### 999") for number in range(30)])
+
+    score_answers(answers, "number")
+
+    assert "text" in loaded
+    assert fit.HARNESS_SCORER not in loaded
+    assert fit.HARNESS_SCORER in scorer_names()

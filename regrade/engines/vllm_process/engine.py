@@ -20,10 +20,9 @@ from regrade.engines.base import (
 )
 from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.owner import WorkerOwner
-from regrade.engines.vllm_process.process import EngineProcess
+from regrade.engines.vllm_process.process import EngineProcess, take_early
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.engines.vllm_process.switching import (
@@ -386,10 +385,12 @@ class VllmProcess(WorkerOwner):
         return _take_new(requests)
 
     def _start(self) -> EngineProcess:
-        command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
+        if (early := take_early(hub_token=self._from_hub)) is not None:
+            self._log = early.log
+            return early
         slot = take_engine_slot(self._model.path, self._progress)
         try:
-            return EngineProcess(command, self._log, hub_token=self._from_hub, slot=slot)
+            return EngineProcess.of_worker(self._log, hub_token=self._from_hub, slot=slot)
         except BaseException:
             if slot is not None:
                 slot.release()

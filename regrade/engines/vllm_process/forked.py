@@ -1,11 +1,14 @@
-"""Worker side: compute a value in a fork of this process, which has imported vLLM and is not changed."""
+"""Worker side: forks of a process that has imported vLLM, which takes seconds: to compute a value, and as vLLM's engine core."""
 
+import multiprocessing
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable
+from multiprocessing import forkserver
 from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import orjson
@@ -96,3 +99,34 @@ def _ended(pid: int) -> bool:
             return False
         time.sleep(0.005)
     return True
+
+
+# vLLM's engine core as a fork. Its parent has threads, of which a fork would inherit the locks. Python's fork server has none.
+#
+# Only on a CPU, where the core computes nothing: its workers, whose OpenMP is set up by the environment, are new processes.
+
+
+def import_for_core() -> None:
+    """Start a process of which the engine core will be a fork; it imports vLLM while this process does. Lower the priority before."""
+    multiprocessing.set_forkserver_preload(["regrade.engines.vllm_process.internals"])
+    forkserver.ensure_running()
+
+
+class CoreContext:
+    """Python's `multiprocessing` as vLLM uses it to start an engine core: in a fork, with the environment of this process."""
+
+    def __init__(self) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+
+    def Process(self, *, target: Callable[..., object], **options: Any) -> BaseProcess:  # noqa: N802, ANN401 - Python's names
+        """Return a process that calls `target`."""
+        return self._context.Process(target=_call, args=(dict(os.environ), target), **options)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as above
+        return getattr(self._context, name)
+
+
+def _call(variables: dict[str, str], target: Callable[..., object], **arguments: object) -> None:
+    os.environ.clear()
+    os.environ.update(variables)
+    target(**arguments)

@@ -9,42 +9,45 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
-from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__, envs
-from vllm.config import (
-    LoRAConfig,
-    ModelConfig,
-    SchedulerConfig,
-    StructuredOutputsConfig,
-    VllmConfig,
-)
-from vllm.config.lora import MaxLoRARanks
-from vllm.engine.arg_utils import EngineArgs
-from vllm.exceptions import VLLMValidationError
-from vllm.inputs import tokens_input
-from vllm.lora.peft_helper import PEFTHelper
-from vllm.lora.request import LoRARequest
-from vllm.outputs import CompletionOutput
-from vllm.parser.parser_manager import ParserManager
-from vllm.platforms import current_platform
-from vllm.reasoning import ReasoningParser, ReasoningParserManager
-from vllm.renderers.base import BaseRenderer
-from vllm.renderers.hf import resolve_chat_template, resolve_chat_template_content_format
-from vllm.renderers.params import ChatParams
-from vllm.renderers.registry import renderer_from_config
-from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
-from vllm.tokenizers import TokenizerLike, cached_tokenizer_from_config
-from vllm.tokenizers.registry import tokenizer_args_from_config
-from vllm.usage.usage_lib import UsageContext
-from vllm.v1.engine.async_llm import AsyncLLM
-from vllm.v1.engine.exceptions import EngineDeadError
-from vllm.v1.engine.llm_engine import LLMEngine
-from vllm.v1.metrics.stats import (
-    FinishedRequestStats,
-    IterationStats,
-    PrefixCacheStats,
-    RequestStateStats,
-    SchedulerStats,
-)
+from regrade.processes.importing import quick_imports
+
+with quick_imports():
+    from vllm import PoolingRequestOutput, RequestOutput, SamplingParams, __version__, envs
+    from vllm.config import (
+        LoRAConfig,
+        ModelConfig,
+        SchedulerConfig,
+        StructuredOutputsConfig,
+        VllmConfig,
+    )
+    from vllm.config.lora import MaxLoRARanks
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.exceptions import VLLMValidationError
+    from vllm.inputs import tokens_input
+    from vllm.lora.peft_helper import PEFTHelper
+    from vllm.lora.request import LoRARequest
+    from vllm.outputs import CompletionOutput
+    from vllm.parser.parser_manager import ParserManager
+    from vllm.platforms import current_platform
+    from vllm.reasoning import ReasoningParser, ReasoningParserManager
+    from vllm.renderers.base import BaseRenderer
+    from vllm.renderers.hf import resolve_chat_template, resolve_chat_template_content_format
+    from vllm.renderers.params import ChatParams
+    from vllm.renderers.registry import renderer_from_config
+    from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
+    from vllm.tokenizers import TokenizerLike, cached_tokenizer_from_config
+    from vllm.tokenizers.registry import tokenizer_args_from_config
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.v1.engine.async_llm import AsyncLLM
+    from vllm.v1.engine.exceptions import EngineDeadError
+    from vllm.v1.engine.llm_engine import LLMEngine
+    from vllm.v1.metrics.stats import (
+        FinishedRequestStats,
+        IterationStats,
+        PrefixCacheStats,
+        RequestStateStats,
+        SchedulerStats,
+    )
 
 __all__ = [
     "AsyncLLM",
@@ -190,6 +193,13 @@ def kv_cache_dtype(config: VllmConfig) -> str:
     model = config.model_config
     found = resolve_kv_cache_dtype_string(config.cache_config.cache_dtype, model)
     return str(model.dtype).removeprefix("torch.") if found == "auto" else found
+
+
+def start_cores_in(context: object) -> None:
+    """Let vLLM start its engine cores in a context of `multiprocessing`."""
+    from vllm.v1.engine import utils
+
+    utils.get_mp_context = lambda: context  # type: ignore[attr-defined]
 
 
 PARALLEL_GROUPS = ("_WORLD", "_TP", "_PP", "_DP", "_EP", "_DCP", "_PCP", "_EPLB")

@@ -2,9 +2,7 @@
 
 import copy
 import hashlib
-import os
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +18,7 @@ from regrade.engines.vllm_process.arguments import (
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
 from regrade.engines.vllm_process.computed import computed
-from regrade.engines.vllm_process.cpu import check_rotation, lower_priority, share_cores
+from regrade.engines.vllm_process.cpu import check_rotation, share_cores
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
@@ -108,11 +106,14 @@ class Loaded:
     max_num_seqs: int
     memory: EngineMemory
     info: dict[str, Any]
-    """The fields of `EngineInfo`, without `memory`."""
+    """The fields of `EngineInfo`, without `memory` and the seconds of the load."""
 
 
 def load(
-    open_message: Message, messages: Iterator[Message], on_progress: Callable[[str], None]
+    open_message: Message,
+    messages: Iterator[Message],
+    on_progress: Callable[[str], None],
+    variables: Mapping[str, str],
 ) -> Loaded:
     """Load the model for the owner's `open` message.
 
@@ -120,14 +121,12 @@ def load(
         open_message: Model and settings.
         messages: The owner's next messages: planned requests, then `load`.
         on_progress: Called with the name of each stage.
+        variables: Environment variables as they were given, before vLLM set some.
 
     Raises:
         SettingsError: If vLLM or the model does not allow the settings. It is raised before the weights are read,
             unless a request that is tokenised later or an adapter that does not fit the model's layers is the cause.
     """
-    started, given = time.monotonic(), dict(os.environ)
-    prefetch_weights(open_message)
-    on_progress("importing vLLM")
     vllm = import_vllm()
     is_cpu = vllm.current_platform.is_cpu()
     arguments = engine_arguments(open_message, is_cpu=is_cpu)
@@ -137,7 +136,6 @@ def load(
                 f"engine.pipeline_parallel_size={arguments.pipeline_parallel_size}: vLLM cannot run a pipeline on a CPU (vLLM "
                 f"{vllm.__version__} ends at the first answer). Use tensor_parallel_size or data_parallel_size."
             )
-        lower_priority()
         if (parts := arguments.tensor_parallel_size) > 1:
             nodes, cpus = vllm.cpus()
             share_cores(parts, arguments.data_parallel_size, nodes=nodes, cpus=cpus)
@@ -215,10 +213,9 @@ def load(
             else None,
             "reasoning_parser": None if reader is None else reader.name,
             "structured_outputs": backend_of(config) if summary.structured else None,
-            "computed": computed(config, need, None if reader is None else reader.name, given),
+            "computed": computed(config, need, None if reader is None else reader.name, variables),
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
-            "load_seconds": time.monotonic() - started,
             "compile_seconds": 0.0 if reloaded is None else compile_seconds(reloaded),
         },
     )

@@ -35,8 +35,11 @@ _CLASSES = ((70, 16384, 1024), (0, 8192, 256))
 _ON_A_GPU = "vLLM for GPUs may allow it: plan on a machine with one."
 
 
-def serve(channel: Channel, open_message: Message) -> int:
+def serve(channel: Channel) -> int:
     """Answer the owner's messages until the channel closes."""
+    open_message = channel.receive()
+    if open_message is None:
+        return 0
     channel.send({"type": "progress", "stage": "importing vLLM"})
     if open_message["type"] == "find":
         channel.send({"type": "found", "names": found_anyway(open_message)})

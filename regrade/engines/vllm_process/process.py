@@ -5,9 +5,10 @@ import socket
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 from regrade.engines.vllm_process.channel import Channel
-from regrade.engines.vllm_process.environment import worker_environment
+from regrade.engines.vllm_process.environment import engine_python, worker_environment
 from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.processes.slots import Slot
 from regrade.processes.supervised import SupervisedProcess
@@ -39,7 +40,7 @@ class EngineProcess(SupervisedProcess):
             slot: Slot to hold until all processes have ended, even if this process is killed.
         """
         self._slot = slot
-        self._log = log
+        self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
         self._log_start = log.stat().st_size if log.exists() else 0
         scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
@@ -56,10 +57,16 @@ class EngineProcess(SupervisedProcess):
             )
         self.channel = Channel(owner_end)
 
+    @classmethod
+    def of_worker(cls, log: Path, *, hub_token: bool, slot: Slot | None = None) -> Self:
+        """Start a worker, which imports vLLM before it is told what to load."""
+        command = [engine_python(), "-m", "regrade.engines.vllm_process.worker"]
+        return cls(command, log, hub_token=hub_token, slot=slot)
+
     def end_with_reason(self) -> str:
         """End all processes, and return why the command ended: the last error in its log, or its exit status."""
         status = self.end()
-        reason = last_error(self._log, self._log_start) or status_in_words(status)
+        reason = last_error(self.log, self._log_start) or status_in_words(status)
         return reason.rstrip(".")
 
     def end(self) -> int:
@@ -69,3 +76,29 @@ class EngineProcess(SupervisedProcess):
         if self._slot is not None:
             self._slot.release()
         return status
+
+
+_early: list[tuple[EngineProcess, bool]] = []
+"""The worker that was started before its run, and whether it got the token of the Hub; empty if there is none."""
+
+
+def start_early(log: Path, *, hub_token: bool) -> None:
+    """Start a worker that the next engine of this process takes: it imports vLLM, which takes seconds, while the run is prepared."""
+    end_early()
+    _early.append((EngineProcess.of_worker(log, hub_token=hub_token), hub_token))
+
+
+def take_early(*, hub_token: bool) -> EngineProcess | None:
+    """Return the worker that was started early; None if there is none, it has ended, or it was started with other rights."""
+    while _early:
+        process, given = _early.pop()
+        if given == hub_token and not process.has_ended():
+            return process
+        process.end()
+    return None
+
+
+def end_early() -> None:
+    """End the worker that was started early, if no engine took it."""
+    while _early:
+        _early.pop()[0].end()

@@ -1,4 +1,4 @@
-"""Worker side: receive the owner's first message, and send it the errors that it should raise."""
+"""Worker side: serve the owner, and send it the errors that it should raise."""
 
 import importlib.util
 import signal
@@ -6,7 +6,7 @@ import socket
 import sys
 from collections.abc import Callable
 
-from regrade.engines.vllm_process.channel import Channel, Message
+from regrade.engines.vllm_process.channel import Channel
 from regrade.processes.supervised import end_with_supervisor, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
 from regrade.settings.errors import SettingsError
@@ -17,23 +17,20 @@ REFUSED_STATUS = 3
 """Exit status after sending the owner an error."""
 
 
-def serve_owner(serve: Callable[[Channel, Message], int]) -> int:
+def serve_owner(serve: Callable[[Channel], int]) -> int:
     """Serve the owner of this process, which the supervisor started, and return the exit status.
 
     Args:
-        serve: Serves the owner until it closes the channel, and returns the exit status. It gets the channel and the message
-            `open`. The owner raises errors in the settings.
+        serve: Serves the owner until it closes the channel, and returns the exit status. The first message is `open`. The
+            owner raises errors in the settings.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner handles Ctrl-C
     end_with_supervisor(GRACE)
     channel = Channel(socket.socket(fileno=take_descriptor(CHANNEL_VARIABLE)))
-    open_message = channel.receive()
-    if open_message is None:
-        return 0
     if importlib.util.find_spec("vllm") is None:
         return refuse(channel, "not_installed", sys.executable)
     try:
-        return serve(channel, open_message)
+        return serve(channel)
     except SettingsError as error:
         return refuse(channel, "settings", str(error))
 

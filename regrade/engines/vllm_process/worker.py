@@ -17,9 +17,12 @@ import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
 
+from regrade.engines.vllm_process.build import runs_on_cpu
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.conversion import WireCompletion
-from regrade.engines.vllm_process.loading import Loaded, load, prefetch_weights
+from regrade.engines.vllm_process.cpu import lower_priority
+from regrade.engines.vllm_process.forked import CoreContext, import_for_core
+from regrade.engines.vllm_process.loading import Loaded, import_vllm, load, prefetch_weights
 from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
@@ -36,15 +39,27 @@ _MESSAGES_AHEAD = 64
 """Most queued messages of the owner; with 256 requests each, they take some 16 MB."""
 
 
-def serve(channel: Channel, open_message: Message) -> int:
-    """Load the model of the owner's `open` message, then answer requests until the channel closes."""
+def serve(channel: Channel) -> int:
+    """Import vLLM, load the model of the owner's `open` message, then answer requests until the channel closes."""
+    started, variables = time.monotonic(), dict(os.environ)
     messages: queue.Queue[Message] = queue.Queue(_MESSAGES_AHEAD)
     _start("messages", lambda: _receive(channel, messages))
-    loaded = load(
-        open_message,
-        iter(messages.get, None),
-        lambda stage: channel.send({"type": "progress", "stage": stage}),
-    )
+
+    def show(stage: str) -> None:
+        channel.send({"type": "progress", "stage": stage})
+
+    show("importing vLLM")
+    if on_cpu := runs_on_cpu():
+        lower_priority()
+        import_for_core()
+    vllm = import_vllm()
+    if on_cpu:
+        vllm.start_cores_in(CoreContext())
+    imported = time.monotonic()
+    open_message = messages.get()
+    waited = time.monotonic() - imported  # a worker that was started early
+    loaded = load(open_message, iter(messages.get, None), show, variables)
+    loaded.info["load_seconds"] = time.monotonic() - started - waited
     max_running = max(2 * loaded.max_num_seqs, 512)
     window = max(4 * loaded.max_num_seqs, 2048)
     memory = loaded.memory.model_dump()
@@ -116,8 +131,13 @@ def _wait_for_engine_core() -> int:
 
 
 def _receive(channel: Channel, messages: queue.Queue[Message]) -> int:
-    """Queue the owner's messages until it closes the channel, so that it can send while this process imports vLLM."""
+    """Queue the owner's messages until it closes the channel, so that it can send while this process imports vLLM.
+
+    The weights of the model to open are read in the meantime.
+    """
     while (message := channel.receive()) is not None:
+        if message["type"] == "open":
+            prefetch_weights(message)
         messages.put(message)
     return 0
 
@@ -227,5 +247,7 @@ def _write(
             channel.send({"type": "completions", "round": round_, "completions": read})
 
 
+if __name__ == "__mp_main__":
+    import_vllm()  # vLLM started this process, and needs it at once: quicker than by its own imports
 if __name__ == "__main__":
     sys.exit(serve_owner(serve))

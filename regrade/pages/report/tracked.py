@@ -5,6 +5,7 @@ from dataclasses import asdict, replace
 
 import orjson
 
+from regrade.answers import parquet
 from regrade.answers.opening import open_repository
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
@@ -13,6 +14,11 @@ from regrade.settings.project_folder import VERSION
 from regrade.tracking.connection import log_page
 
 ARTIFACT = "report.html"
+
+
+def prepare() -> None:
+    """Begin what the first report of a process waits for."""
+    parquet.prepare()
 
 
 def log_report(uri: str, run_id: str, request: Request) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from regrade.engines.base import Engine, LimitedEngine, MeasuredEngine, PromptRendering
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process import process
 from regrade.engines.vllm_process.cpu import AUTOGROUP, VARIABLE
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.extra import parse_extra
@@ -64,6 +65,67 @@ def test_on_a_cpu_the_engine_has_the_requested_priority(vllm_engine: Engine):
         groups = [Path(f"/proc/{process.pid}/autogroup").read_text() for process in inside]
         assert all(group.endswith(f"nice {nice}\n") for group in groups)
         assert f"nice {nice}" not in AUTOGROUP.read_text()  # the test's own session
+
+
+@pytest.mark.vllm
+def test_an_engine_takes_the_worker_that_was_started_early_and_the_time_that_it_waited_is_no_loading(
+    resolved_model: ResolvedModel, tmp_path: Path
+):
+    started = time.monotonic()
+    process.start_early(tmp_path / "early.log", hub_token=False)
+    early = process._early[0][0]
+    while not early.channel.has_message():
+        time.sleep(0.1)
+    worker = psutil.Process(early.pid).children()[0]
+    imported = started
+    while time.monotonic() - imported < 3:  # it has imported vLLM once it computes no more
+        seconds = sum(worker.cpu_times()[:2])
+        time.sleep(0.5)
+        if sum(worker.cpu_times()[:2]) - seconds > 0.05:
+            imported = time.monotonic()
+    opened = time.monotonic()
+
+    with _open(resolved_model, tmp_path / "late.log", FAST) as engine:
+        ready = time.monotonic()
+        loading = engine.info.load_seconds
+
+        assert isinstance(engine, VllmProcess)
+        assert engine._process is early
+        assert not process._early
+    assert ready - opened < loading < ready - started - 2
+    assert not (tmp_path / "late.log").exists()
+
+
+def test_a_worker_that_was_started_early_is_not_taken_with_other_rights(tmp_path: Path):
+    process.start_early(tmp_path / "log", hub_token=True)
+    early = process._early[0][0]
+
+    assert process.take_early(hub_token=False) is None
+    assert early.has_ended()
+
+
+def test_a_worker_that_nobody_took_ends(tmp_path: Path):
+    process.start_early(tmp_path / "log", hub_token=False)
+    early = process._early[0][0]
+
+    process.end_early()
+
+    assert early.has_ended()
+    assert process.take_early(hub_token=False) is None
+
+
+@pytest.mark.vllm
+def test_on_a_cpu_the_engine_core_is_a_fork_of_a_process_that_has_imported_vllm(
+    vllm_engine: Engine,
+):
+    supervisor = psutil.Process(_supervisor_pid(vllm_engine))
+    (worker,) = supervisor.children()
+    (server,) = (p for p in worker.children() if "forkserver" in " ".join(p.cmdline()))
+    (core,) = server.children()
+
+    assert core.cmdline() == server.cmdline()  # a new process would have its own
+    assert core.children()  # its workers
+    assert Path(f"/proc/{server.pid}/maps").read_text().count("/libtorch")
 
 
 @pytest.mark.vllm

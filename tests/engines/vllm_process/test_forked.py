@@ -1,12 +1,14 @@
 import faulthandler
+import multiprocessing
 import os
 import resource
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
+from regrade.engines.vllm_process.forked import CoreContext, ForkFailedError, in_fork
 
 
 def test_a_result_comes_back_and_the_process_stays_as_it_is():
@@ -67,3 +69,35 @@ def test_a_computation_without_end_is_killed():
         in_fork(lambda: time.sleep(60), seconds=0.3)
 
     assert time.monotonic() - started < 10
+
+
+def test_a_core_has_the_environment_of_its_parent_and_is_no_fork_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """vLLM sets variables for its core once it knows the model, when the process that is forked has long been there."""
+    context, told = CoreContext(), tmp_path / "told"
+    context.Process(
+        target=tell, name="first", kwargs={"folder": told}
+    ).start()  # the fork server is there
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
+    monkeypatch.delenv("HOME")
+
+    core = context.Process(target=tell, name="core", kwargs={"folder": told})
+    core.start()
+    core.join(60)
+
+    assert core.exitcode == 0
+    assert told.with_name("told-core").read_text() == f"3 None {os.getpid()} False"
+
+
+def tell(folder: Path) -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    found = (
+        os.environ.get("LOCAL_WORLD_SIZE"),
+        os.environ.get("HOME"),
+        parent.pid,
+        os.getppid() == parent.pid,
+    )
+    name = multiprocessing.current_process().name
+    folder.with_name(f"told-{name}").write_text(" ".join(map(str, found)))
