@@ -460,7 +460,7 @@ def main() -> int:
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table for docs/performance.md."""
+    """Yield the lines of the table in perf/gpu.md."""
     yield "| check | found | expected | reached |"
     yield "| --- | --- | --- | --- |"
     for row in rows:

@@ -4,7 +4,7 @@
     python -m perf.style_control --simulations 2000
 
 A judge prefers the candidate by its quality and by the difference of a trait, (a - b) / (a + b). The true wins are those between
-answers that are alike. docs/judging-labels.md has the table.
+answers that are alike. docs/judging-labels.md has the result.
 """
 
 import argparse

@@ -232,11 +232,11 @@ def test_the_source_of_an_addition_is_neither_moved_nor_shared(
 
 
 LOAD = """
-import json, re, sys
+import json, sys
 from pathlib import Path
 from datasets import load_dataset
-page, repository, name = sys.argv[1:]
-exec(re.findall("```python\\n(.*?)```", Path(page).read_text(), re.S)[-1])
+example, repository, name = sys.argv[1:]
+exec(Path(example).read_text())
 rows = read(repository, "gsm8k")
 told = sorted(zip(rows["target"], rows["model"], rows["answer_set_id"]))
 if name:
@@ -313,7 +313,7 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
 
 
 def loaded(uri: str, hub: Hub | None, home: Path) -> tuple[list[str], list[list[str]]]:
-    """Columns that the page's code gives, and targets with model and answer set, in a process of its own."""
+    """Columns that the example's code gives, and targets with model and answer set, in a process of its own."""
     environment = {
         "HF_HUB_DISABLE_XET": "1",
         "HF_HOME": str(home / "home"),
@@ -321,9 +321,9 @@ def loaded(uri: str, hub: Hub | None, home: Path) -> tuple[list[str], list[list[
     }
     if hub is not None:
         environment |= {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
-    page = Path(__file__).parents[2] / "docs" / "answer-format.md"
+    example = Path(__file__).parents[2] / "examples" / "read_answers.py"
     done = subprocess.run(
-        [sys.executable, "-c", LOAD, page, uri, hub.repo_id if hub else ""],
+        [sys.executable, "-c", LOAD, example, uri, hub.repo_id if hub else ""],
         env=os.environ | environment,
         cwd=home,
         capture_output=True,

@@ -110,5 +110,9 @@ def test_the_readme_shows_the_id_of_the_demos_answers():
     assert {*shown} == {works[0].plan.specification.answer_set_id}
 
 
+def test_the_docs_are_short():
+    assert sum(page.stat().st_size for page in DOCS.rglob("*.md")) <= 152_000
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text().split()) <= 900

@@ -1,4 +1,4 @@
-"""Published judges: the examples in docs/judging.md, from the prompt to the value."""
+"""Published judges: those in examples/judges and docs/judging.md, from the prompt to the value."""
 
 import json
 import re
@@ -27,10 +27,14 @@ from tests.builders import row, specification
 from tests.judging.scripted import candidates
 from tests.stored import publish
 
-DOCS = Path(__file__).parents[2] / "docs" / "judging.md"
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "judging.md").read_text()
 EXAMPLES = {
     re.search("name: (.+)", text)[1]: text
-    for text in re.findall(r"```jinja\n(.*?)```", DOCS.read_text(), re.S)
+    for text in [
+        *re.findall(r"```jinja\n(.*?)```", PAGE, re.S),
+        *(path.read_text() for path in sorted((ROOT / "examples" / "judges").glob("*.jinja"))),
+    ]
 }
 TEXTS = ["It is 1. Confidence: 90%", "It is 5."]
 HEALTH = [{"criterion": "Asks for the age.", "points": 6, "tags": ["axis:context"]}]

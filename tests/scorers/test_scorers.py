@@ -1,4 +1,3 @@
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -39,14 +38,6 @@ def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> No
         batch.select(["sample_id", "repeat", "subset"]).to_pylist()
     )
     scores.validate(full=True)
-
-
-@pytest.mark.parametrize("name", scorer_names())
-def test_the_table_in_the_docs_has_the_scorer_as_it_is(name: str) -> None:
-    page = (Path(__file__).parents[2] / "docs/scorers.md").read_text(encoding="utf-8")
-    scorer = load_scorer(name)
-
-    assert f"| `{name}` | {scorer.version} | {scorer.description} | {scorer.unparsed} |" in page
 
 
 def test_an_unknown_name_is_refused_with_a_hint() -> None:
