@@ -23,7 +23,9 @@ only_in cpu.txt all-dev.txt > dev.txt
 only_in cpu.txt all-stack.txt > stack.txt
 compile mutants.in --output-file all-mutants.txt "$@"
 only_in cpu.txt dev.txt all-mutants.txt > mutants.txt
-rm all-dev.txt all-stack.txt all-mutants.txt
+compile docs.in --output-file all-docs.txt "$@"
+only_in cpu.txt dev.txt all-docs.txt > docs.txt
+rm all-dev.txt all-stack.txt all-mutants.txt all-docs.txt
 # Prefect, MLflow and scoring, for images without vLLM: regrade's dependencies in the versions of cpu.txt, for every
 # supported Python.
 compile ../pyproject.toml -c cpu.txt --universal --output-file scoring.txt "$@"
