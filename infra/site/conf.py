@@ -6,6 +6,8 @@ extensions = ["myst_parser"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 """Headings have the anchors that GitHub gives them."""
+smartquotes = False
+"""Else `--wait` becomes a dash."""
 html_theme = "furo"
 html_title = "regrade"
 html_show_sourcelink = False

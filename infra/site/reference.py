@@ -37,7 +37,7 @@ _TITLES = {
     ScoringJob: "score",
     GateSettings: "gate",
 }
-_WIDTH = "100"
+_WIDTH = "80"
 
 
 def reference_pages() -> dict[str, str]:
@@ -91,8 +91,8 @@ def _parameters() -> str:
         "with dots is a field of a group: `sampling.temperature`.",
     ]
     for job, title in _TITLES.items():
-        rows = "".join(_row(f"`{name}`", kind, text) for name, kind, text in _fields(job))
-        parts += [f"## {title}", _table("parameter", "type", "meaning") + rows]
+        rows = "".join(_row(f"`{name}`", f"{text} ({kind})") for name, kind, text in _fields(job))
+        parts += [f"## {title}", _table("parameter", "meaning and type") + rows]
     heads = "\n".join(map(inspect.getsource, (FieldHead, Head)))
     parts += ["## Head of a rubric in a file", f"```python\n{heads}```"]
     return "\n\n".join(parts)
@@ -155,15 +155,11 @@ def _scorers() -> str:
 
 
 def _benchmarks() -> str:
-    table = _table("name", "version", "dataset", "method", "examples", "answers", "scorers")
+    table = _table("name", "form", "scorers")
     rows = "".join(
         _row(
             f"[{card.name}](#{card.name})",
-            str(card.version),
-            f"`{card.source}`",
-            f"{card.method}, {card.format}",
-            str(card.n_shots),
-            str(card.repeats),
+            f"{card.method}, {card.format}, {card.n_shots} examples, answers: {card.repeats}",
             ", ".join(f"`{scorer}`" for scorer in card.scorers),
         )
         for card in benchmark_cards()
@@ -175,7 +171,8 @@ def _benchmarks() -> str:
     for card in benchmark_cards():
         module = sys.modules[registry.load("benchmark", card.name).__module__]
         document = textwrap.dedent(module.__doc__ or "").strip()
-        parts += [f"## {card.name}", card.description, f"```text\n{document}\n```"]
+        source = f"{card.description} Version {card.version}, from `{card.source}`."
+        parts += [f"## {card.name}", source, f"```text\n{document}\n```"]
     parts.append("## Suites")
     for suite in SUITES:
         members = "".join(_row(f"`{name}`", form) for name, form in suite.forms.items())

@@ -37,8 +37,11 @@ def test_the_reference_has_each_scorer_as_it_is(name: str, pages: dict[str, str]
 
 def test_the_reference_has_each_benchmark_with_what_its_file_says(pages: dict[str, str]):
     for card in benchmark_cards():
-        assert f"| [{card.name}](#{card.name}) | {card.version} |" in pages["benchmarks"]
-        assert f"## {card.name}\n\n{card.description}\n\n```text\n" in pages["benchmarks"]
+        assert (
+            f"| [{card.name}](#{card.name}) | {card.method}, {card.format}, " in pages["benchmarks"]
+        )
+        described = f"{card.description} Version {card.version}, from `{card.source}`."
+        assert f"## {card.name}\n\n{described}\n\n```text\n" in pages["benchmarks"]
     assert "Licence:  MIT" in pages["benchmarks"]
 
 
