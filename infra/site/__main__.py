@@ -19,6 +19,7 @@ PACKAGES = "requirements/docs.txt"
 NEEDED = ("sphinx", "myst_parser", "furo")
 BUILT, FAILED, NOT_INSTALLED = 0, 1, 3
 _LINK = re.compile(r"\[([^\]]*)\]\(((?:\.\./)+[^)\s#]+)(?:#[^)\s]*)?\)")
+_NAMED = re.compile(r"\[[\w-]+\.md\]\(([\w/-]+\.md(?:#[\w-]+)?)\)")
 _LOADED = re.compile(r'<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)="(?:https?:)?//[^"]+"')
 
 
@@ -33,7 +34,7 @@ def install() -> bool:
 
 
 def adapted(text: str, page: Path, docs: Path) -> str:
-    """Return a page with links to files outside of docs/ as their paths, since the site does not hold these files."""
+    """Return a page for the site: a link named after a file gets the title, and one to a file outside of docs/ is its path."""
 
     def path(found: re.Match[str]) -> str:
         target = (page.parent / found[2]).resolve()
@@ -43,7 +44,7 @@ def adapted(text: str, page: Path, docs: Path) -> str:
         shown = found[1].replace("`", "")
         return f"`{name}`" if str(name).endswith(shown) else f"{found[1]} (`{name}`)"
 
-    return _LINK.sub(path, text)
+    return _NAMED.sub(r"[](\1)", _LINK.sub(path, text))
 
 
 def contents(index: str) -> str:

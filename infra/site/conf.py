@@ -8,6 +8,7 @@ myst_heading_anchors = 4
 """Headings have the anchors that GitHub gives them."""
 smartquotes = False
 """Else `--wait` becomes a dash."""
+highlight_language = "none"
 html_theme = "furo"
 html_title = "regrade"
 html_show_sourcelink = False

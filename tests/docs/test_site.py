@@ -89,6 +89,11 @@ def test_links_to_files_that_the_site_does_not_hold_become_their_paths(tmp_path:
     assert site.adapted(text, page, docs) == ("[a](../stack.md#x) `infra/ci` `b.toml` it (`c.md`)")
 
 
+def test_a_link_that_is_named_after_a_file_gets_the_title_of_its_page():
+    text = "see [ci.md](ci.md#exit-codes), [all](start.md)"
+    assert site.adapted(text, DOCS / "a.md", DOCS) == "see [](ci.md#exit-codes), [all](start.md)"
+
+
 def test_a_script_of_another_host_is_found(tmp_path: Path):
     (tmp_path / "page.html").write_text(
         '<a href="https://elsewhere.test"></a><script defer src="https://cdn.test/x.js"></script>'
