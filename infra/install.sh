@@ -15,19 +15,22 @@ PY
 log=.venv/install.log
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" >>"$log" 2>&1; }
+# Shows what is downloaded, and how much is left.
+pip_list() { .venv/bin/python -m pip --disable-pip-version-check install --no-deps --require-hashes --requirement "$1" 2>&1 | .venv/bin/python infra/pip_progress.py "$log" "$(grep -c '^[A-Za-z0-9].*==' "$1")"; }
 fail() { tail -n 25 "$log" >&2; say "the installation failed; the output of pip is in $log" >&2; exit 1; }
 
 say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes or more)"
 pip --upgrade pip || fail
 # The CPU build of torch: from the configured package indexes, else from PyTorch's index.
+say "torch (about 200 MB)"
 pip "$torch" || pip --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
 packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # Before torchvision, whose import fails without it beside a CPU build of torch.
 cp infra/torchvision_operators.py "$packages/"
 echo 'import torchvision_operators' > "$packages/torchvision_operators.pth"
-pip --require-hashes --requirement requirements/cpu.txt || fail
+pip_list requirements/cpu.txt || fail
 if [ "${1:-}" = --dev ]; then
-    pip --require-hashes --requirement requirements/dev.txt || fail
+    pip_list requirements/dev.txt || fail
     # The tests of the Prefect UI need a browser; they are skipped if it is missing and this user cannot install it.
     if ! { command -v chromium && command -v chromedriver; } >/dev/null && command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
         say "installing Chromium for the tests of the Prefect UI"
