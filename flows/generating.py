@@ -68,11 +68,13 @@ def run_name() -> str:
 
 
 @contextmanager
-def plan(job: GenerationJob) -> Iterator[list[Work]]:
-    """Plan the answer sets of a job; their spools are open and locked while the block runs."""
+def plan(job: GenerationJob, point: str = "") -> Iterator[list[Work]]:
+    """Plan the answer sets of a job, or of a sweep's point; their spools are open and locked while the block runs."""
     publish_seconds()  # fails early if the setting is invalid
     ports()
     planned = plan_answers(job)
+    for work in planned:
+        work.point = point
     if isinstance(job, EvaluationJob):
         watch_verdicts(job, planned)
     with opened(planned) as works:

@@ -127,11 +127,19 @@ def score(
     """
     _prepare(name for _, names in chosen for name in names)
     by_id = {work.plan.specification.answer_set_id: work for work in works}
+    points = {name: work.point for name, work in by_id.items()}
     begun = {name: work.scoring for name, work in by_id.items() if work.scoring is not None}
     early = {name: found for name, started in begun.items() if (found := started.result())}
     futures = [
         early.get(answers.manifest.answer_set_id)
-        or score_set.start(hidden(answers), names, force=force, intact=intact, options=options)
+        or score_set.start(
+            hidden(answers),
+            names,
+            force=force,
+            intact=intact,
+            options=options,
+            point=points.get(answers.manifest.answer_set_id, ""),
+        )
         for answers, names in chosen
     ]
     sets = [one if isinstance(one, ScoredSet) else one.result() for one in futures]

@@ -102,7 +102,7 @@ def _run_group(
         for running in group:
             try:
                 running.job = running.point.job()
-                running.works = stack.enter_context(plan(running.job))
+                running.works = stack.enter_context(plan(running.job, running.point.name))
             except (UserError, OperationError) as error:
                 running.fail(error)
         show(lambda: states(points))

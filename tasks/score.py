@@ -59,6 +59,8 @@ class ScoredSet:
     """An answer set and its results."""
 
     answers: AnswerSet
+    point: str = ""
+    """Point of a sweep, for log lines."""
     scored: list[Graded] = field(default_factory=list)
     errors: dict[str, SettingsError | DamagedAnswersError] = field(default_factory=dict)
     """Reasons for missing scorings, by scorer."""
@@ -70,8 +72,9 @@ class ScoredSet:
 
     @property
     def title(self) -> str:
-        """Benchmark and model, for log lines and pages."""
-        return self.answers.manifest.specification.title
+        """Benchmark and model, and the point of a sweep, for log lines and pages."""
+        title = self.answers.manifest.specification.title
+        return f"{title} ({self.point})" if self.point else title
 
 
 @step("score", run_name="score {work.title}", delays=DELAYS)
@@ -84,7 +87,7 @@ def score_when_published(
     answers = work.published
     if answers is None or answers.manifest.state != "complete" or not work.ends_here:
         return None
-    return _score(answers, scorers, force=False, intact=False, options=options)
+    return _score(ScoredSet(answers), scorers, force=False, intact=False, options=options)
 
 
 @step("score", run_name="score {answers.manifest.specification.title}", delays=DELAYS)
@@ -95,23 +98,24 @@ def score_set(
     force: bool,
     intact: bool,
     options: ScoringOptions,
+    point: str = "",
 ) -> ScoredSet:
     """Score an answer set with each scorer; a stored scoring by the same version is reused unless `force`.
 
     If a scorer does not fit or answers are damaged, the error is recorded, and the other scorers go on.
     """
-    return _score(answers, scorers, force=force, intact=intact, options=options)
+    return _score(ScoredSet(answers, point), scorers, force=force, intact=intact, options=options)
 
 
 def _score(
-    answers: AnswerSet,
+    result: ScoredSet,
     scorers: tuple[str, ...],
     *,
     force: bool,
     intact: bool,
     options: ScoringOptions,
 ) -> ScoredSet:
-    result = ScoredSet(answers)
+    answers = result.answers
     display = current_display()
     expected = answers.manifest.n_samples * answers.manifest.specification.repeats
     if answers.manifest.rows < expected:

@@ -59,6 +59,8 @@ class Work:
         self.spool = spool
         self.reuse = reuse
         self.share = share
+        self.point = ""
+        """Point of a sweep to which it belongs, for log lines."""
         self.requests = plan.requests([])
         """Requests of the missing rows."""
         self.replaced: tuple[str, ...] = ()
@@ -153,8 +155,9 @@ class Work:
 
     @property
     def title(self) -> str:
-        """Benchmark and model, for log lines and pages."""
-        return self.plan.specification.title
+        """Benchmark and model, and the point of a sweep, for log lines and pages."""
+        title = self.plan.specification.title
+        return f"{title} ({self.point})" if self.point else title
 
 
 def check_computed(info: EngineInfo, works: Sequence[Work]) -> None:

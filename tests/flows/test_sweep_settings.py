@@ -137,6 +137,25 @@ def test_the_log_names_each_point_before_its_answers(
     assert told[:2] == ["point in_flight=1", "point in_flight=4"]
 
 
+def test_each_line_of_the_log_about_answers_says_which_point_it_is_of(
+    sweep: Any, engines: Engines, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO, logger="regrade")
+    sweep(in_flight=(1, 4))
+    sweep(in_flight=(1, 4))  # nothing to generate
+    lines = [r.getMessage() for r in caplog.records if r.name.startswith("regrade.")]
+    about = [line for line in lines if " · " in line.partition(":")[0]]
+    assert {
+        kind for line in about for kind in ("answers in", "published", "complete") if kind in line
+    } == {
+        "answers in",
+        "published",
+        "complete",
+    }
+    assert all(" (in_flight=1): " in line or " (in_flight=4): " in line for line in about)
+    assert any(" (in_flight=4): number" in line for line in about)  # its score
+
+
 def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engines):
     engines.refused = lambda settings: settings.max_num_batched_tokens == 64
     found = sweep(
