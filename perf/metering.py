@@ -1,4 +1,4 @@
-"""Compare a vLLM that measures nothing with one whose statistics regrade's meter adds up: the cost of docs/speed.md.
+"""Compare a vLLM that measures nothing with one whose statistics regrade's meter adds up: the cost of measuring.
 
     python -m perf.metering [--model infra/demo/regrade-demo] [--requests 5000] [--tokens 64] [--repeats 5] [--extra load_format=dummy]
 

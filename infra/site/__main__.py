@@ -27,6 +27,7 @@ def install() -> bool:
     """Install what the site needs, unless it is there; return if it is there now."""
     if all(find_spec(name) for name in NEEDED):
         return True
+    print(f"installing {PACKAGES}", flush=True)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     hashed = ["--no-deps", "--require-hashes", "--requirement", PACKAGES]
     quick = ["--timeout", "15", "--retries", "1"]  # an index that does not answer is an error soon
