@@ -189,13 +189,13 @@ SECURITY = {
         "test_no_file_and_no_line_that_a_run_writes_holds_the_token",
     ),
     "**Texts** (": (
-        4,
+        2,
         "test_nothing_in_a_text_runs_on_the_pages_of_prefect test_nothing_in_a_text_runs_on_the_pages_of_mlflow "
         "test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report "
         "test_hostile_texts_do_nothing test_a_report_is_shown_with_style_and_plots_and_runs_nothing",
     ),
     "**The viewer with a token**": (
-        4,
+        3,
         "test_a_page_elsewhere_reads_nothing_after_a_login test_every_text_can_be_searched_and_means_itself "
         "test_a_value_that_cannot_be_used_is_named",
     ),
@@ -206,14 +206,14 @@ SECURITY = {
         "test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics",
     ),
     "**Code**: ": (
-        4,
+        3,
         "test_a_task_whose_code_runs_parts_of_an_answer_is_refused "
         "test_the_code_of_such_a_task_does_run_an_answer "
         "test_code_that_is_not_installed_needs_the_word_of_the_worker "
         "test_no_part_of_a_formula_is_run_as_code",
     ),
     "**Bombs**": (
-        4,
+        3,
         "test_a_row_with_more_than_the_memory_holds_is_decoded_in_a_child_process_only "
         "test_json_that_takes_many_times_its_size_in_memory_is_not_parsed "
         "test_names_in_an_archive_select_and_are_no_paths",
@@ -320,10 +320,11 @@ CODE = {
         "test_a_program_that_passes_only_the_first_tests_is_right_in_base_and_wrong_in_plus",
     ),
     "| `mbpp_plus`": (3, "test_mbpp_shows_the_description_and_the_first_test"),
-    "| `livecodebench` |": (1, "test_livecodebench_shows_the_starter_code_of_a_function"),
-    "| `livecodebench_2408": (0, "test_the_window_is_part_of_the_identity"),
-    "| `livecodebench_2502": (0, "test_the_window_is_part_of_the_identity"),
-    "| `livecodebench_240801": (1, "test_a_window_ends_with_its_last_month_or_day"),
+    "| `livecodebench` |": (
+        2,
+        "test_livecodebench_shows_the_starter_code_of_a_function test_the_window_is_part_of_the_identity "
+        "test_a_window_ends_with_its_last_month_or_day",
+    ),
     "**The program** is": (
         4,
         "test_the_last_block_that_defines_the_function_is_the_program "
