@@ -1,21 +1,41 @@
 """The engine of a run: loaded when it is needed, and kept for the models that may take each other's place in it."""
 
 import logging
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering, SwitchingEngine
+from regrade.engines.base import (
+    BaseEngineSettings,
+    Engine,
+    PromptRendering,
+    SleepingEngine,
+    SwitchingEngine,
+)
 from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
+from regrade.models.base import ResolvedModel
 from regrade.orchestration.waiting import Stages
+from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import current_clock, current_display, log_file
+from regrade.settings import Between
+from regrade.settings.errors import EngineError
 from regrade.tuning.search.lookup import with_tuned
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
 _Job = TypeVar("_Job", bound=EngineJob)
+
+
+class Coming(Protocol):
+    """Models that come while another is evaluated."""
+
+    poll: float
+    """Seconds between two looks."""
+
+    def next_model(self) -> ResolvedModel | None:
+        """Return the next one if it is there. Called in a thread."""
 
 
 class EngineSession:
@@ -27,6 +47,8 @@ class EngineSession:
     def __init__(self) -> None:
         self.starts = 0
         """Engines that were started."""
+        self.coming: Coming | None = None
+        """Tells of models that come, whose weights are read ahead."""
         self._stack = ExitStack()
         self._engine: Engine | None = None
         self._given: tuple[BaseEngineSettings, PromptRendering] | None = None
@@ -59,6 +81,36 @@ class EngineSession:
         """Stop the engine; the next one starts anew."""
         self._engine = None
         self._stack.close()
+
+    def rest(self, between: Between) -> None:
+        """Leave the GPU to others, as set, until a model is loaded."""
+        if between == "end":
+            self.end()
+        elif between != "stay" and isinstance(self._engine, SleepingEngine):
+            try:
+                self._engine.sleep(deep=between == "deep-sleep")
+            except EngineError as error:
+                logger.warning("the engine cannot sleep and ends: %s", error)
+                self.end()
+
+    @contextmanager
+    def reading_ahead(self) -> Iterator[None]:
+        """While the block runs, which generates, begin to read the weights of each model that comes."""
+        engine, coming = self._engine, self.coming
+        if coming is None or not isinstance(engine, SwitchingEngine):
+            yield
+            return
+        ahead = ""
+
+        def look() -> None:
+            nonlocal ahead
+            model = coming.next_model()
+            if model is not None and model.path != ahead:
+                ahead = model.path
+                engine.read_ahead(model)
+
+        with RepeatingThread(coming.poll, look, "look for the next model", first=0.0, patience=5.0):
+            yield
 
     def load(
         self, job: EngineJob, *rounds: Sequence[Work], later: Sequence[PooledRequests] = ()

@@ -31,9 +31,13 @@ from flows.scoring import (
     unscored,
 )
 from regrade.answers.manifest import Stopped
-from regrade.checkpoints.watching.following import as_they_come
+from regrade.checkpoints.following import Following, Notes
+from regrade.checkpoints.found import Found, alias_of
 from regrade.comparing.gate_report import GateReport
+from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
+from regrade.models.base import ResolvedModel
+from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
@@ -44,7 +48,14 @@ from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings import GateSettings
-from regrade.settings.errors import ModelError, OperationError, RegradeError, UserError
+from regrade.settings.errors import (
+    ModelError,
+    OperationError,
+    RegradeError,
+    RepositoryError,
+    SettingsError,
+    UserError,
+)
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, prepare
 from tasks.score import ScoredSet
@@ -200,28 +211,97 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
     """
     done: list[Evaluation] = []
     failed: list[str] = []
+    aliases: dict[str, str] = {}
     display = current_display()
+    names = (job.model, *job.more_models)
+    following = Following(names, quiet, Notes(job.decisive) if job.only_new else None)
+    if "sleep" in job.between:
+        job = job.model_copy(update={"engine": job.engine.able_to_sleep()})
     with EngineSession() as engines:
-        for found in as_they_come((job.model, *job.more_models), quiet):
+        engines.coming = _Coming(job, following)
+        for found in following:
             error: str | None = None
             display.began(found.model)
             try:
+                one = job.of(found.model, _gate_of(found, job, aliases))
                 with timed(monotonic()):
-                    done.append(_evaluate(job.of(found.model), engines)[1])
+                    done.append(_evaluate(one, engines)[1])
             except (OperationError, UserError) as problem:
                 error = str(problem)
-                watch_logger.error("%s: %s", found.short, error)  # noqa: TRY400 - raised at the end
-                failed.append(found.short)
+                watch_logger.error("%s: %s", found.model, error)  # noqa: TRY400 - raised at the end
+                failed.append(found.model)
+            if job.between != "stay" and following.peek() is None:
+                engines.rest(job.between)
             display.ended(found.model, error)
     engine_no_longer_needed()
     if failed:
         count = len(done) + len(failed)
         raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")
+    if not done and following.left_out:
+        return "no new models", Evaluation(answer_sets=(), repository=job.answers)
     if not done:
         raise ModelError(job.model, f"no complete model came within {quiet:g} s.")
-    answer_sets = tuple(answers for evaluation in done for answers in evaluation.answer_sets)
+    evaluation = _all_of(done)
+    if len(done) > 1:
+        artifacts.report(evaluation)
     message = f"{len(done)} models, {engines.starts} engine starts"
-    return message, done[-1].model_copy(update={"answer_sets": answer_sets, "time_spent": None})
+    return "; ".join(
+        part for part in (message, evaluation.gate and evaluation.gate.summary) if part
+    ), evaluation
+
+
+def _all_of(done: Sequence[Evaluation]) -> Evaluation:
+    """Return the results of all models as one, with the last verdict that is not pass, if there is one."""
+    answer_sets = tuple(answers for evaluation in done for answers in evaluation.answer_sets)
+    verdicts = [evaluation.gate for evaluation in done if evaluation.gate is not None]
+    others = [gate for gate in verdicts if gate.verdict != "pass"]
+    gate = next(reversed(others or verdicts), None)
+    changes = {"answer_sets": answer_sets, "time_spent": None, "gate": gate}
+    return done[-1].model_copy(update=changes)
+
+
+def _gate_of(found: Found, job: EvaluationJob, aliases: dict[str, str]) -> GateSettings | None:
+    """Return the gate of a model that came, with its name in the baseline; None as long as there is nothing to compare with.
+
+    Args:
+        found: The model.
+        job: The job.
+        aliases: Names of the models by their baselines, of those that came before.
+
+    Raises:
+        SettingsError: If another model has the same baseline, because each would be compared with the other's revisions.
+    """
+    if job.gate is None:
+        return None
+    baseline = alias_of(job.gate.baseline, found.name)
+    other = aliases.setdefault(baseline, found.name)
+    if baseline != job.gate.baseline and other != found.name:
+        raise SettingsError(
+            f"'{other}' and '{found.name}' have the same alias '{baseline}': follow them in two runs, with other texts around "
+            "`{model}` in `gate.baseline`."
+        )
+    gate = job.gate.model_copy(update={"baseline": baseline})
+    if gate.promote:
+        return gate
+    try:
+        find_side(baseline, gate.base_answers or job.answers, job.names)
+    except RepositoryError as error:
+        watch_logger.info("%s: no verdict yet: %s", found.model, error)
+        return None
+    return gate
+
+
+class _Coming:
+    """Models that come, resolved while another is evaluated."""
+
+    def __init__(self, job: EvaluationJob, following: Following) -> None:
+        self.following, self.poll = following, following.poll
+        self._engine = job.engine
+
+    def next_model(self) -> ResolvedModel | None:
+        """Return the next model if it is there."""
+        found = self.following.peek()
+        return None if found is None else self._engine.resolve(found.model)
 
 
 def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:

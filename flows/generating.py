@@ -277,7 +277,8 @@ def _generate(
             engine.read_ahead(left[0][0].plan.model)
         started = time.monotonic()
         try:
-            generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
+            with engines.reading_ahead():
+                generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
         finally:
             measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
             current_clock().generated(started, measured)

@@ -1,4 +1,4 @@
-"""Checkpoints of a training, evaluated by a callback or by a watching flow."""
+"""Models that come while others are evaluated: checkpoints of a training, in folders or from its callback, and revisions on the Hub."""
 
 KEPT = "regrade-kept"
 """Name of the folder in a training's folder for hard links to checkpoints."""

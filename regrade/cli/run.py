@@ -39,6 +39,8 @@ def evaluate(
     job = checked_job(EvaluationJob, options.parameters(), options.config)
     if job.judge is not None:
         _check_judge(job.judge, job.names)
+    if "sleep" in job.between:
+        job.engine.able_to_sleep()
     _serve_metrics(metrics_port)
     found = run_flow("evaluate_model", Evaluation, job, output, job)
     if job.follow is None:  # otherwise each was printed when it was done

@@ -13,7 +13,15 @@ from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import runs_on_cpu
 from regrade.jobs.job import Answers, EvaluationJob, Scoring, TrackingUri, default_answers
-from regrade.settings import Difference, GateSettings, Reuse, ScorerName, ScoringOptions, Settings
+from regrade.settings import (
+    Between,
+    Difference,
+    GateSettings,
+    Reuse,
+    ScorerName,
+    ScoringOptions,
+    Settings,
+)
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Absent, Option
 from regrade.settings.settings import BASELINE_ANSWERS
@@ -122,6 +130,8 @@ class NoiseJob(EvaluationJob):
     goodput: Absent = None
     tracking_uri: Absent = None
     follow: Absent = None
+    only_new: Annotated[bool, ABSENT] = False
+    between: Annotated[Between, ABSENT] = "stay"
     reuse: Annotated[Reuse, ABSENT] = Reuse()
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 from pydantic import model_validator
 
 from regrade.settings import Settings, registry
+from regrade.settings.errors import SettingsError
 from regrade.settings.marks import INDECISIVE, marked
 
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
@@ -202,6 +203,18 @@ class SwitchingEngine(Protocol):
         """
 
 
+@runtime_checkable
+class SleepingEngine(SwitchingEngine, Protocol):
+    """Engine that can leave its device to others. It wakes up at the next `switch`, `generate` or check."""
+
+    def sleep(self, *, deep: bool) -> None:
+        """Give back the device's memory. No call of `generate` may be running.
+
+        Args:
+            deep: Drop the weights instead of keeping them in the machine's memory: the next model's are read.
+        """
+
+
 class BaseEngineSettings(Settings):
     """Base class of an engine's settings; it also resolves the model and opens the engine.
 
@@ -239,6 +252,16 @@ class BaseEngineSettings(Settings):
     def on_any_machine(self, specification: "Specification") -> "tuple[Specification, ...]":
         """Return the specifications that machines of different kinds give the same answers. Default: one for all."""
         return (specification,)
+
+    def able_to_sleep(self) -> Self:
+        """Return settings with which the engine is a `SleepingEngine`.
+
+        Raises:
+            SettingsError: If it cannot be one here.
+        """
+        raise SettingsError(
+            f"Engine '{self.kind}' cannot sleep: use `--between stay` or `--between end`."
+        )
 
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ConfigDict
 
@@ -115,6 +115,16 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             specification.model_copy(update={"engine": engine})
             for engine in (on_gpu, {**on_gpu, "dtype": "float32"})
         )
+
+    def able_to_sleep(self) -> Self:
+        """Return the settings with vLLM's sleep mode, which a GPU has."""
+        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
+
+        if runs_on_cpu():
+            raise SettingsError(
+                "vLLM cannot sleep on a CPU: use `--between stay`, or `--between end`, which frees all memory."
+            )
+        return self.model_copy(update={"extra": (*self.extra, "enable_sleep_mode=true")})
 
     def _decided(
         self, model: "ResolvedModel", decided: dict[str, Any], *, truncate: bool

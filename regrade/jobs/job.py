@@ -10,6 +10,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.jobs.shares import ShareText
 from regrade.settings import (
     BenchmarkName,
+    Between,
     DatasetBenchmark,
     GateSettings,
     GoodputLimits,
@@ -38,6 +39,7 @@ from regrade.settings.marks import (
     Absent,
     OnWorker,
     Option,
+    marked,
 )
 from regrade.settings.model_pattern import is_pattern
 from regrade.settings.problems import one_line, sentence
@@ -327,10 +329,37 @@ class EvaluationJob(GenerationJob):
     )
     """Look for further models that the names stand for when all are done, such as the next checkpoint of a training, and evaluate
     each in the same engine; end when none came for this many seconds. Default: those that exist now are evaluated."""
+    only_new: Annotated[bool, INDECISIVE, Option(group="What to evaluate")] = Field(
+        False, title="Only new models"
+    )
+    """With `follow`: leave out revisions that an earlier run with `only_new` and the same parameters evaluated on this machine, or
+    at which it failed."""
+    between: Annotated[Between, INDECISIVE, Option(group="What to evaluate")] = Field(
+        "stay", title="Engine between models"
+    )
+    """With `follow`: what the engine does while no model waits. It stays, ends, or sleeps: `sleep` keeps the weights in the machine's
+    memory (vLLM's level 1), `deep-sleep` drops them (level 2). Asleep, it leaves the GPU to others."""
 
-    def of(self, model: str) -> "EvaluationJob":
-        """Return the job of one of the models that come."""
-        return self.model_copy(update={"model": model, "more_models": (), "follow": None})
+    def of(self, model: str, gate: GateSettings | None) -> "EvaluationJob":
+        """Return the job of one of the models that come, with its gate."""
+        alone = {"model": model, "more_models": (), "follow": None, "gate": gate}
+        return self.model_copy(update=alone)
+
+    @property
+    def decisive(self) -> dict[str, object]:
+        """The parameters that were set, without those that change no answers."""
+        return self.model_dump(
+            mode="json",
+            exclude_unset=True,
+            exclude=marked(type(self), INDECISIVE) | {"more_models"},
+        )
+
+    @model_validator(mode="after")
+    def _only_a_follower_waits(self) -> Self:
+        if self.follow is None and (self.only_new or self.between != "stay"):
+            name = "only_new" if self.only_new else "between"
+            raise ValueError(f"`{name}` is for models that come later: set `follow`, too")
+        return self
 
     @model_validator(mode="after")
     def _machines_are_possible(self) -> Self:
@@ -350,9 +379,10 @@ class EvaluationJob(GenerationJob):
 
     @model_validator(mode="after")
     def _gate_has_one_model(self) -> Self:
-        if self.gate is not None and (self.several_models or self.follow is not None):
+        if self.gate is not None and self.several_models and self.follow is None:
             raise ValueError(
-                "a gate gives a verdict on one model: evaluate several models without it, and run `regrade gate` for each"
+                "a gate gives a verdict on one model: evaluate several models without it, and run `regrade gate` for each, or "
+                "add `follow`, with which each model that comes has its verdict"
             )
         return self
 

@@ -219,8 +219,8 @@ def hub_head(name: str) -> HubHead:
     )
 
 
-def hub_heads(organisation: str) -> list[HubHead]:
-    """Return the newest commit of every model of an organisation or user, in one request for each thousand.
+def hub_models(organisation: str) -> list[str]:
+    """Return the names of the models of an organisation or user that have a configuration, without adapters.
 
     Raises:
         HubError: If the Hub cannot be reached or fails.
@@ -228,15 +228,15 @@ def hub_heads(organisation: str) -> list[HubHead]:
     bound_requests()
     api = HfApi(endpoint=endpoint())
     try:
-        return RETRIES.call(
+        found = RETRIES.call(
             "listing models",
             lambda: [
-                _head(info)
-                for info in api.list_models(author=organisation, expand=["sha", "siblings"])
+                _head(i) for i in api.list_models(author=organisation, expand=["sha", "siblings"])
             ],
         )
     except FAILURES as error:
         raise hub_error(organisation, "listing its models", brief(error), error) from error
+    return sorted(h.repository for h in found if {"config.json", "params.json"} & {*h.files})
 
 
 def _head(info: ModelInfo) -> HubHead:

@@ -1,4 +1,4 @@
-"""The models that a pattern names: folders (`run/checkpoint-*`), or revisions on the Hub (`org/name@step*`, `org/name@a,b`)."""
+"""The models that a pattern names: folders (`run/checkpoint-*`), or revisions on the Hub (`org/name@step*`, `org/*@a,b`)."""
 
 import os
 import re
@@ -8,9 +8,9 @@ from glob import glob
 from itertools import chain
 from pathlib import Path
 
-from regrade.models.hub import hub_revisions
+from regrade.models.hub import hub_models, hub_revisions
 from regrade.settings.errors import ModelError
-from regrade.settings.model_pattern import MAGIC, is_pattern, names_revision
+from regrade.settings.model_pattern import MAGIC, has_models, is_pattern, names_revision
 from regrade.settings.worker_limits import STARTED_BY_WORKER, check_path
 
 _NUMBERS = re.compile(r"(\d+)")
@@ -33,6 +33,8 @@ def _named(name: str) -> list[str]:
     if not names_revision(name):
         raise ModelError(name, "no folder has such a name.")
     repository = name.partition("@")[0]
+    if has_models(name):
+        raise ModelError(name, "no model on the Hub has such a name.")
     known = sorted(hub_revisions(name, repository), key=_order)
     some = f" It has {', '.join(known[:10])}." if known else ""
     raise ModelError(name, f"no branch or tag of '{repository}' has such a name.{some}")
@@ -52,6 +54,10 @@ def matching(name: str) -> list[str]:
             check_path("model", path, may_be_name=False)  # a link may lead anywhere
         return sorted(folders, key=_order)
     repository, _, revisions = name.partition("@")
+    if has_models(name):
+        models = hub_models(repository.partition("/")[0])
+        known_models = (model for model in models if fnmatchcase(model, repository))
+        return [*chain.from_iterable(matching(f"{model}@{revisions}") for model in known_models)]
     if not MAGIC.search(revisions):
         return [f"{repository}@{revision}" for revision in revisions.split(",") if revision]
     known = hub_revisions(name, repository)

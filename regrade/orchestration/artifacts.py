@@ -42,9 +42,8 @@ PLAN_KEY = "plan"
 PLAN_REPORT_KEY = "plan-report"
 SWEEP_KEY = "sweep"
 TUNING_KEY = "tuning"
-WATCHED_KEY = "watched"
 NOISE_KEY = "noise"
-RESULT_KEYS = (RESULT_KEY, SWEEP_KEY, TUNING_KEY, PLAN_KEY, WATCHED_KEY, NOISE_KEY)
+RESULT_KEYS = (RESULT_KEY, SWEEP_KEY, TUNING_KEY, PLAN_KEY, NOISE_KEY)
 """Pages with the result of a flow run, of which each flow writes one."""
 _FENCE = "```"
 

@@ -1,4 +1,4 @@
-"""Names that stand for several models: `run/checkpoint-*`, `org/name@step*`, `org/name@a,b`. Needs no client of the Hub."""
+"""Names that stand for several models: `run/checkpoint-*`, `org/name@step*`, `org/name@a,b`, `org/*@main`. Needs no client of the Hub."""
 
 import re
 from pathlib import Path
@@ -18,3 +18,8 @@ def names_revision(name: str) -> bool:
     """Return True for a model on the Hub with a revision, or several, such as `org/name@main`."""
     repository, at, _ = name.partition("@")
     return bool(at) and repository.count("/") == 1 and not repository.startswith((".", "/", "~"))
+
+
+def has_models(name: str) -> bool:
+    """Return True for a pattern of an organisation's models, such as `org/*-instruct@main`."""
+    return names_revision(name) and MAGIC.search(name.partition("@")[0]) is not None

@@ -114,6 +114,7 @@ Method = Literal["generate", "rank"]
 SamplingDefaults = Literal["auto", "benchmark", "model"]
 Thinking = Literal["auto", "on", "off"]
 SandboxName = Literal["bwrap", "landlock"]
+Between = Literal["stay", "sleep", "deep-sleep", "end"]
 Difference = Literal["prompt", "chat_template", "few_shot", "sampling", "questions", "overlap"]
 """Differences between two answer sets, other than the model, that can be allowed: see docs/compare.md."""
 
@@ -472,7 +473,8 @@ class GateSettings(Settings):
     )
 
     baseline: Annotated[str, PATH, NAME] = Field("baseline", min_length=1)
-    """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`)."""
+    """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`). With `follow`, `{model}` stands for the name of
+    the model or training."""
     max_drop: float = Field(1.0, ge=0, lt=100)
     """Largest accepted drop of accuracy, in percentage points. If a fifth of its answers change, an unchanged model passes in
     80 % of the runs from 0.9 points on with 14,042 questions (mmlu), from 3.1 with 1,319 (gsm8k), from 5.5 with 400."""
@@ -517,7 +519,8 @@ class GateSettings(Settings):
             raise ValueError(
                 "`promote` moves an alias of the candidate's own answer repository: leave `base_answers` empty"
             )
-        if self.promote and re.fullmatch(ALIAS_NAME, self.baseline) is None:
+        alias = self.baseline.replace("{model}", "model")
+        if self.promote and re.fullmatch(ALIAS_NAME, alias) is None:
             raise ValueError(
                 f"`promote` moves an alias, and '{self.baseline}' cannot be one: up to 63 lower-case letters, digits, "
                 "`-` and `_`, beginning with a letter"

@@ -51,34 +51,36 @@ def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on
         {"PREFECT_API_URL": prefect_server, "REGRADE_CACHE": str(tmp_path / "cache")},
     )
     save(100)
-    with followed.started() as started:
-        wait_until(lambda: len(lines(started.out)) == 1, 900, "the first was not evaluated")
-        started.kill()
-
     save(200)
     with followed.started() as started:
         wait_until(lambda: len(lines(started.out)) == 2, 900, "the second was not evaluated")
-        save(300)
+        started.kill()
+
+    save(300)
+    with followed.started() as started:
         wait_until(lambda: len(lines(started.out)) == 3, 900, "the third was not evaluated")
         save(400)
         wait_until(lambda: len(lines(started.out)) == 4, 900, "the fourth was not evaluated")
+        save(500)
+        wait_until(lambda: len(lines(started.out)) == 5, 900, "the fifth was not evaluated")
         (run / ENDED).touch()
         done = started.wait(120)
     assert done.code == 0, done.err
 
-    # The second's engine is the first of this process; the third's start proves that the fourth may share it.
+    # The second's start proved that others may share an engine: the folder grows by two, and there is one start.
     assert "run/checkpoint-100: complete, nothing to generate" in done.err.replace("\n", "")
-    assert "run/checkpoint-400 shares the engine" in done.err
-    assert done.err.count(" is ready after ") == 2
+    for step in (400, 500):
+        assert f"run/checkpoint-{step} shares the engine" in done.err
+    assert done.err.count(" is ready after ") == 1
     printed = lines(started.out)
     assert [Path(line["model"]).name for line in printed] == [
-        f"checkpoint-{step}" for step in (100, 200, 300, 400)
+        f"checkpoint-{step}" for step in (100, 200, 300, 400, 500)
     ]
-    assert [line["error"] for line in printed] == [None] * 4
-    assert [line["answer_sets"][0]["scores"][0]["metrics"]["n"] for line in printed] == [LIMIT] * 4
+    assert [line["error"] for line in printed] == [None] * 5
+    assert [line["answer_sets"][0]["scores"][0]["metrics"]["n"] for line in printed] == [LIMIT] * 5
     repository = LocalRepository(tmp_path / "answers")
     stored = list_sets(repository, repository.head() or "")
     memory = {
         s.manifest.sessions[-1].weights.memory for s in stored if s.manifest.sessions[-1].weights
     }
-    assert len(memory) == 4
+    assert len(memory) == 5

@@ -13,9 +13,10 @@ from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from flows.sweep_settings import sweep_settings
 from perf.workloads import checkpoint
+from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.checkpoints.watching import following
+from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.records import Request
@@ -24,6 +25,7 @@ from regrade.results.display import NoDisplay
 from regrade.settings.errors import EngineError, ModelError, OperationError, SettingsError
 from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
+from tests.processes.trees import wait_until
 
 pytestmark = pytest.mark.prefect
 ROWS = 5
@@ -33,9 +35,19 @@ class SwitchingTestEngine(LimitedTestEngine):
     """Answers with the name of the model that it has."""
 
     def __init__(self, model: ResolvedModel, requests: Sequence[Any], dies: bool) -> None:
-        super().__init__(VllmEngine(), lambda *_: f"{self.model} #### 1", None)
+        super().__init__(VllmEngine(), lambda *_: self.answer(), None)
         self.model, self.planned, self._dies = model.identity.name, requests, dies
         self.events = [f"open {self.model}"]
+
+    def answer(self) -> str:
+        """The answer to each question."""
+        return f"{self.model} #### 1"
+
+    def __exit__(self, *_: object) -> None:
+        self.events.append("end")
+
+    def sleep(self, *, deep: bool) -> None:
+        self.events.append("deep sleep" if deep else "sleep")
 
     def read_ahead(self, model: ResolvedModel) -> None:
         self.events.append(f"ahead {model.identity.name}")
@@ -77,9 +89,13 @@ class Evaluated:
             )
 
     @property
+    def repository(self) -> Path:
+        return self._folder / "answers"
+
+    @property
     def answers(self) -> dict[str, set[str]]:
         """Texts of the answers by model."""
-        repository = LocalRepository(self._folder / "answers")
+        repository = LocalRepository(self.repository)
         found = {}
         for stored in list_sets(repository, repository.head() or ""):
             rows = [row for batch in stored.batches(["text"]) for row in batch.to_pylist()]
@@ -117,6 +133,7 @@ def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
         f"switch {names[1]}, 1 streams",
         f"ahead {names[2]}",
         f"switch {names[2]}, 1 streams",
+        "end",
     ]
     assert len(engine.planned) == 1  # all models are asked the same
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
@@ -131,7 +148,7 @@ def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_ar
     names = [f"run/checkpoint-{step}" for step in (100, 200)]
     first, second = evaluated.engines
     assert (len(first.asked), len(second.asked)) == (ROWS, ROWS)
-    assert second.events == [f"open {names[1]}"]
+    assert second.events == [f"open {names[1]}", "end"]
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
 
 
@@ -141,9 +158,11 @@ def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training
 
     assert [event for engine in evaluated.engines for event in engine.events] == [
         "open run/checkpoint-200",
+        "end",
         "open run/checkpoint-100",
         "ahead run/checkpoint-1000",
         "switch run/checkpoint-1000, 1 streams",
+        "end",
     ]
     assert len(evaluated.answers) == 3
 
@@ -173,7 +192,11 @@ def test_a_sweep_over_models_and_sampling_keeps_its_engine(
     swept = evaluated.run(models[0], flow=sweep_settings, axes=axes).result()
 
     (engine,) = evaluated.engines
-    assert engine.events == ["open run/checkpoint-100", "switch run/checkpoint-200, 2 streams"]
+    assert engine.events == [
+        "open run/checkpoint-100",
+        "switch run/checkpoint-200, 2 streams",
+        "end",
+    ]
     assert (swept.engine_starts, swept.failed) == (1, [])
     assert [point.benchmarks[0].rows for point in swept.points] == [ROWS] * 4
     assert len(engine.asked) == 4 * ROWS
@@ -194,11 +217,24 @@ def test_a_model_that_is_asked_otherwise_gets_an_engine_of_its_own(
     ]
 
 
-def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fails_stops_no_other(
-    evaluated: Evaluated, training: Path, demo_model: Path, monkeypatch: pytest.MonkeyPatch
-):
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for models often."""
     monkeypatch.setattr(following, "SETTLE", 0.0)
     monkeypatch.setattr(following, "POLL", 0.05)
+
+
+def without_reading_ahead(engine: SwitchingTestEngine) -> list[str]:
+    return [event for event in engine.events if not event.startswith("ahead")]
+
+
+def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fails_stops_no_other(
+    evaluated: Evaluated,
+    training: Path,
+    demo_model: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+):
     began: list[str] = []
     monkeypatch.setattr(NoDisplay, "began", lambda _, model: began.append(Path(model).name))
     ended: list[str | None] = []
@@ -219,9 +255,9 @@ def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fa
     monkeypatch.setattr(SwitchingTestEngine, "switch", refuse)
     state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0)
 
-    assert [engine.events for engine in evaluated.engines] == [
-        ["open run/checkpoint-100"],
-        ["open run/checkpoint-1000", "switch run/checkpoint-2000, 1 streams"],
+    assert [without_reading_ahead(engine) for engine in evaluated.engines] == [
+        ["open run/checkpoint-100", "end"],
+        ["open run/checkpoint-1000", "switch run/checkpoint-2000, 1 streams", "end"],
     ]
     assert began == [f"checkpoint-{step}" for step in (100, 200, 1000, 2000)]
     assert ended == [None, "The weights cannot be read.", None, None]
@@ -233,4 +269,166 @@ def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fa
 def test_an_evaluation_to_which_no_model_comes_says_so(evaluated: Evaluated, tmp_path: Path):
     state = evaluated.run(f"{tmp_path}/checkpoint-*", flow=evaluate_model, follow=0.0)
     with pytest.raises(ModelError, match="no complete model came within 0 s"):
+        state.result()
+
+
+def test_a_checkpoint_that_comes_while_another_is_answered_is_read_ahead(
+    evaluated: Evaluated,
+    training: Path,
+    demo_model: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    answer = SwitchingTestEngine.answer
+
+    def slow(self: SwitchingTestEngine) -> str:
+        """Answer the questions to the last of the checkpoints when the next one is there and was announced."""
+        name = "run/checkpoint-2000"
+        if self.model == "run/checkpoint-1000" and f"ahead {name}" not in self.events:
+            if not (training / "checkpoint-2000").exists():
+                checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
+            wait_until(lambda: f"ahead {name}" in self.events)
+        return answer(self)
+
+    monkeypatch.setattr(SwitchingTestEngine, "answer", slow)
+    evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0).result()
+
+    (engine,) = evaluated.engines
+    assert engine.events.index("ahead run/checkpoint-2000") < engine.events.index(
+        "switch run/checkpoint-2000, 1 streams"
+    )
+    assert engine.events.count("ahead run/checkpoint-2000") == 1
+    assert len(evaluated.answers) == 4
+
+
+@pytest.mark.parametrize(
+    ("between", "first", "last"),
+    [
+        ("stay", ["open run/checkpoint-100"], ["switch run/checkpoint-200, 1 streams", "end"]),
+        ("end", ["open run/checkpoint-100", "end"], ["open run/checkpoint-200", "end"]),
+        (
+            "sleep",
+            ["open run/checkpoint-100", "sleep"],
+            ["switch run/checkpoint-200, 1 streams", "sleep", "end"],
+        ),
+        (
+            "deep-sleep",
+            ["open run/checkpoint-100", "deep sleep"],
+            ["switch run/checkpoint-200, 1 streams", "deep sleep", "end"],
+        ),
+    ],
+)
+def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
+    evaluated: Evaluated,
+    demo_model: Path,
+    tmp_path: Path,
+    quick: None,
+    monkeypatch: pytest.MonkeyPatch,
+    between: str,
+    first: list[str],
+    last: list[str],
+):
+    checkpoint(demo_model, tmp_path / "run" / "checkpoint-100", seed=100)
+    monkeypatch.setattr(VllmEngine, "able_to_sleep", lambda self: self)
+    told: list[list[str]] = []
+
+    def end(_: NoDisplay, model: str, error: str | None) -> None:
+        told.append([e for engine in evaluated.engines for e in without_reading_ahead(engine)])
+        if len(told) == 1:
+            checkpoint(demo_model, tmp_path / "run" / "checkpoint-200", seed=200)
+
+    monkeypatch.setattr(NoDisplay, "ended", end)
+    evaluated.run(
+        f"{tmp_path}/run/checkpoint-*", flow=evaluate_model, follow=0.5, between=between
+    ).result()
+
+    assert told[0] == first
+    assert [e for g in evaluated.engines for e in without_reading_ahead(g)] == [*first, *last]
+
+
+def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
+    evaluated: Evaluated, training: Path
+):
+    state = evaluated.run(
+        f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0, between="sleep"
+    )
+    with pytest.raises(SettingsError, match="vLLM cannot sleep on a CPU: use `--between stay`"):
+        state.result()
+    assert not evaluated.engines
+
+
+def test_between_and_only_new_are_refused_without_follow(evaluated: Evaluated, training: Path):
+    for given in ({"between": "end"}, {"only_new": True}):
+        with pytest.raises(SettingsError, match="is for models that come later: set `follow`, too"):
+            evaluated.run(str(training / "checkpoint-100"), flow=evaluate_model, **given).result()
+
+
+@pytest.fixture
+def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without notes of earlier runs."""
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+
+
+def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
+    evaluated: Evaluated, training: Path, demo_model: Path, quick: None, own_notes: None
+):
+    def look() -> list[str]:
+        drained = {"follow": 0.0, "only_new": True}
+        state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, **drained)
+        return [answers.model for answers in state.result().answer_sets]
+
+    assert look() == [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
+    assert len(evaluated.engines) == 1
+    assert look() == []
+    checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
+    assert look() == ["run/checkpoint-2000"]
+    assert len(evaluated.engines) == 2
+
+
+def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
+    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+):
+    """The second is worse: the alias stays at the first, with which the third is compared."""
+
+    def answer(self: SwitchingTestEngine) -> str:
+        return f"{self.model} #### {2 if self.model == 'run/checkpoint-200' else 1}"
+
+    monkeypatch.setattr(SwitchingTestEngine, "answer", answer)
+    gate = {"baseline": "last-good-{model}", "max_drop": 99, "promote": True}
+    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0, gate=gate)
+
+    evaluation = state.result()
+    assert [s.model for s in evaluation.answer_sets] == [
+        f"run/checkpoint-{step}" for step in (100, 200, 1000)
+    ]
+    repository = LocalRepository(evaluated.repository)
+    alias = read_alias(repository, repository.head() or "", "last-good-run")
+    assert alias is not None
+    (named,) = aliased_sets(repository, repository.head() or "", alias).values()
+    assert evaluation.gate is not None
+    assert evaluation.gate.verdict != "pass", "the verdict of all is that of the worst"
+    assert named.manifest.specification.model.name == "run/checkpoint-1000"
+
+
+def test_without_promote_there_is_no_verdict_before_the_alias_exists(
+    evaluated: Evaluated, training: Path, quick: None
+):
+    gate = {"baseline": "last-good-{model}", "max_drop": 99}
+    arguments: dict[str, Any] = {"flow": evaluate_model, "follow": 0.0, "gate": gate}
+    first = evaluated.run(str(training / "checkpoint-100"), **arguments).result()
+    assert first.gate is None
+    repository = LocalRepository(evaluated.repository)
+    move_alias(repository, "last-good-run", list_sets(repository, repository.head() or ""))
+    second = evaluated.run(str(training / "checkpoint-200"), **arguments).result()
+    assert second.gate is not None
+
+
+def test_two_trainings_with_one_alias_are_refused(
+    evaluated: Evaluated, demo_model: Path, tmp_path: Path, quick: None
+):
+    for name in ("a b", "a-b"):
+        checkpoint(demo_model, tmp_path / name / "checkpoint-1", seed=1)
+    gate = {"baseline": "good-{model}", "promote": True}
+    state = evaluated.run(f"{tmp_path}/a*/checkpoint-1", flow=evaluate_model, follow=0.0, gate=gate)
+    with pytest.raises(OperationError, match="1 of 2 models failed: .*a-b/checkpoint-1"):
         state.result()

@@ -29,7 +29,6 @@ FLOWS = (
     "score_answers",
     "sweep_settings",
     "tune_settings",
-    "watch_models",
 )
 COMMANDS = ("evaluate", "generate", "score", "trigger", "tune")
 
@@ -97,13 +96,10 @@ def notebook() -> Any:
 
 def found(folder: Path) -> dict[str, Any]:
     """Return where the field is found."""
-    from flows.watch_models import WatchJob
-
     file = folder / "job.yaml"
     file.write_text("model: m\nbenchmarks: [gsm8k]\nmood: calm\n")
     what = ("--model", "m", "--benchmark", "gsm8k")
     sweep = job_of("sweep", *what, "--mood", "calm", "--mood", "wild", module="sweep")
-    watch = WatchJob.model_validate({"models": ("m",), "benchmarks": ("gsm8k",), "mood": "calm"})
     return {
         "flows": {name: of_flow(name) for name in FLOWS},
         "help": [
@@ -115,7 +111,6 @@ def found(folder: Path) -> dict[str, Any]:
         "trigger": triggered(*what, "--mood", "./calm")["mood"],
         "sweep": [point.job().mood for point in sweep.points()],
         "tune": job_of("tune", *what, "--mood", "calm", module="tune").mood,
-        "watch": watch.evaluation["mood"],
         "machines": job_of("evaluate", *what, "--mood", "calm").generation_parameters["mood"],
         "notebook": notebook(),
     }

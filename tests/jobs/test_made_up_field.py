@@ -27,7 +27,6 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
         "trigger": str(ROOT / "calm"),
         "sweep": ["calm", "wild"],
         "tune": "calm",
-        "watch": "calm",
         "machines": "calm",
         "notebook": "calm",
     }

@@ -9,7 +9,6 @@ import pytest
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.watch_models import WatchJob
 from regrade.comparing.job import CompareJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, RescoringJob, ScoringJob, make_job
 from regrade.jobs.replay import ReplayJob
@@ -40,7 +39,7 @@ HARMLESS = {
         "gpu",
         "gpu_memory",
     ),  # vLLM's and our choices
-    *("name", "benchmark", "benchmarks", "tasks", "max_drop_of", "organisations", "pattern"),
+    *("name", "benchmark", "benchmarks", "tasks", "max_drop_of"),
     *("config", "revision", "split", "shots_split", "answer_set"),
     *("target_column", "choices_column", "subset_column", "messages_column", "doc_columns"),
     *(
@@ -56,7 +55,7 @@ HARMLESS = {
 }
 """Text parameters that need no check."""
 JOBS: tuple[type[Settings], ...] = (
-    *(EvaluationJob, SweepJob, TuneJob, WatchJob, JudgeJob),
+    *(EvaluationJob, SweepJob, TuneJob, JudgeJob),
     *(ScoringJob, RescoringJob, CompareJob, PlanRequest, ReplayJob),
 )
 

@@ -8,7 +8,9 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from glob import escape
+from math import ceil
 from pathlib import Path
+from typing import get_args
 
 from transformers import (  # noqa: TID253 - base class; a training script has imported it
     Trainer,
@@ -19,14 +21,18 @@ from transformers import (  # noqa: TID253 - base class; a training script has i
 )
 
 from regrade.checkpoints import ENDED
+from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import (
     drop,
     enqueue,
+    is_of,
     kept_folder,
     queued,
     remove_if_empty,
+    state_of,
 )
 from regrade.checkpoints.training.evaluations import (
+    LOGS,
     Evaluation,
     EvaluationFailedError,
     Outcome,
@@ -34,14 +40,7 @@ from regrade.checkpoints.training.evaluations import (
     evaluation_environment,
     shown_command,
 )
-from regrade.checkpoints.training.resuming import (
-    LOGS,
-    left_over,
-    saves_until,
-    state_of,
-    write_saves,
-)
-from regrade.checkpoints.watching import folders
+from regrade.settings import Between
 from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.hooks")
@@ -56,9 +55,9 @@ LONG = 30 * 24 * 3600
 
 
 class EvaluateCheckpoints(TrainerCallback):
-    """Evaluates every n-th saved checkpoint with `regrade evaluate` and logs the metrics at the checkpoint's step.
+    """Evaluates every n-th saved checkpoint with `regrade evaluate --follow`, and logs the metrics at the checkpoint's step.
 
-    One process evaluates them one after the other (`--follow`), with one engine where weights can be replaced, and ends with
+    One process evaluates them one after the other, with one engine where weights can be replaced, and ends with
     the training. Only the first rank starts it. A training that resumes evaluates the checkpoints that the earlier process
     did not evaluate. No error in here ends the training, except for `stop_on_failure`.
 
@@ -68,10 +67,9 @@ class EvaluateCheckpoints(TrainerCallback):
         limit: Number of questions per benchmark. None: all.
         arguments: Further arguments of `regrade evaluate`, such as `("--config", "evaluation.yaml")`.
         every: Evaluate every n-th checkpoint that is saved, also counted across resumed trainings.
-        wait: Pause training while a checkpoint is evaluated; the engine ends before it goes on. Otherwise only the end of
-            training waits, and the engine stays between checkpoints.
-        deployment: Evaluate each with `regrade trigger DEPLOYMENT --wait` instead, on the workers of the Prefect server at
-            PREFECT_API_URL. The workers need the checkpoint at the same path.
+        wait: Pause training while a checkpoint is evaluated. Otherwise only the end of training waits.
+        between: What the engine does between checkpoints: `stay`, `end`, or `sleep` or `deep-sleep` (vLLM's levels 1 and 2).
+            None: it ends if training waits for it, so that both may use the same GPU, and stays otherwise.
         environment: Changes to the evaluation's environment, such as `{"CUDA_VISIBLE_DEVICES": "7"}` for a GPU
             that the training does not use.
         max_waiting: Largest number of checkpoints that wait while another is evaluated. If there are more, the oldest is
@@ -79,7 +77,7 @@ class EvaluateCheckpoints(TrainerCallback):
         stop_on_failure: Raise an error if an evaluation fails. Otherwise log a warning and continue training.
 
     Raises:
-        SettingsError: If neither `benchmarks` nor `arguments` is given, or a number is too small.
+        SettingsError: If neither `benchmarks` nor `arguments` is given, a number is too small, or `between` is none of these.
     """
 
     def __init__(
@@ -91,7 +89,7 @@ class EvaluateCheckpoints(TrainerCallback):
         arguments: Sequence[str] = (),
         every: int = 1,
         wait: bool = False,
-        deployment: str | None = None,
+        between: Between | None = None,
         environment: Mapping[str, str] | None = None,
         max_waiting: int = 4,
         stop_on_failure: bool = False,
@@ -102,17 +100,20 @@ class EvaluateCheckpoints(TrainerCallback):
             raise SettingsError(f"`max_waiting={max_waiting}` should be 0 or more.")
         if not benchmarks and not arguments:
             raise SettingsError("Nothing to evaluate: give `benchmarks` or `arguments`.")
+        self.between = between or ("end" if wait else "stay")
+        if self.between not in get_args(Between):
+            known = ", ".join(get_args(Between))
+            raise SettingsError(f"`between='{between}'` should be one of: {known}.")
         options = [word for name in benchmarks for word in ("--benchmark", name)]
         options += ["--answers", answers] if answers else []
         options += ["--limit", str(limit)] if limit is not None else []
         self.arguments = (*options, *arguments)
         self.every = every
         self.wait = wait
-        self.deployment = deployment
         self.environment = dict(environment or {})
         self.max_waiting = max_waiting
         self.stop_on_failure = stop_on_failure
-        self._saves: list[int] = []
+        self._saves = 0
         self._trainer: weakref.ref[Trainer] | None = None
         self._evaluation: Evaluation | None = None
         self._looked = 0.0
@@ -137,16 +138,16 @@ class EvaluateCheckpoints(TrainerCallback):
             return
         with _training_continues():
             self._end()  # a failed training of this process
-            self._saves = saves_until(self._output, state.global_step)
-            ours, others = left_over(self._output, state.global_step, state.log_history)
-            for folder in others:
-                drop(folder)
-                logger.warning(
-                    "removed '%s', which an earlier training in this folder did not evaluate",
-                    folder,
-                )
-            for folder in ours:
-                logger.info("%s is evaluated now: the training ended before that", folder.name)
+            self._saves = 0
+            for folder in queued(self._queue):
+                if is_of(folder, state.global_step, state.log_history):
+                    logger.info("%s is evaluated now: the training ended before that", folder.name)
+                else:
+                    drop(folder)
+                    logger.warning(
+                        "removed '%s', which an earlier training in this folder did not evaluate",
+                        folder,
+                    )
             self._look()
 
     def on_save(
@@ -156,10 +157,7 @@ class EvaluateCheckpoints(TrainerCallback):
         if not self._at(args, state, control):
             return
         with _training_continues():
-            self._saves.append(state.global_step)
-            write_saves(self._output, self._saves)
-        with _training_continues():
-            if len(self._saves) % self.every == 0:
+            if self._number_of_save() % self.every == 0:
                 self._enqueue(self._output / f"checkpoint-{state.global_step}")
             if self.wait:
                 self._finish()
@@ -195,6 +193,14 @@ class EvaluateCheckpoints(TrainerCallback):
         self._queue = kept_folder(self._output)
         return state.is_world_process_zero
 
+    def _number_of_save(self) -> int:
+        """Return the number of saves of this training up to now, also by processes that it resumed."""
+        args, state, _ = self._now
+        self._saves += 1
+        if args.save_strategy == "steps":
+            return ceil(state.global_step / max(state.save_steps, 1))
+        return round(state.epoch or 0) if args.save_strategy == "epoch" else self._saves
+
     def _enqueue(self, folder: Path) -> None:
         try:
             problem = enqueue(folder)
@@ -210,8 +216,8 @@ class EvaluateCheckpoints(TrainerCallback):
             )
 
     def _finish(self) -> None:
-        """Wait until the queue is empty; if the training is to pause, also for the end of the engine."""
-        while queued(self._queue) or (self.wait and self._evaluation is not None):
+        """Wait until the queue is empty; the engine then does what `between` says."""
+        while queued(self._queue):
             self._look()
             time.sleep(0.1)
 
@@ -233,30 +239,25 @@ class EvaluateCheckpoints(TrainerCallback):
         for place in queued(self._queue):
             if place.name == running:
                 continue
-            found = folders.in_folder(place, settle=SETTLE)
+            found = in_folder(place, SETTLE)
             if found.waits_for is not None and found.age > GIVE_UP:
                 self._log(Outcome(place.name, error=found.waits_for))
             elif found.waits_for is None and self._evaluation is None:
                 self._start(place)
 
     def _start(self, place: Path) -> None:
-        """Start the process that evaluates a checkpoint and those that come after it; on workers, only this one."""
-        if self.deployment:
-            words, only = self._words(str(place)), place.name
-        else:
-            seconds = str(0 if self.wait else LONG)
-            pattern = f"{escape(str(self._queue))}/checkpoint-*"
-            words, only = (*self._words(pattern), "--follow", seconds), None
+        """Start the process that evaluates a checkpoint and those that come after it."""
+        words = (*self._words(f"{escape(str(self._queue))}/checkpoint-*"), "--follow", str(LONG))
+        words = (*words, "--between", self.between)
         environment = evaluation_environment(self.environment)
         log = self._output / LOGS / f"{place.name}.log"
         try:
-            self._evaluation = Evaluation(evaluation_command(words), environment, log, only)
+            self._evaluation = Evaluation(evaluation_command(words), environment, log)
         except OSError as error:
             self._log(Outcome(place.name, error=str(error)))
 
     def _words(self, model: str) -> tuple[str, ...]:
-        command = ("trigger", self.deployment, "--wait") if self.deployment else ("evaluate",)
-        return (*command, "--model", model, *self.arguments)
+        return ("evaluate", "--model", model, *self.arguments)
 
     def _skip(self) -> None:
         """Remove the oldest checkpoints that wait if there are too many, so that results keep up with the training."""

@@ -1,14 +1,21 @@
 """The queue of a training's checkpoints: a folder of hard links, from which each is removed once it is evaluated."""
 
+import json
 import os
 import shutil
+from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
 
 from regrade.checkpoints import KEPT
 from regrade.models.local import find_missing
 from regrade.records.specification import CHECKPOINT
 
+_LAST = "trainer_state.json"
+"""Name of the file with a training's state in a checkpoint; the Trainer writes it last."""
 _TRAINING_ONLY = (
     "optimizer*",
     "scheduler*",
@@ -48,15 +55,10 @@ def keep(folder: Path) -> Path:
     return kept
 
 
-def refer_to(folder: Path) -> Path:
-    """Put a checkpoint into the queue that is not complete yet, or cannot be hard-linked, and return its place."""
-    kept = _free_place(folder)
-    kept.symlink_to(folder.resolve())
-    return kept
-
-
 def enqueue(folder: Path) -> OSError | None:
     """Put a checkpoint into the queue; return the reason if it has no hard links and should have some.
+
+    One that is not complete yet is put there by a symbolic link.
 
     Raises:
         OSError: If the queue cannot be written.
@@ -69,7 +71,7 @@ def enqueue(folder: Path) -> OSError | None:
             problem = error
         else:
             return None
-    refer_to(folder)
+    _free_place(folder).symlink_to(folder.resolve())
     return problem
 
 
@@ -102,6 +104,38 @@ def remove_if_empty(queue: Path) -> None:
             folder.rmdir()
         except OSError:
             return
+
+
+class SavedState(BaseModel):
+    """The part of a `trainer_state.json` that is read here."""
+
+    global_step: int
+    epoch: float | None = None
+    log_history: list[dict[str, Any]] = []
+
+
+def state_of(folder: Path) -> SavedState | None:
+    """Return the state in a checkpoint; None if the folder is no checkpoint."""
+    try:
+        state = SavedState.model_validate_json((folder / _LAST).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return state if folder.name == f"checkpoint-{state.global_step}" else None
+
+
+def is_of(folder: Path, step: int, log_history: Sequence[dict[str, Any]]) -> bool:
+    """Return True if an earlier process of a training put a checkpoint into the queue, False if it is another training's.
+
+    Args:
+        folder: The checkpoint in the queue.
+        step: Step at which the training begins: that of the checkpoint, or a later one.
+        log_history: Log entries up to that step: they begin with the checkpoint's.
+    """
+    state = state_of(folder)
+    if state is None or state.global_step > step:
+        return False
+    begin = list(log_history[: len(state.log_history)])
+    return json.dumps(begin) == json.dumps(state.log_history)  # as texts, because NaN != NaN
 
 
 def _free_place(folder: Path) -> Path:

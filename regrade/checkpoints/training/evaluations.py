@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,12 @@ from regrade.settings.errors import OperationError
 
 PREFIX = "regrade"
 """First part of the names of logged metrics."""
+LOGS = "regrade-logs"
+"""Name of the folder for logs of evaluations, in a training's output folder."""
 _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed")
+_VERDICTS = ("pass", "regression", "cannot tell")
 GRACE = 15.0
-"""Seconds from SIGTERM to SIGKILL: `regrade evaluate` ends within 6 s, and `regrade trigger` cancels its flow run."""
+"""Seconds from SIGTERM to SIGKILL: `regrade evaluate` ends within 6 s."""
 _LAUNCHER_PREFIXES = (
     *("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "PMIX_", "SLURM_"),
     "PREFECT__",  # variables of the flow run in which the training runs, such as its id
@@ -66,31 +70,23 @@ class Outcome:
 
 
 class Evaluation:
-    """A process that evaluates one checkpoint, or each that comes. It ends with this process, even by SIGKILL.
+    """The process that evaluates each checkpoint that comes. It ends with this process, even by SIGKILL.
 
     Finished answers are kept, and a later evaluation of a checkpoint continues from there.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        log: Path,
-        only: str | None = None,
-    ) -> None:
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
         """Start the command.
 
         Args:
-            command: Program and arguments.
+            command: Program and arguments. It prints a line when it begins and when it ends with a checkpoint.
             environment: Environment variables of the command.
             log: File for its log, replaced if it exists. What it prints goes to a file of that name with the suffix `.json`.
-            only: Name of the one checkpoint that it evaluates, and about which it prints one document. None: it prints
-                a line when it begins and when it ends with each.
         """
-        self.running = only
+        self.running: str | None = None
         """Name of the checkpoint that is evaluated now; None if the process has not named one."""
-        self.log, self._output, self._only = log, log.with_suffix(".json"), only
-        self._read, self._told = 0, False
+        self.log, self._output = log, log.with_suffix(".json")
+        self._read = 0
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._output):
             path.unlink(missing_ok=True)
@@ -109,56 +105,47 @@ class Evaluation:
     def outcomes(self) -> Iterator[Outcome]:
         """Yield what became of checkpoints since the last call, also of the one at which the process ended."""
         ended = self.has_ended()
-        for document in self._documents(ended):
-            checkpoint = self._only or Path(document["model"]).name
-            self._told, self.running = True, checkpoint
-            if document.get("ended", True):
-                self.running = None
+        for document in self._documents():
+            self.running = Path(document["model"]).name
+            if document["ended"]:
+                checkpoint, self.running = self.running, None
                 metrics, error = metrics_of(document), document.get("error")
-                if metrics or error:
-                    yield Outcome(checkpoint, metrics, error and str(error))
-                else:
-                    yield Outcome(checkpoint, error=f"it has no result (log: '{self.log}')")
-        if ended and (self.running is not None or not self._told):
+                if not metrics:
+                    error = error or f"it has no result (log: '{self.log}')"
+                yield Outcome(checkpoint, metrics, error and str(error))
+        if ended and (self.running is not None or not self._read):
             code = self.end()
             lines = self.log.read_text(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
             yield Outcome(self.running, error=f"exit code {code}: {last} (log: '{self.log}')")
             self.running = None
 
-    def _documents(self, ended: bool) -> Iterator[dict[str, Any]]:
-        if self._only is not None and not ended:
-            return
+    def _documents(self) -> Iterator[dict[str, Any]]:
         with self._output.open("rb") as file:
             file.seek(self._read)
             content = file.read()
         whole, end, _ = content.rpartition(b"\n")
         self._read += len(whole) + len(end)
-        for text in (content,) if self._only is not None else whole.split(b"\n"):
-            try:
+        for text in whole.split(b"\n"):
+            with suppress(ValueError):
                 document = json.loads(text)
-            except ValueError:
-                continue
-            if isinstance(document, dict) and ("model" in document or self._only is not None):
-                yield document
+                if "model" in document:  # not the error of the command
+                    yield document
 
 
 def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metrics to log from the JSON output of `regrade evaluate` or `regrade trigger --wait`.
+    """Return the metrics to log from a line of `regrade evaluate --follow --json`.
 
     Names are `regrade/<benchmark>/<metric>`. A verdict is `regrade/gate`: 0 pass, 1 regression, 2 cannot tell.
     """
-    rows = [
-        {"benchmark": answers["benchmark"], **score["metrics"]}
+    metrics: dict[str, float] = {
+        f"{PREFIX}/{answers['benchmark']}/{name}": score["metrics"][name]
         for answers in document.get("answer_sets", ())
         for score in answers["scores"]
         if score["headline"]
-    ]
-    metrics: dict[str, float] = {}
-    for row in [*rows, *document.get("metrics", ())]:
-        for name in _LOGGED:
-            if isinstance(row.get(name), int | float):
-                metrics[f"{PREFIX}/{row['benchmark']}/{name}"] = row[name]
+        for name in _LOGGED
+        if isinstance(score["metrics"].get(name), int | float)
+    }
     if document.get("gate"):
-        metrics[f"{PREFIX}/gate"] = document["exit_code"]
+        metrics[f"{PREFIX}/gate"] = _VERDICTS.index(document["gate"]["verdict"])
     return metrics

@@ -106,6 +106,8 @@ _CHUNK = 64
 _CHUNK_AHEAD = 256
 """Requests per message while the engine loads; larger, so that all cores tokenise."""
 
+_DEEP = 2
+"""vLLM's level of sleep that drops the weights."""
 _GLANCE = 1.0
 """Seconds between two checks for withdrawn requests."""
 
@@ -134,6 +136,8 @@ class VllmProcess(WorkerOwner):
         self._window = 0
         self._round = 0
         self._busy = False
+        self._asleep = 0
+        """vLLM's level of sleep; 0: awake."""
         self._answered = False
         self._answers = 0
         """Answers to the running call of `generate`, without failed ones."""
@@ -189,6 +193,7 @@ class VllmProcess(WorkerOwner):
         """Answer fixed prompts each alone and all together; see `CheckedEngine`."""
         if self._process is None or self._busy:
             raise RuntimeError("batches are checked between two calls of `generate`")
+        self._wake()
         answer = self._swap({"type": "probe", "probe": True, "batches": True})
         if answer["refused"] is None:
             self._batches = BatchCheck.of(answer["before"], answer["after"])
@@ -222,6 +227,45 @@ class VllmProcess(WorkerOwner):
                 {"type": "read_ahead", "model": str(folder), "extra": self._open_message["extra"]}
             )
 
+    def sleep(self, *, deep: bool) -> None:
+        """Give back the GPU's memory; see `SleepingEngine`.
+
+        Weights are dropped only if it is proven that others can be read into their place.
+        """
+        if self._process is None or self._busy:
+            raise RuntimeError("the engine sleeps between two calls of `generate`")
+        folder = files_folder(self._model, download=False)
+        proven = False
+        if deep and folder is not None:
+            quantization = self._model.identity.quantization
+            record = stored_record(reload_key(self._settings, self.info, quantization, folder))
+            proven = record is not None and record.same
+        level = 2 if proven else 1
+        self._checked(self._swap({"type": "sleep", "level": level}))
+        self._asleep = level
+        logger.info("%s sleeps (level %d)", self._model.identity.name, level)
+
+    def _wake(self) -> None:
+        """Wake up with the same weights.
+
+        Raises:
+            EngineError: If vLLM fails, or the weights in memory are not those from before it slept.
+        """
+        level, self._asleep = self._asleep, 0
+        message: Message = {"type": "wake"}
+        if level == _DEEP:
+            folder = str(files_folder(self._model, download=True))
+            message = {"type": "reload", "model": folder, "probe": False, "wakes": True}
+        if level:
+            answer = self._checked(self._swap(message))
+            if self.info.weights is None or answer["weights"] != self.info.weights.memory:
+                raise self._failure("its weights changed while it slept")
+
+    def _checked(self, answer: Message) -> Message:
+        if answer["refused"] is not None:
+            raise self._failure(answer["refused"])
+        return answer
+
     def switch(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
         """Go on with another model; see `SwitchingEngine`."""
         if self._process is None or self._busy:
@@ -241,9 +285,16 @@ class VllmProcess(WorkerOwner):
                 reason = (
                     f"replaced weights gave other answers than a new engine ('{record_path(key)}')"
                 )
+            elif record is None and self._asleep == _DEEP:
+                reason = "nothing is proven yet, and the former weights were dropped"
             else:
+                wakes = self._asleep == _DEEP
+                if not wakes:
+                    self._wake()
                 self._progress(f"reading the weights of {name}")
-                answer = self._swap({"type": "reload", "model": str(folder), "probe": not record})
+                reloading = {"type": "reload", "model": str(folder), "wakes": wakes}
+                answer = self._swap({**reloading, "probe": not record})
+                self._asleep = 0
                 reason = answer["refused"]
                 if reason is None and record is not None:
                     self._replaced(model, answer)
@@ -321,6 +372,7 @@ class VllmProcess(WorkerOwner):
             raise RuntimeError(
                 "the engine still serves another stream of requests: exhaust or close it first"
             )
+        self._wake()
         self._busy = True
         self._round += 1
         self._speed, self._occupancy, self._answers = None, None, 0
@@ -398,6 +450,7 @@ class VllmProcess(WorkerOwner):
 
     def _open(self) -> None:
         process, self._info, self._batches = self._running(), None, None
+        self._asleep = 0
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
         later = [

@@ -56,6 +56,12 @@ class ReloadedEngine(SteppedEngine, Protocol):
     ) -> bool:
         """Forget the computed prompts, also those that a connector keeps elsewhere; False if requests still use them."""
 
+    def sleep(self, level: int = 1) -> None:
+        """Give back the GPU's memory: level 1 keeps the weights in the machine's memory, level 2 drops them."""
+
+    def wake_up(self, tags: list[str] | None = None) -> bool:
+        """Take the memory again, all of it or `weights` and `kv_cache` apart; True if all is there."""
+
     def reset_mm_cache(self) -> None:
         """Forget processed images and sounds."""
 
@@ -150,14 +156,33 @@ def compile_seconds(engine: ReloadedEngine) -> float:
     return float(max(engine.collective_rpc("regrade_compile_seconds")))
 
 
-def reload(engine: ReloadedEngine, folder: str) -> None:
+def reload(engine: ReloadedEngine, folder: str, *, wakes: bool = False) -> None:
     """Replace the weights by those in a folder, and forget everything that was computed with the former ones.
+
+    Args:
+        engine: The engine.
+        folder: A checkpoint.
+        wakes: The engine sleeps, and its weights were dropped.
 
     Raises:
         RuntimeError: If the prefix cache cannot be emptied. All other errors are vLLM's; the engine cannot be used after one.
     """
+    if wakes:
+        engine.wake_up(["weights"])  # before the KV cache, so that reading finds room
     engine.collective_rpc("reload_weights", kwargs={"weights_path": folder})
     engine.collective_rpc("regrade_pack_again")
+    if wakes:
+        engine.wake_up(["kv_cache"])
+    _forget(engine)
+
+
+def wake(engine: ReloadedEngine) -> None:
+    """Wake an engine that kept its weights, and forget what was computed before it slept."""
+    engine.wake_up()
+    _forget(engine)
+
+
+def _forget(engine: ReloadedEngine) -> None:
     engine.reset_mm_cache()
     engine.reset_encoder_cache()
     if not engine.reset_prefix_cache(reset_connector=True):

@@ -32,6 +32,7 @@ from regrade.engines.vllm_process.reloading import (
     memory_digest,
     probe,
     reload,
+    wake,
 )
 from regrade.engines.vllm_process.serve import serve_owner
 
@@ -178,7 +179,7 @@ def _read(
         if message["type"] == "read_ahead":
             prefetch_weights(message)
             continue
-        if message["type"] in ("reload", "probe"):
+        if message["type"] in ("reload", "probe", "sleep", "wake"):
             queued.put(Between(partial(_swap, channel, loaded, message)))
             continue
         if message["type"] == "tokenised":
@@ -196,7 +197,7 @@ def _read(
 
 
 def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
-    """Replace the weights if the owner asks for others, and send it answers to fixed prompts, before and after, if it wants them."""
+    """Replace the weights, sleep or wake up, as the owner asks, and send it answers to fixed prompts, before and after, if it wants them."""
     prompts = loaded.prompts.ids(PROMPTS)
     answer: Message = {"type": "swapped", "refused": None, "before": None, "after": None}
     if message.get("batches") and loaded.info["device"] == "cpu" and not _has_compiler():
@@ -209,14 +210,22 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
             if message["probe"]:
                 answer["before"] = probe(loaded.engine, prompts, loaded.max_model_len)
             started = time.monotonic()
-            reload(loaded.reloaded, message["model"])
+            reload(loaded.reloaded, message["model"], wakes=message["wakes"])
             answer["seconds"] = time.monotonic() - started
             answer["weights"] = memory_digest(loaded.reloaded)
+        if message["type"] in ("sleep", "wake"):
+            if loaded.reloaded is None:
+                raise RuntimeError("copies of the model, Ray, or workers of your own cannot sleep")
+            if message["type"] == "sleep":
+                loaded.reloaded.sleep(level=message["level"])
+            else:
+                wake(loaded.reloaded)
+                answer["weights"] = memory_digest(loaded.reloaded)
         if message.get("batches"):
             alone = (probe(loaded.engine, [prompt], loaded.max_model_len) for prompt in prompts)
             answer["before"] = [answers for (answers,) in alone]
             prompts = prompts * COPIES
-        if message["probe"]:
+        if message.get("probe"):
             answer["after"] = probe(loaded.engine, prompts, loaded.max_model_len)
     except Exception as error:  # noqa: BLE001 - of vLLM's any can come; the owner ends this engine
         traceback.print_exc()

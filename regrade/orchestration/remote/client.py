@@ -2,9 +2,8 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
@@ -14,14 +13,10 @@ from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterName,
     FlowRunFilter,
-    FlowRunFilterDeploymentId,
     FlowRunFilterIdempotencyKey,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-    FlowRunFilterTags,
     WorkerFilter,
 )
-from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.utilities.urls import url_for
@@ -42,8 +37,6 @@ _PAUSE = 2.0
 """Seconds between two attempts."""
 _CANCEL_POLL = 0.5
 """Seconds between two reads of a flow run that is being cancelled."""
-_KEYS = 200
-"""Keys in a request: Prefect's limit of runs in a response."""
 _BAD_CERTIFICATE = "CERTIFICATE_VERIFY_FAILED"
 _REFUSED = (400, 409, 422)
 """HTTP status codes for parameters that the server does not accept."""
@@ -86,11 +79,7 @@ class Server:
         raise SettingsError(f"Deployment '{name}' {problem}.")
 
     def start(
-        self,
-        deployment: DeploymentResponse,
-        parameters: dict[str, Any],
-        key: str,
-        tags: Sequence[str] = (),
+        self, deployment: DeploymentResponse, parameters: dict[str, Any], key: str
     ) -> FlowRun:
         """Create a run of a deployment; a retry with the same idempotency key creates no second run.
 
@@ -100,7 +89,7 @@ class Server:
         try:
             return self.ask(
                 lambda: self.client.create_flow_run_from_deployment(
-                    deployment.id, parameters=parameters, idempotency_key=key, tags=tags
+                    deployment.id, parameters=parameters, idempotency_key=key
                 )
             )
         except PrefectHTTPStatusError as error:
@@ -111,30 +100,6 @@ class Server:
         wanted = FlowRunFilter(idempotency_key=FlowRunFilterIdempotencyKey(any_=[key]))
         found = self.ask(lambda: self.client.read_flow_runs(flow_run_filter=wanted))
         return found[0] if found else None
-
-    def started_all(self, keys: Sequence[str]) -> dict[str, FlowRun]:
-        """Return the runs created for idempotency keys, by key."""
-        found: dict[str, FlowRun] = {}
-        for start in range(0, len(keys), _KEYS):
-            wanted = FlowRunFilterIdempotencyKey(any_=list(keys[start : start + _KEYS]))
-            request = partial(
-                self.client.read_flow_runs,
-                flow_run_filter=FlowRunFilter(idempotency_key=wanted),
-                limit=_KEYS,
-            )
-            found |= {str(run.idempotency_key): run for run in self.ask(request)}
-        return found
-
-    def open_runs(self, deployment: DeploymentResponse, tag: str, most: int) -> set[UUID]:
-        """Return the ids of a deployment's unfinished runs with a tag, at most `most` or 200 of them."""
-        wanted = FlowRunFilter(
-            deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]),
-            tags=FlowRunFilterTags(all_=[tag]),
-            state=FlowRunFilterState(type=FlowRunFilterStateType(not_any_=sorted(TERMINAL_STATES))),
-        )
-        limit = min(most, _KEYS)
-        found = self.ask(lambda: self.client.read_flow_runs(flow_run_filter=wanted, limit=limit))
-        return {run.id for run in found}
 
     def read(self, flow_run_id: UUID) -> FlowRun:
         """Return a flow run in its current state.

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 
 from regrade.engines.base import PromptRendering
 from regrade.jobs.job import EvaluationJob, make_job
+from regrade.settings import Between
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import ABSENT, FIRST, NO_OPTION, SAME_ANSWERS, Absent, marked
 from regrade.tuning.sweep.axes import Axis, grid, with_values
@@ -41,6 +42,8 @@ class SweepJob(EvaluationJob):
     share: Absent = None
     machines: Absent = None
     follow: Absent = None
+    only_new: Annotated[bool, ABSENT] = False
+    between: Annotated[Between, ABSENT] = "stay"
     judge: Absent = None
     gate: Absent = None
     price: Absent = None

@@ -94,6 +94,10 @@ def test_impossible_arguments_are_refused() -> None:
         EvaluateCheckpoints(["gsm8k"], every=0)
     with pytest.raises(SettingsError, match="max_waiting=-1"):
         EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
+    with pytest.raises(
+        SettingsError, match="between='rest'.* one of: stay, sleep, deep-sleep, end"
+    ):
+        EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import drop, enqueue, keep, kept_folder, queued
-from regrade.checkpoints.watching.folders import in_folder
 from tests.command_line import DEMO
 
 

@@ -6,7 +6,7 @@ import os
 import resource
 import shutil
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -102,32 +102,20 @@ def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_
     assert not (output / "regrade-kept").exists()
 
 
-def test_a_training_that_pauses_ends_the_process_before_it_goes_on(
-    quick: None, output: Path
+@pytest.mark.parametrize(
+    ("arguments", "between"),
+    [
+        ({"wait": True}, "end"),
+        ({"wait": True, "between": "deep-sleep"}, "deep-sleep"),
+        ({}, "stay"),
+    ],
+)
+def test_one_process_evaluates_all_and_its_engine_does_what_was_set_between_them(
+    quick: None, output: Path, arguments: dict[str, Any], between: str
 ) -> None:
-    assert steps(save(EvaluateCheckpoints(["sums"], wait=True), output, 1, 2)) == [1, 2]
-    assert len(list((output / "regrade-logs").glob("*.log"))) == 2
-
-
-def test_a_deployment_evaluates_each_checkpoint_by_a_run_of_its_own(
-    quick: None, output: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    commands: list[tuple[str, ...]] = []
-    document = {"metrics": [{"benchmark": "sums", "accuracy": 0.5}]}
-
-    def command(words: Sequence[str]) -> tuple[str, ...]:
-        commands.append(tuple(words))
-        return ("echo", json.dumps(document, indent=2))
-
-    monkeypatch.setattr(callback, "evaluation_command", command)
-    state = save(EvaluateCheckpoints(["sums"], deployment="evaluate-model"), output, 1, 2)
-
-    assert steps(state) == [1, 2]
-    kept = output / "regrade-kept/tiny-run"
-    assert commands == [
-        ("trigger", "evaluate-model", "--wait", "--model", str(kept / name), "--benchmark", "sums")
-        for name in ("checkpoint-1", "checkpoint-2")
-    ]
+    assert steps(save(EvaluateCheckpoints(["sums"], **arguments), output, 1, 2)) == [1, 2]
+    (log,) = (output / "regrade-logs").glob("*.log")
+    assert f"between: {between}\n" in log.read_text()
 
 
 def test_a_missing_program_is_a_warning(

@@ -1,15 +1,13 @@
 """A training that resumes, and what an earlier process left in its folder."""
 
 import json
-import logging
 from pathlib import Path
 
 import pytest
 from transformers import TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints
-from regrade.checkpoints.training.checkpoints import keep, kept_folder
-from regrade.checkpoints.training.resuming import left_over, saves_until, state_of, write_saves
+from regrade.checkpoints.training.checkpoints import is_of, keep, kept_folder, state_of
 from tests.checkpoints.training.trainings import history, train
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
@@ -64,13 +62,8 @@ def test_a_resumed_training_logs_what_was_left_at_its_step(output: Path, quick: 
 
 
 def test_steps_after_the_resumed_one_belong_to_another_branch(output: Path) -> None:
-    keep(output / "checkpoint-2")
-    keep(output / "checkpoint-4")
-
-    ours, others = left_over(output, 3, [])
-
-    assert [folder.name for folder in ours] == ["checkpoint-2"]
-    assert [folder.name for folder in others] == ["checkpoint-4"]
+    assert is_of(keep(output / "checkpoint-2"), 3, [])
+    assert not is_of(keep(output / "checkpoint-4"), 3, [])
 
 
 @pytest.mark.parametrize(
@@ -81,39 +74,24 @@ def test_a_checkpoint_with_other_losses_belongs_to_another_training(
 ) -> None:
     state = {"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}
     (output / "checkpoint-2/trainer_state.json").write_text(json.dumps(state))
-    keep(output / "checkpoint-2")
+    kept = keep(output / "checkpoint-2")
 
-    ours, _ = left_over(output, 6, [*logged, {"loss": 2.0}])
-
-    assert [folder.name for folder in ours] == ["checkpoint-2"] * belongs
-    assert all(saved is not None and saved.epoch == 0.5 for saved in map(state_of, ours))
+    assert is_of(kept, 6, [*logged, {"loss": 2.0}]) is belongs
+    saved = state_of(kept)
+    assert saved is not None
+    assert saved.epoch == 0.5
 
 
 @pytest.mark.parametrize("content", [None, "", "[]", "{", '{"global_step": 3}'])
-def test_a_folder_without_its_state_is_removed(output: Path, content: str | None) -> None:
+def test_a_folder_without_its_state_belongs_to_no_training(
+    output: Path, content: str | None
+) -> None:
     kept = keep(output / "checkpoint-2")
     (kept / "trainer_state.json").unlink()
     if content is not None:
         (kept / "trainer_state.json").write_text(content)
 
-    assert left_over(output, 6, []) == ([], [kept])
-
-
-def test_saves_are_counted_up_to_the_resumed_step(tmp_path: Path) -> None:
-    write_saves(tmp_path, [10, 20, 30])
-
-    assert saves_until(tmp_path, 20) == [10, 20]
-    assert saves_until(tmp_path, 0) == []
-    assert saves_until(tmp_path / "elsewhere", 20) == []
-
-
-def test_a_damaged_list_of_saves_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    write_saves(tmp_path, [10])
-    (tmp_path / "regrade-logs/saves.json").write_text("[1")
-
-    with caplog.at_level(logging.WARNING, "regrade.hooks"):
-        assert saves_until(tmp_path, 20) == []
-    assert "saves.json' cannot be read" in caplog.text
+    assert not is_of(kept, 6, [])
 
 
 def test_the_folder_of_kept_checkpoints_has_the_trainings_name(

@@ -22,14 +22,16 @@ from tests.command_line import DEMO
 # Replaces `regrade evaluate --follow`: opens each model that comes, and prints lines of the same form.
 EVALUATE = """
 import json, os, pathlib, sys, time
-from regrade.checkpoints.watching import following
+from regrade.checkpoints import following
 if found := {"RANK", "WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(os.environ):
     sys.exit(f"the evaluation got variables of the training's ranks: {found}")
 def say(ended, **others):
     print(json.dumps({"model": str(model), "ended": ended, **others}), flush=True)
 following.SETTLE = following.POLL = 0.02
 pattern = sys.argv[sys.argv.index("--model") + 1]
-for coming in following.as_they_come([pattern], float(sys.argv[sys.argv.index("--follow") + 1])):
+quiet = float(sys.argv[sys.argv.index("--follow") + 1])
+print("between:", sys.argv[sys.argv.index("--between") + 1], file=sys.stderr)
+for coming in following.Following([pattern], quiet):
     model = pathlib.Path(coming.model)
     step = int(model.name.split("-")[1])
     say(False)

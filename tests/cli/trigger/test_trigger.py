@@ -18,7 +18,7 @@ from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.cli.trigger.options import from_this_folder
 from regrade.jobs.job import EvaluationJob
-from regrade.orchestration.artifacts import PLAN_KEY, SWEEP_KEY, TUNING_KEY, WATCHED_KEY
+from regrade.orchestration.artifacts import PLAN_KEY, SWEEP_KEY, TUNING_KEY
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
 from tests.command_line import ROOT
 from tests.crash.harness import restore_sigint
@@ -57,10 +57,10 @@ def test_a_run_is_followed_and_its_numbers_come_home(served: str, tmp_path: Path
     "key",
     [
         SWEEP_KEY,
-        *(pytest.param(key, marks=pytest.mark.slow) for key in (TUNING_KEY, PLAN_KEY, WATCHED_KEY)),
+        *(pytest.param(key, marks=pytest.mark.slow) for key in (TUNING_KEY, PLAN_KEY)),
     ],
 )
-def test_the_page_of_a_sweep_a_search_a_plan_or_a_watch_comes_home(served: str, key: str) -> None:
+def test_the_page_of_a_sweep_a_search_or_a_plan_comes_home(served: str, key: str) -> None:
     ran = trigger(served, "stand-in", "--model", "small", "--param", f"page={key}", "--wait")
 
     assert ran.code == 0, ran.err

@@ -1,0 +1,165 @@
+"""Models that come while others are evaluated (`regrade evaluate --follow`): the queue, and what earlier runs did of it."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from regrade.checkpoints import ENDED
+from regrade.checkpoints.found import Found, newest
+from regrade.models.patterns import matching
+from regrade.settings import StrictModel
+from regrade.settings.errors import HubError
+from regrade.settings.files import atomic_write, cache_folder
+from regrade.settings.model_pattern import has_models, is_pattern, names_revision
+
+logger = logging.getLogger("regrade.watch")
+SETTLE = 5.0
+"""Seconds without a change after which a complete folder counts as written."""
+POLL = 1.0
+"""Seconds between two looks at folders."""
+HUB_POLL = 30.0
+"""Seconds between two looks at the Hub."""
+ATTEMPTS = 3
+"""Times that a revision is begun whose runs were killed."""
+
+
+class Note(StrictModel):
+    """What runs on this machine did with a revision."""
+
+    model: str
+    revision: str
+    begun: int = 0
+    ended: bool = False
+    """It was evaluated, or failed."""
+
+
+class Notes:
+    """Revisions that runs with the same parameters began and ended: a file for each in the cache folder of the machine."""
+
+    def __init__(self, parameters: Mapping[str, Any]) -> None:
+        self._parameters = json.dumps(parameters, sort_keys=True)
+
+    def leaves_out(self, found: Found) -> bool:
+        """Return True for a revision that an earlier run evaluated, or at which it failed or was killed too often."""
+        note = self._read(found)
+        return note.ended or note.begun >= ATTEMPTS
+
+    def begin(self, found: Found) -> None:
+        """Note that a revision is begun."""
+        note = self._read(found)
+        self._write(found, note.model_copy(update={"begun": note.begun + 1}))
+
+    def end(self, found: Found) -> None:
+        """Note that a revision was evaluated, or failed."""
+        self._write(found, self._read(found).model_copy(update={"ended": True}))
+
+    def _path(self, found: Found) -> Path:
+        content = "\0".join((found.model, found.revision, self._parameters))
+        return cache_folder() / "followed" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
+
+    def _read(self, found: Found) -> Note:
+        try:
+            return Note.model_validate_json(self._path(found).read_bytes())
+        except (
+            FileNotFoundError,
+            ValidationError,
+        ):  # a damaged file costs a look at the stored answers
+            return Note(model=found.model, revision=found.revision)
+
+    def _write(self, found: Found, note: Note) -> None:
+        path = self._path(found)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as file:
+            file.write(note.model_dump_json().encode())
+
+
+class Following:
+    """The models that names stand for, each when it is complete, in the order of the names and steps, once.
+
+    Iterating ends when none came for `quiet` seconds, and none is being written; or when all are done and a file
+    `training-ended` lies beside the folders.
+    """
+
+    def __init__(self, names: Sequence[str], quiet: float, notes: Notes | None = None) -> None:
+        self._names, self._quiet, self._notes = names, quiet, notes
+        self._seen: set[str] = set()
+        self._folders = [Path(name).expanduser().parent for name in names if _is_in_folder(name)]
+        self.poll = POLL if len(self._folders) == len(names) else HUB_POLL
+        """Seconds between two looks."""
+        self.left_out = 0
+        """Revisions that the notes left out."""
+
+    def __iter__(self) -> Iterator[Found]:
+        """Yield each model.
+
+        Raises:
+            ModelError: If a model or branch on the Hub does not exist, or the token has no access.
+            HubError: If the Hub fails for that long.
+            RefusedParameterError: If the worker that started this run shares none of the folders with it.
+        """
+        last = time.monotonic()
+        while True:
+            has_ended = bool(self._folders) and all((f / ENDED).exists() for f in self._folders)
+            waiting: list[Found] = []
+            problem: HubError | None = None
+            found: Found | None = None
+            # A checkpoint that was removed may come again, as that of a training that went back.
+            self._seen -= {n for n in self._seen if not names_revision(n) and not Path(n).exists()}
+            try:
+                found = self._next(self._seen, waiting)
+            except HubError as error:
+                problem = error
+            if found is not None:
+                if self._notes is not None:
+                    self._notes.begin(found)
+                yield found
+                if self._notes is not None:
+                    self._notes.end(found)
+                last = time.monotonic()
+                continue
+            if any(model.age < SETTLE for model in waiting):
+                last = time.monotonic()
+            elif has_ended or time.monotonic() - last >= self._quiet:
+                for model in waiting:
+                    logger.warning("%s is not evaluated: %s", model.model, model.waits_for)
+                if problem is not None:
+                    raise problem
+                return
+            if problem is not None:
+                logger.warning("%s Looking again in %.0f s.", problem, self.poll)
+            time.sleep(self.poll)
+
+    def peek(self) -> Found | None:
+        """Return the model that comes next if it is there; None, too, if the Hub does not answer."""
+        try:
+            return self._next({*self._seen}, [])
+        except HubError:
+            return None
+
+    def _next(self, seen: set[str], waiting: list[Found]) -> Found | None:
+        """Return the next complete model and add it to `seen`; None if there is none. Adds incomplete ones to `waiting`."""
+        for pattern in self._names:
+            for name in matching(pattern):
+                if name in seen:
+                    continue
+                found = newest(name, SETTLE)
+                if found.waits_for is not None:
+                    waiting.append(found)
+                elif found.model not in seen:
+                    seen.add(found.model)
+                    if name != pattern and not has_models(pattern):
+                        seen.add(name)
+                    if self._notes is None or not self._notes.leaves_out(found):
+                        return found
+                    self.left_out += seen is self._seen
+        return None
+
+
+def _is_in_folder(name: str) -> bool:
+    return (is_pattern(name) and not names_revision(name)) or Path(name).expanduser().is_dir()

@@ -1,0 +1,106 @@
+"""The newest revision of a model, on the Hub or in a folder, complete or not."""
+
+import hashlib
+import math
+import re
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from regrade.models.hub import HubHead, hub_head
+from regrade.models.local import file_states, find_missing, folder_name, missing_parts, model_files
+from regrade.records.specification import CHECKPOINT
+
+_CONFIGS = ("config.json", "params.json")
+_WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
+_LONGEST = 63
+"""Longest name of an alias, in characters."""
+_DIGITS = 8
+"""Hex digits that replace the end of a name that is too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The newest revision of a model, or a checkpoint of a training."""
+
+    name: str
+    """Model or training: a Hub id, or the name of a folder."""
+    model: str
+    """Model to evaluate, with its commit if it is on the Hub."""
+    revision: str
+    """Commit, or hash of the sizes and times of a folder's files; "" if it is not complete."""
+    waits_for: str | None = None
+    """The missing part; None if the revision is complete."""
+    age: float = math.inf
+    """Seconds since the last change of a folder that is not complete, or not yet counts as written."""
+
+
+def newest(name: str, settle: float) -> Found:
+    """Return the revision of a model in a folder, or the newest one on the Hub.
+
+    Args:
+        name: Folder, `org/name` or `org/name@branch`.
+        settle: Seconds without a change after which a complete folder counts as written.
+
+    Raises:
+        ModelError: If a model or branch on the Hub does not exist, or the token has no access.
+        HubError: If the Hub cannot be reached or fails.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return in_folder(folder, settle)
+    head = hub_head(name)
+    model = f"{head.repository}@{head.commit}"
+    return Found(head.repository, model, head.commit, _missing(head))
+
+
+def in_folder(folder: Path, settle: float) -> Found:
+    """Return the revision of a model in a folder."""
+    path = folder.resolve()
+    name = path.parent.name if CHECKPOINT.fullmatch(path.name) else folder_name(path)
+    waits_for = find_missing(path) if path.is_dir() else "the folder does not exist (any more)"
+    age = time.time() - max((time_ns for _, time_ns in file_states(path).values()), default=0) / 1e9
+    if waits_for is None and age < settle:
+        waits_for = (
+            f"it changed {max(age, 0):.0f} s ago; it is left for {settle:g} s without a change"
+        )
+    if waits_for is not None:
+        return Found(name, str(path), "", waits_for, age)
+    try:
+        return Found(name, str(path), _fingerprint(path))
+    except FileNotFoundError as error:  # deleted meanwhile
+        return Found(name, str(path), "", f"a file cannot be read ({error})")
+
+
+def alias_of(template: str, name: str) -> str:
+    """Return the name of an alias: `{model}` in the template is replaced by the model's name.
+
+    Letters become lower-case, other characters `-`. A name that is too long ends in a hash.
+    """
+    if "{model}" not in template:
+        return template
+    slug = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
+    alias = template.replace("{model}", slug)
+    if len(alias) <= _LONGEST:
+        return alias
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
+    return f"{alias[: _LONGEST - _DIGITS - 1]}-{digest}"
+
+
+def _fingerprint(path: Path) -> str:
+    """Return a hash of the names, sizes and times of the files that decide the answers; their content is not read."""
+    digest = hashlib.sha256()
+    for file in sorted(model_files(path)):
+        stat = file.stat()
+        digest.update(f"{file.relative_to(path)}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _missing(head: HubHead) -> str | None:
+    """Return the missing part of a model that is uploaded in several commits, or None."""
+    if not any(config in head.files for config in _CONFIGS):
+        return "it has no 'config.json' (yet)"
+    if not any(file.endswith(_WEIGHTS) for file in head.files):
+        return "it has no weights (yet)"
+    parts = missing_parts(head.files)
+    return f"{len(parts)} of its weight files are missing, such as '{parts[0]}'" if parts else None

@@ -1,1 +1,0 @@
-"""Revisions of models on the Hub and in folders, for `watch-models`."""

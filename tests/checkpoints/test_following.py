@@ -1,0 +1,140 @@
+"""Models that come while others are evaluated (`regrade evaluate --follow`)."""
+
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from regrade.checkpoints import ENDED, following, found
+from regrade.checkpoints.following import ATTEMPTS, Following, Notes
+from regrade.models.hub import HubHead
+from regrade.settings.errors import HubError
+from tests.command_line import DEMO
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("SETTLE", "POLL", "HUB_POLL"):
+        monkeypatch.setattr(following, name, 0.05)
+
+
+def save(run: Path, step: int, age: float = 60.0) -> Path:
+    folder = run / f"checkpoint-{step}"
+    shutil.copytree(DEMO / "regrade-demo", folder)
+    for file in folder.iterdir():
+        os.utime(file, (time.time() - age,) * 2)
+    return folder
+
+
+def test_checkpoints_come_in_the_order_of_their_steps_also_those_written_meanwhile(tmp_path: Path):
+    save(tmp_path, 1000)
+    coming = iter(Following([f"{tmp_path}/checkpoint-*"], 0.5))
+    assert Path(next(coming).model).name == "checkpoint-1000"
+    save(tmp_path, 3000)
+    save(tmp_path, 2000)
+    (tmp_path / "checkpoint-last").symlink_to(tmp_path / "checkpoint-3000")
+    assert [Path(model.model).name for model in coming] == ["checkpoint-2000", "checkpoint-3000"]
+
+
+def test_a_checkpoint_that_is_being_written_is_waited_for_and_an_incomplete_one_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(following, "SETTLE", 0.4)
+    save(tmp_path, 1, age=0.0)
+    (save(tmp_path, 2) / "config.json").unlink()
+    with caplog.at_level(logging.WARNING):
+        came = list(Following([f"{tmp_path}/checkpoint-*"], 0.0))
+    assert [Path(model.model).name for model in came] == ["checkpoint-1"]
+    assert "checkpoint-2 is not evaluated: the folder has no 'config.json'" in caplog.text
+
+
+def test_the_file_that_ends_a_training_ends_the_wait_once_all_are_done(tmp_path: Path):
+    save(tmp_path, 1)
+    (tmp_path / ENDED).touch()
+    assert len(list(Following([f"{tmp_path}/checkpoint-*"], 1e6))) == 1
+
+
+def test_a_checkpoint_that_was_removed_may_come_again(tmp_path: Path):
+    folder = save(tmp_path, 1)
+    coming = iter(Following([f"{tmp_path}/checkpoint-*"], 0.3))
+    next(coming)
+    shutil.rmtree(folder)
+    save(tmp_path, 2)
+    assert Path(next(coming).model).name == "checkpoint-2"
+    save(tmp_path, 1)
+    assert [Path(model.model).name for model in coming] == ["checkpoint-1"]
+
+
+def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    commits = iter(["a", "a", None, "b", "b"])
+
+    def hub_head(name: str) -> HubHead:
+        commit = next(commits, "b")
+        if commit is None:
+            raise HubError("org/name", "asking", "The Hub does not answer.", retryable=True)
+        return HubHead(name, commit, ("config.json", "model.safetensors"))
+
+    monkeypatch.setattr(found, "hub_head", hub_head)
+    coming = [model.model for model in Following(["org/name"], 0.4)]
+    assert coming == ["org/name@a", "org/name@b"]
+    assert "The Hub does not answer. Looking again" in caplog.text
+
+
+def test_the_next_model_can_be_seen_before_it_is_taken(tmp_path: Path):
+    save(tmp_path, 1)
+    models = Following([f"{tmp_path}/checkpoint-*"], 0.0)
+    coming = iter(models)
+    next(coming)
+    assert models.peek() is None
+    save(tmp_path, 2)
+    for _ in range(2):
+        peeked = models.peek()
+        assert peeked is not None
+        assert Path(peeked.model).name == "checkpoint-2"
+    assert peeked == next(coming)
+
+
+@pytest.fixture
+def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notes:
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    return Notes({"limit": 5})
+
+
+def steps(run: Path, notes: Notes) -> list[str]:
+    return [Path(m.model).name for m in Following([f"{run}/checkpoint-*"], 0.0, notes)]
+
+
+def test_a_later_run_leaves_out_what_was_evaluated_and_takes_other_revisions_and_parameters(
+    tmp_path: Path, notes: Notes
+):
+    first = save(tmp_path, 1)
+    assert steps(tmp_path, notes) == ["checkpoint-1"]
+    save(tmp_path, 2)
+    assert steps(tmp_path, Notes({"limit": 5})) == ["checkpoint-2"]
+    assert steps(tmp_path, notes) == []
+    assert steps(tmp_path, Notes({"limit": 6})) == ["checkpoint-1", "checkpoint-2"]
+    os.utime(first / "model.safetensors", (1e9, 1e9))
+    assert steps(tmp_path, notes) == ["checkpoint-1"]
+
+
+def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever(
+    tmp_path: Path, notes: Notes
+):
+    save(tmp_path, 1)
+    for _ in range(ATTEMPTS):
+        taken = next(iter(Following([f"{tmp_path}/checkpoint-*"], 0.0, notes)))  # killed here
+        assert Path(taken.model).name == "checkpoint-1"
+    assert steps(tmp_path, notes) == []
+
+
+def test_a_damaged_note_counts_as_none(tmp_path: Path, notes: Notes):
+    save(tmp_path, 1)
+    steps(tmp_path, notes)
+    (note,) = (tmp_path / "cache" / "followed").iterdir()
+    note.write_text("{")
+    assert steps(tmp_path, notes) == ["checkpoint-1"]

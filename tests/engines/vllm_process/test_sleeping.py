@@ -1,0 +1,191 @@
+"""An engine that leaves its GPU to others: the calls to vLLM and their order. vLLM sleeps on GPUs only, and none is used here."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from regrade.engines.base import EngineInfo, PromptRendering, SleepingEngine
+from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process import engine as owner
+from regrade.engines.vllm_process import worker
+from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.engines.vllm_process.reloading import reload, wake
+from regrade.engines.vllm_process.switching import ReloadRecord
+from regrade.models.base import ResolvedModel
+from regrade.records.computed import LoadedWeights
+from regrade.settings.errors import EngineError, SettingsError
+
+FORGET = ["reset_mm_cache", "reset_encoder_cache", "reset_prefix_cache"]
+
+
+class Calls:
+    """Notes the calls that vLLM's `LLMEngine` would get."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+
+    def collective_rpc(self, method: str, **_: Any) -> list[Any]:
+        self.made.append(method)
+        return ["digest"]
+
+    def wake_up(self, tags: list[str] | None = None) -> bool:
+        self.made.append(f"wake_up {tags}")
+        return True
+
+    def sleep(self, level: int = 1) -> None:
+        self.made.append(f"sleep {level}")
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*_: Any, **__: Any) -> bool:
+            self.made.append(name)
+            return True
+
+        return call
+
+
+def test_dropped_weights_are_read_before_the_kv_cache_takes_its_memory_and_caches_are_emptied():
+    engine = Calls()
+    reload(engine, "/checkpoint-2", wakes=True)
+    assert engine.made == [
+        "wake_up ['weights']",
+        "reload_weights",
+        "regrade_pack_again",
+        "wake_up ['kv_cache']",
+        *FORGET,
+    ]
+
+
+def test_an_engine_that_is_awake_is_not_woken_by_a_reload():
+    engine = Calls()
+    reload(engine, "/checkpoint-2")
+    assert engine.made == ["reload_weights", "regrade_pack_again", *FORGET]
+
+
+def test_kept_weights_are_woken_with_the_kv_cache_and_caches_are_emptied():
+    engine = Calls()
+    wake(engine)
+    assert engine.made == ["wake_up None", *FORGET]
+
+
+def swapped(engine: Calls | None, **message: Any) -> dict[str, Any]:
+    """Give the worker a message, and return its answer."""
+    sent: list[dict[str, Any]] = []
+    loaded: Any = SimpleNamespace(
+        engine=engine,
+        reloaded=engine,
+        prompts=SimpleNamespace(ids=lambda _: []),
+        meter=SimpleNamespace(restart=lambda: None),
+    )
+    channel: Any = SimpleNamespace(send=sent.append)
+    worker._swap(channel, loaded, message)
+    return sent[0]
+
+
+def test_the_worker_sleeps_at_the_level_that_it_is_told_and_tells_the_weights_it_wakes_with():
+    engine = Calls()
+    assert swapped(engine, type="sleep", level=2)["refused"] is None
+    assert swapped(engine, type="wake")["weights"] == "digest"
+    assert engine.made == ["sleep 2", "wake_up None", *FORGET, "regrade_weights"]
+
+
+def test_an_engine_of_several_copies_cannot_sleep():
+    assert "copies of the model" in swapped(None, type="sleep", level=1)["refused"]
+
+
+class Owner(VllmProcess):
+    """The owner's side with a worker that notes what it is told."""
+
+    def __init__(self, model: ResolvedModel, log: Path) -> None:
+        super().__init__(VllmEngine(), model, requests=[], rendering=PromptRendering(), log=log)
+        self._process: Any = SimpleNamespace(channel=None)
+        self._info = EngineInfo(
+            "vllm", "0.32.0", "cuda", "bfloat16", 512, None, 1.0, weights=LoadedWeights(memory="w1")
+        )
+        self.told: list[dict[str, Any]] = []
+        self.weights = "w1"
+
+    def _swap(self, message: dict[str, Any]) -> dict[str, Any]:
+        self.told.append(message)
+        if message["type"] == "reload":
+            self.weights = "w2"
+        return {"refused": None, "weights": self.weights, "seconds": 0.1, "before": None}
+
+    def _start(self) -> Any:
+        self.told.append({"type": "new start"})
+        return self._process
+
+    def _end(self) -> None:
+        self.told.append({"type": "end"})
+
+    def _open(self) -> None:
+        self._asleep = 0
+
+
+@pytest.fixture
+def asleep(resolved_model: ResolvedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owner:
+    """An engine whose models lie in a folder and differ in nothing but weights."""
+    monkeypatch.setattr(owner, "files_folder", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(owner, "reload_key", lambda *_: {})
+    monkeypatch.setattr(owner, "reason_for_new_start", lambda *_: None)
+    monkeypatch.setattr(owner, "stored_record", lambda _: None)
+    return Owner(resolved_model, tmp_path / "log")
+
+
+@pytest.fixture
+def proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = ReloadRecord.model_construct(same=True)
+    monkeypatch.setattr(owner, "stored_record", lambda _: record)
+
+
+def told(engine: Owner) -> list[Any]:
+    return [
+        (message["type"], message.get("level", message.get("wakes"))) for message in engine.told
+    ]
+
+
+def test_the_next_model_is_read_into_the_place_of_dropped_weights(
+    asleep: Owner, proven: None, resolved_model: ResolvedModel
+):
+    assert isinstance(asleep, SleepingEngine)
+    asleep.sleep(deep=True)
+    asleep.switch(resolved_model, [])
+    assert told(asleep) == [("sleep", 2), ("reload", True)]
+    assert asleep.info.weights is not None
+    assert (asleep.info.weights.memory, asleep.info.weights.replaced) == ("w2", True)
+
+
+def test_kept_weights_are_woken_before_the_next_model_is_read(
+    asleep: Owner, proven: None, resolved_model: ResolvedModel
+):
+    asleep.sleep(deep=False)
+    asleep.switch(resolved_model, [])
+    assert told(asleep) == [("sleep", 1), ("wake", None), ("reload", False)]
+
+
+def test_weights_are_kept_until_it_is_proven_that_others_can_be_read_into_their_place(
+    asleep: Owner, resolved_model: ResolvedModel
+):
+    asleep.sleep(deep=True)
+    assert told(asleep) == [("sleep", 1)]
+
+
+def test_the_same_model_goes_on_with_the_weights_that_it_had_or_not_at_all(asleep: Owner):
+    asleep.sleep(deep=False)
+    asleep.weights = "others"
+    with pytest.raises(EngineError, match="its weights changed while it slept"):
+        next(iter(asleep.generate([])))
+    assert told(asleep) == [("sleep", 1), ("wake", None)]
+
+
+def test_sleep_mode_is_switched_on_without_another_id_and_refused_on_a_cpu(
+    resolved_model: ResolvedModel, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(SettingsError, match="cannot sleep on a CPU"):
+        VllmEngine().able_to_sleep()
+    monkeypatch.setattr("regrade.engines.vllm_process.build.runs_on_cpu", lambda: False)
+    able = VllmEngine().able_to_sleep()
+    assert able.extra == ("enable_sleep_mode=true",)
+    identities = [e.identity(resolved_model, truncate=False) for e in (VllmEngine(), able)]
+    assert identities[0] == identities[1]
