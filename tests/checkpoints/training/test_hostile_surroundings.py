@@ -14,7 +14,7 @@ import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints, callback, checkpoints
-from regrade.checkpoints.training.evaluations import EvaluationFailedError
+from regrade.checkpoints.training.evaluations import EvaluationFailedError, metrics_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
@@ -239,3 +239,11 @@ def test_what_an_evaluation_printed_stays_beside_its_log(
     lines = (output / "regrade-logs/checkpoint-1.json").read_text().splitlines()
     printed = json.loads(lines[-1])
     assert printed["answer_sets"][0]["benchmark"] == "sums"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "number"), [("pass", 0), ("regression", 1), ("cannot tell", 2)]
+)
+def test_a_verdict_is_logged_as_a_number(verdict: str, number: int) -> None:
+    document = {"answer_sets": [], "gate": {"verdict": verdict, "summary": "s"}}
+    assert metrics_of(document) == {"regrade/gate": number}

@@ -38,6 +38,27 @@ def begin(output: Path, state: TrainerState) -> EvaluateCheckpoints:
     return hook
 
 
+@pytest.mark.parametrize(
+    ("strategy", "state", "evaluated"),
+    [
+        ("steps", {"save_steps": 2}, True),  # the second save: that of the end
+        ("steps", {"save_steps": 1}, False),
+        ("epoch", {"epoch": 2.0}, True),
+        ("epoch", {"epoch": 3.0}, False),
+    ],
+)
+def test_the_process_that_resumes_knows_which_save_it_is(
+    output: Path, quick: None, strategy: str, state: dict[str, float], evaluated: bool
+) -> None:
+    hook = EvaluateCheckpoints(["sums"], every=2)
+    arguments = TrainingArguments(output_dir=str(output), use_cpu=True, save_strategy=strategy)
+    resumed = TrainerState(global_step=3, **state)  # type: ignore[arg-type]
+    hook.on_train_begin(arguments, resumed, None)  # type: ignore[arg-type]
+    hook.on_save(arguments, resumed, None)  # type: ignore[arg-type]
+    hook.on_train_end(arguments, resumed, None)  # type: ignore[arg-type]
+    assert [log["step"] for log in resumed.log_history] == [3] * evaluated
+
+
 def test_a_new_training_removes_what_an_older_one_left_and_says_so(
     output: Path, quick: None, caplog: pytest.LogCaptureFixture
 ) -> None:
