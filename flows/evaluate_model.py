@@ -226,6 +226,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
                 one = job.of(found.model, _gate_of(found, job, aliases))
                 with timed(monotonic()):
                     done.append(_evaluate(one, engines)[1])
+                display.finished(done[-1])  # with its verdict
             except (OperationError, UserError) as problem:
                 error = str(problem)
                 watch_logger.error("%s: %s", found.model, error)  # noqa: TRY400 - raised at the end

@@ -394,6 +394,10 @@ def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
         return f"{self.model} #### {2 if self.model == 'run/checkpoint-200' else 1}"
 
     monkeypatch.setattr(SwitchingTestEngine, "answer", answer)
+    shown: list[Any] = []
+    monkeypatch.setattr(NoDisplay, "finished", lambda _, evaluation: shown.append(evaluation))
+    verdicts: list[Any] = []
+    monkeypatch.setattr(NoDisplay, "ended", lambda *_: verdicts.append(shown[-1].gate))
     gate = {"baseline": "last-good-{model}", "max_drop": 99, "promote": True}
     state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0, gate=gate)
 
@@ -407,6 +411,8 @@ def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
     (named,) = aliased_sets(repository, repository.head() or "", alias).values()
     assert evaluation.gate is not None
     assert evaluation.gate.verdict != "pass", "the verdict of all is that of the worst"
+    assert verdicts == [None, evaluation.gate, verdicts[2]], "each is told with its own"
+    assert verdicts[2].verdict == "pass"
     assert named.manifest.specification.model.name == "run/checkpoint-1000"
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -16,6 +17,7 @@ from regrade.engines.vllm_process.switching import ReloadRecord
 from regrade.models.base import ResolvedModel
 from regrade.records.computed import LoadedWeights
 from regrade.settings.errors import EngineError, SettingsError
+from tests.command_line import regrade
 
 FORGET = ["reset_mm_cache", "reset_encoder_cache", "reset_prefix_cache"]
 
@@ -177,6 +179,15 @@ def test_the_same_model_goes_on_with_the_weights_that_it_had_or_not_at_all(aslee
     with pytest.raises(EngineError, match="its weights changed while it slept"):
         next(iter(asleep.generate([])))
     assert told(asleep) == [("sleep", 1), ("wake", None)]
+
+
+def test_the_command_says_on_a_cpu_that_it_cannot_sleep_and_starts_nothing():
+    what = ("evaluate", "--model", "run/checkpoint-*", "--benchmark", "gsm8k", "--follow", "5")
+    with patch("regrade.cli.run.run_flow") as run_flow:
+        ran = regrade(*what, "--between", "deep-sleep")
+    assert ran.code == 2
+    assert "vLLM cannot sleep on a CPU: use `--between stay`" in ran.err
+    assert not run_flow.called
 
 
 def test_sleep_mode_is_switched_on_without_another_id_and_refused_on_a_cpu(
