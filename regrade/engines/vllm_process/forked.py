@@ -120,10 +120,17 @@ class CoreContext:
 
     def Process(self, *, target: Callable[..., object], **options: Any) -> BaseProcess:  # noqa: N802, ANN401 - Python's names
         """Return a process that calls `target`."""
-        return self._context.Process(target=_call, args=(dict(os.environ), target), **options)
+        return self._context.Process(target=_call, args=(_Environment(), target), **options)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as above
         return getattr(self._context, name)
+
+
+class _Environment:
+    """The environment of this process at its pickling, which is when vLLM starts the core: vLLM may set variables just before."""
+
+    def __reduce__(self) -> tuple[type[dict[str, str]], tuple[dict[str, str]]]:
+        return dict, (dict(os.environ),)
 
 
 def _call(variables: dict[str, str], target: Callable[..., object], **arguments: object) -> None:

@@ -79,10 +79,10 @@ def test_a_core_has_the_environment_of_its_parent_and_is_no_fork_of_it(
     context.Process(
         target=tell, name="first", kwargs={"folder": told}
     ).start()  # the fork server is there
+    core = context.Process(target=tell, name="core", kwargs={"folder": told})
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
     monkeypatch.delenv("HOME")
 
-    core = context.Process(target=tell, name="core", kwargs={"folder": told})
     core.start()
     core.join(60)
 
