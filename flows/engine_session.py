@@ -100,13 +100,10 @@ class EngineSession:
         if coming is None or not isinstance(engine, SwitchingEngine):
             yield
             return
-        ahead = ""
 
         def look() -> None:
-            nonlocal ahead
             model = coming.next_model()
-            if model is not None and model.path != ahead:
-                ahead = model.path
+            if model is not None:
                 engine.read_ahead(model)
 
         with RepeatingThread(coming.poll, look, "look for the next model", first=0.0, patience=5.0):

@@ -298,11 +298,15 @@ class _Coming:
     def __init__(self, job: EvaluationJob, following: Following) -> None:
         self.following, self.poll = following, following.poll
         self._engine = job.engine
+        self._told: Found | None = None
 
     def next_model(self) -> ResolvedModel | None:
-        """Return the next model if it is there."""
+        """Return the next model if it is there, and was not returned before: to resolve one reads its files."""
         found = self.following.peek()
-        return None if found is None else self._engine.resolve(found.model)
+        if found is None or found == self._told:
+            return None
+        self._told = found
+        return self._engine.resolve(found.model)
 
 
 def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:

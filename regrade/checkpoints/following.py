@@ -5,13 +5,14 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from regrade.checkpoints import ENDED
-from regrade.checkpoints.found import Found, newest
+from regrade.checkpoints.found import Found, in_folder, newest
 from regrade.models.patterns import matching
 from regrade.settings import StrictModel
 from regrade.settings.errors import HubError
@@ -89,7 +90,8 @@ class Following:
     def __init__(self, names: Sequence[str], quiet: float, notes: Notes | None = None) -> None:
         self._names, self._quiet, self._notes = names, quiet, notes
         self._seen: set[str] = set()
-        self._folders = [Path(name).expanduser().parent for name in names if _is_in_folder(name)]
+        self._folders = [_parent(name) for name in names if _is_in_folder(name)]
+        """Patterns of the folders beside whose content `training-ended` may lie."""
         self.poll = POLL if len(self._folders) == len(names) else HUB_POLL
         """Seconds between two looks."""
         self.left_out = 0
@@ -105,7 +107,7 @@ class Following:
         """
         last = time.monotonic()
         while True:
-            has_ended = bool(self._folders) and all((f / ENDED).exists() for f in self._folders)
+            has_ended = self._has_ended()
             waiting: list[Found] = []
             problem: HubError | None = None
             found: Found | None = None
@@ -135,6 +137,13 @@ class Following:
                 logger.warning("%s Looking again in %.0f s.", problem, self.poll)
             time.sleep(self.poll)
 
+    def _has_ended(self) -> bool:
+        """Return True if all models are in folders, and `training-ended` lies in each of them."""
+        return bool(self._folders) and all(
+            (folders := glob(pattern)) and all((Path(f) / ENDED).exists() for f in folders)  # noqa: PTH207 - a whole path
+            for pattern in self._folders
+        )
+
     def peek(self) -> Found | None:
         """Return the model that comes next if it is there; None, too, if the Hub does not answer."""
         try:
@@ -148,7 +157,10 @@ class Following:
             for name in matching(pattern):
                 if name in seen:
                     continue
-                found = newest(name, SETTLE)
+                if _is_in_folder(pattern):  # a folder may be deleted between the two looks
+                    found = in_folder(Path(name).expanduser(), SETTLE)
+                else:
+                    found = newest(name, SETTLE)
                 if found.waits_for is not None:
                     waiting.append(found)
                 elif found.model not in seen:
@@ -163,3 +175,9 @@ class Following:
 
 def _is_in_folder(name: str) -> bool:
     return (is_pattern(name) and not names_revision(name)) or Path(name).expanduser().is_dir()
+
+
+def _parent(name: str) -> str:
+    """Return the pattern of the folder in which the folders of a name are."""
+    parent = str(Path(name).expanduser().parent)
+    return parent if is_pattern(name) else escape(parent)

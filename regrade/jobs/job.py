@@ -351,7 +351,7 @@ class EvaluationJob(GenerationJob):
         return self.model_dump(
             mode="json",
             exclude_unset=True,
-            exclude=marked(type(self), INDECISIVE) | {"more_models"},
+            exclude=marked(type(self), INDECISIVE) | {"model", "more_models"},
         )
 
     @model_validator(mode="after")

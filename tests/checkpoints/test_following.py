@@ -57,6 +57,33 @@ def test_the_file_that_ends_a_training_ends_the_wait_once_all_are_done(tmp_path:
     assert len(list(Following([f"{tmp_path}/checkpoint-*"], 1e6))) == 1
 
 
+@pytest.mark.parametrize(
+    ("runs", "pattern"), [(("run[1]",), "run[[]1]/checkpoint-*"), (("a", "b"), "*/checkpoint-*")]
+)
+def test_the_file_that_ends_a_training_is_found_beside_all_folders_of_a_pattern(
+    tmp_path: Path, runs: tuple[str, ...], pattern: str
+):
+    for number, run in enumerate(runs):
+        save(tmp_path / run, number)
+        (tmp_path / run / ENDED).touch()
+
+    assert len(list(Following([f"{tmp_path}/{pattern}"], 1e6))) == len(runs)
+
+
+def test_a_checkpoint_that_is_deleted_while_it_is_looked_at_is_no_model_of_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A training deletes old checkpoints (`save_total_limit`) between the list of them and the look at each."""
+    save(tmp_path, 2)
+    gone = str(tmp_path / "checkpoint-1")
+    matching = following.matching
+    monkeypatch.setattr(following, "matching", lambda pattern: [gone, *matching(pattern)])
+
+    came = list(Following([f"{tmp_path}/checkpoint-*"], 0.0))
+
+    assert [Path(model.model).name for model in came] == ["checkpoint-2"]
+
+
 def test_a_checkpoint_that_was_removed_may_come_again(tmp_path: Path):
     folder = save(tmp_path, 1)
     coming = iter(Following([f"{tmp_path}/checkpoint-*"], 0.3))

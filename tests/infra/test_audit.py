@@ -67,7 +67,8 @@ def test_a_release_is_held_up_by_known_vulnerabilities_and_not_by_an_index_that_
     """`.ci/run` with stand-ins for make and for Python, which ends with the code of the audit."""
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci/run").write_text((ROOT / ".ci/run").read_text())
-    for name, program in {".venv/bin/python": f"exit {code}", "bin/make": "exit 0"}.items():
+    python = f'[ "$2" = infra.site ] && exit 3; exit {code}'  # no index has Sphinx
+    for name, program in {".venv/bin/python": python, "bin/make": "exit 0"}.items():
         (tmp_path / name).parent.mkdir(parents=True)
         (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
         (tmp_path / name).chmod(0o755)

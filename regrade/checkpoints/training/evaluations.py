@@ -87,6 +87,8 @@ class Evaluation:
         """Name of the checkpoint that is evaluated now; None if the process has not named one."""
         self.log, self._output = log, log.with_suffix(".json")
         self._read = 0
+        self._named = False
+        """The process has named a checkpoint, or its end was told."""
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._output):
             path.unlink(missing_ok=True)
@@ -106,19 +108,19 @@ class Evaluation:
         """Yield what became of checkpoints since the last call, also of the one at which the process ended."""
         ended = self.has_ended()
         for document in self._documents():
-            self.running = Path(document["model"]).name
+            self.running, self._named = Path(document["model"]).name, True
             if document["ended"]:
                 checkpoint, self.running = self.running, None
                 metrics, error = metrics_of(document), document.get("error")
                 if not metrics:
                     error = error or f"it has no result (log: '{self.log}')"
                 yield Outcome(checkpoint, metrics, error and str(error))
-        if ended and (self.running is not None or not self._read):
+        if ended and (self.running is not None or not self._named):
             code = self.end()
             lines = self.log.read_text(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
             yield Outcome(self.running, error=f"exit code {code}: {last} (log: '{self.log}')")
-            self.running = None
+            self.running, self._named = None, True
 
     def _documents(self) -> Iterator[dict[str, Any]]:
         with self._output.open("rb") as file:
@@ -129,7 +131,9 @@ class Evaluation:
         for text in whole.split(b"\n"):
             with suppress(ValueError):
                 document = json.loads(text)
-                if "model" in document:  # not the error of the command
+                if (
+                    isinstance(document, dict) and "model" in document
+                ):  # not the error of the command
                     yield document
 
 

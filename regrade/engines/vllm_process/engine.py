@@ -222,8 +222,11 @@ class VllmProcess(WorkerOwner):
             self._read_ahead(folder)
 
     def _read_ahead(self, folder: Path) -> None:
+        process = self._process
+        if process is None:  # it ended while the model was downloaded
+            return
         with suppress(OSError):  # an engine that has ended is noticed where it answers
-            self._running().channel.send(
+            process.channel.send(
                 {"type": "read_ahead", "model": str(folder), "extra": self._open_message["extra"]}
             )
 

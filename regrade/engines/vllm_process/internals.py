@@ -98,7 +98,8 @@ MEMBERS: Mapping[type, str] = {
     ),
     FinishedRequestStats: "e2e_latency mean_time_per_output_token num_generation_tokens queued_time",
     LLMEngine: (
-        "abort_request add_lora add_request collective_rpc from_vllm_config reset_encoder_cache reset_mm_cache step"
+        "abort_request add_lora add_request collective_rpc from_vllm_config reset_encoder_cache reset_mm_cache "
+        "reset_prefix_cache sleep step wake_up"
     ),
     LoRAConfig: "max_lora_rank",
     LoRARequest: "lora_int_id lora_name lora_path",

@@ -5,6 +5,7 @@ import logging
 import os
 import resource
 import shutil
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints, callback, checkpoints
-from regrade.checkpoints.training.evaluations import EvaluationFailedError, metrics_of
+from regrade.checkpoints.training.evaluations import Evaluation, EvaluationFailedError, metrics_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
@@ -39,6 +40,23 @@ def steps(state: TrainerState) -> list[int]:
 @pytest.fixture
 def hook(quick: None) -> EvaluateCheckpoints:
     return EvaluateCheckpoints(["sums"])
+
+
+def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(tmp_path: Path) -> None:
+    """Such as for a benchmark that does not exist: with `--json`, the command prints its error where results would be."""
+    script = (
+        """print('{"error": "Benchmark sumz is not installed."}'); raise SystemExit('no sumz')"""
+    )
+    command = [sys.executable, "-c", script]
+    evaluation = Evaluation(command, os.environ, tmp_path / "logs/first.log")
+    assert evaluation.has_ended(within=60)
+
+    (outcome,) = evaluation.outcomes()
+
+    assert outcome.checkpoint is None
+    assert outcome.error is not None
+    assert outcome.error.startswith("exit code 1: no sumz")
+    assert list(evaluation.outcomes()) == []
 
 
 def vanish(weights: Path) -> None:
