@@ -6,18 +6,27 @@ Ten benchmarks of 40 to 200 questions of the demo model, generated and ranked by
 the same questions, from requests to rows fsynced in the spools, and take turns, each with an empty prefix cache. `steps` is the
 number of steps of vLLM's scheduler, `running` the mean number of requests in one. The goals are at most 0.7 of the steps, and
 not more time.
+
+    python -m perf.pooling --simulated
+
+computes instead how long both would decode on one H100 with a model of 8B parameters in bfloat16: each step reads all weights, and the
+KV cache of each running request (3.35 TB/s; 128 KiB a token). Prompts and the processor's work are left out: it is good for
+ratios only.
 """
 
 import argparse
 import sys
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from perf.measuring import RESULTS, ROOT, report, spread
 from perf.workloads import CACHE_BYTES
@@ -46,7 +55,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")
     parser.add_argument("--gpu", dest="cpu", action="store_false")
+    parser.add_argument("--simulated", action="store_true")
     options = parser.parse_args()
+    if options.simulated:
+        simulated()
+        return
     rows = measure(options)
     report("pooling", rows)
     pooled, alone = rows
@@ -54,6 +67,43 @@ def main() -> None:
     missed |= pooled["seconds"]["median"] > alone["seconds"]["median"]
     print(f"steps {pooled['steps'] / alone['steps']:.2f} of one after the other")
     sys.exit(int(missed))
+
+
+BANDWIDTH = 3.35e12
+"""Bytes that an H100 reads a second."""
+WEIGHTS, KV_TOKEN = 16e9, 128 * 1024
+"""Bytes of the weights, and of a token in the KV cache: 32 layers, 8 heads of 128, keys and values in bfloat16."""
+SLOTS, PROMPT = 256, 600
+"""Most requests in a step, and tokens of a prompt."""
+
+
+def simulated() -> None:
+    """Print the seconds of decoding of pooled benchmarks and of one after the other, by the kind of answers."""
+    rng = np.random.default_rng(0)
+    for kind, median, sigma, most in (("short", 60, 0.8, 512), ("chat", 300, 0.8, 2_048)):
+        sets = [
+            np.minimum(np.ceil(rng.lognormal(np.log(median), sigma, n)), most).astype(int)
+            for n in SIZES
+        ]
+        pooled = decoding(np.concatenate(sets))
+        alone = sum(map(decoding, sets))
+        print(
+            f"{kind} answers (median {median} tokens): {pooled:.1f} s pooled, {alone:.1f} s one after the other, {pooled / alone:.2f}"
+        )
+
+
+def decoding(lengths: NDArray[np.int_]) -> float:
+    """Return the seconds of decoding answers of these lengths, in tokens; the next request begins where one ends."""
+    waiting = deque(lengths.tolist())
+    running: list[tuple[int, int]] = []  # tokens so far, and in all
+    seconds = 0.0
+    while waiting or running:
+        while waiting and len(running) < SLOTS:
+            running.append((0, waiting.popleft()))
+        read = WEIGHTS + KV_TOKEN * sum(PROMPT + so_far for so_far, _ in running)
+        seconds += read / BANDWIDTH
+        running = [(so_far + 1, length) for so_far, length in running if so_far + 1 < length]
+    return seconds
 
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@
 
 `fixed cost of evaluate` is the time of the process minus loading and generating, as recorded in the manifest. Loading begins with the engine's
 process, while the run is still prepared.
-`score, server` runs with a Prefect server that this script starts on 127.0.0.1. `score, first` finds no MLflow database and makes it.
+`evaluate again` finds all its answers and scores. `score, server` runs with a Prefect server that this script starts on 127.0.0.1. `score, first` finds no MLflow database and makes it.
 
 The exit code is 1 if a goal is missed. Repetitions beside other work do not decide that, unless all were so; then a goal is
 reached or open.
@@ -45,6 +45,7 @@ GOALS = {
     "score, first": 6.0,
     "score, server": 4.0,
     "fixed cost of evaluate": 3.0,
+    "evaluate again": 4.0,
 }
 """Highest accepted median, in seconds."""
 REFUSED = "refused "
@@ -129,13 +130,22 @@ def fixed_cost(
     """Run `regrade evaluate` on 50 questions; loading and generating are not counted."""
     answers = scratch / "evaluated"
     shutil.rmtree(answers, ignore_errors=True)
-    questions = write_questions(scratch / "questions.jsonl", 50)
-    command = [*REGRADE, "evaluate", "--json", "--model", options.model, "--answers", str(answers)]
-    command += [*evaluate_options(questions, 8), *ENGINE_OPTIONS, "--engine.enforce-eager"]
-    ran = python(*command, environment=environment)
+    ran = python(*REGRADE, *evaluation(options.model, scratch), environment=environment)
     (manifest,) = answers.glob("answers/*/*/*/manifest.json")
     (session,) = json.loads(manifest.read_text())["sessions"]
     return Repetition.of(ran, without=session["load_seconds"] + session["generate_seconds"])
+
+
+def evaluation(model: str, scratch: Path) -> list[str]:
+    """Return the arguments of the evaluation whose fixed cost is measured, and write its questions."""
+    questions = write_questions(scratch / "questions.jsonl", 50)
+    arguments = ["evaluate", "--json", "--model", model, "--answers", str(scratch / "evaluated")]
+    return [
+        *arguments,
+        *evaluate_options(questions, 8),
+        *ENGINE_OPTIONS,
+        "--engine.enforce-eager",
+    ]
 
 
 def commands_on(answers: Path, model: str) -> dict[str, list[str]]:
@@ -171,6 +181,9 @@ class Measuring:
             self._once(name)
             return [self._once(name) for _ in range(self._options.repetitions)]
         fixed_cost(self._options, self._scratch, self._environment)
+        if name == "evaluate again":
+            self._commands[name] = evaluation(self._options.model, self._scratch)
+            return [self._once(name) for _ in range(self._options.repetitions)]
         repetitions = range(min(self._options.repetitions, 3))
         return [fixed_cost(self._options, self._scratch, self._environment) for _ in repetitions]
 
