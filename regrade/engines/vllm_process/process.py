@@ -13,7 +13,7 @@ from regrade.engines.vllm_process.logs import last_error, status_in_words
 from regrade.processes.slots import Slot
 from regrade.processes.supervised import SupervisedProcess
 
-GRACE = 0.5
+GRACE = 0.1
 """Seconds from SIGTERM to SIGKILL for an engine's processes. Short, because they have nothing to save, and vLLM 0.32 does
 not end earlier: its engine core waits for an idle worker."""
 
