@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from regrade.checkpoints import ENDED
-from regrade.checkpoints.found import Found, in_folder, newest
+from regrade.checkpoints.found import Found, in_folder, on_hub
 from regrade.models.patterns import matching
 from regrade.settings import StrictModel
 from regrade.settings.errors import HubError
@@ -31,7 +31,7 @@ ATTEMPTS = 3
 
 
 class Note(StrictModel):
-    """What runs on this machine did with a revision."""
+    """Record of the runs on this machine that took a revision."""
 
     model: str
     revision: str
@@ -160,7 +160,7 @@ class Following:
                 if _is_in_folder(pattern):  # a folder may be deleted between the two looks
                     found = in_folder(Path(name).expanduser(), SETTLE)
                 else:
-                    found = newest(name, SETTLE)
+                    found = on_hub(name)
                 if found.waits_for is not None:
                     waiting.append(found)
                 elif found.model not in seen:

@@ -35,27 +35,20 @@ class Found:
     """Seconds since the last change of a folder that is not complete, or not yet counts as written."""
 
 
-def newest(name: str, settle: float) -> Found:
-    """Return the revision of a model in a folder, or the newest one on the Hub.
-
-    Args:
-        name: Folder, `org/name` or `org/name@branch`.
-        settle: Seconds without a change after which a complete folder counts as written.
+def on_hub(name: str) -> Found:
+    """Return the newest revision of `org/name` or `org/name@branch`.
 
     Raises:
         ModelError: If a model or branch on the Hub does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    folder = Path(name).expanduser()
-    if folder.is_dir():
-        return in_folder(folder, settle)
     head = hub_head(name)
     model = f"{head.repository}@{head.commit}"
     return Found(head.repository, model, head.commit, _missing(head))
 
 
 def in_folder(folder: Path, settle: float) -> Found:
-    """Return the revision of a model in a folder."""
+    """Return the revision of a model in a folder, which counts as written after `settle` seconds without a change."""
     path = folder.resolve()
     name = path.parent.name if CHECKPOINT.fullmatch(path.name) else folder_name(path)
     waits_for = find_missing(path) if path.is_dir() else "the folder does not exist (any more)"

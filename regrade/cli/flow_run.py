@@ -34,7 +34,7 @@ _R = TypeVar("_R")
 _TRACKING: dict[str, tuple[str, ...]] = {
     "evaluate_model": ("regrade.pages.report.tracked:prepare",)
 }
-"""What the process for MLflow prepares, by flow."""
+"""Functions that the process for MLflow calls beforehand, by flow."""
 
 
 def run_flow(
@@ -69,12 +69,13 @@ def run_flow(
                     begin(first)  # while the server starts, which takes seconds
                     engine = engine_begun(first, log_file("engine"))
                     engine_begins = stack.enter_context(engine)
+            prepare_tracking = partial(prepare, log, *_TRACKING.get(name, ()))
             if tracks and not engine_begins:
-                prepare(log, *_TRACKING.get(name, ()))
+                prepare_tracking()
             flow = _function(name, name)
             with prefect_server(temporary, heartbeats=heartbeats):
                 if tracks:  # with an engine, MLflow is needed last
-                    prepare(log, *_TRACKING.get(name, ()))
+                    prepare_tracking()
                 return flow_result(flow, job.model_dump(exclude_unset=True))
 
     try:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regrade.answers.aliases import is_alias_name
-from regrade.checkpoints.found import Found, alias_of, newest
+from regrade.checkpoints.found import Found, alias_of, in_folder, on_hub
 from regrade.hub.retries import RetryPolicy
 from regrade.models.patterns import matching, named_models
 from regrade.settings.errors import HubError, ModelError
@@ -64,7 +64,7 @@ def write(training: Path, name: str, *, age: float = 100.0) -> Path:
 
 
 def look(folder: Path, settle: float = 60) -> Found:
-    return newest(str(folder), settle)
+    return in_folder(folder, settle)
 
 
 def test_a_checkpoint_has_the_name_of_its_training_and_another_model_its_own(training: Path):
@@ -158,13 +158,13 @@ def test_a_model_is_its_newest_commit_in_one_request(hub: Hub, api: HfApi):
     first = upload(api, name, "config.json", "model.safetensors")
     asked = hub.requests("GET", f"/api/models/{name}")
 
-    found = newest(name, 0)
+    found = on_hub(name)
 
     assert hub.requests("GET", f"/api/models/{name}") == asked + 1
     assert (found.name, found.model, found.revision) == (name, f"{name}@{first}", first)
     assert found.waits_for is None
     second = upload(api, name, "config.json", content=json.dumps({"a": 1}))
-    assert newest(name, 0).revision == second != first
+    assert on_hub(name).revision == second != first
 
 
 def test_a_model_whose_weights_come_in_later_commits_is_left(hub: Hub, api: HfApi):
@@ -177,7 +177,7 @@ def test_a_model_whose_weights_come_in_later_commits_is_left(hub: Hub, api: HfAp
         "model-00001-of-00002.safetensors",
     ):
         upload(api, name, file)
-        seen.append(newest(name, 0).waits_for)
+        seen.append(on_hub(name).waits_for)
 
     assert seen == [
         "it has no 'config.json' (yet)",
@@ -189,7 +189,7 @@ def test_a_model_whose_weights_come_in_later_commits_is_left(hub: Hub, api: HfAp
 
 def test_an_unknown_model_is_told(hub: Hub, api: HfApi):
     with pytest.raises(ModelError, match="not a model on the Hub"):
-        newest(f"{hub.user}/nothing", 0)
+        on_hub(f"{hub.user}/nothing")
 
 
 def test_a_pattern_stands_for_the_models_of_an_organisation_on_every_page(

@@ -243,7 +243,7 @@ class VllmProcess(WorkerOwner):
             quantization = self._model.identity.quantization
             record = stored_record(reload_key(self._settings, self.info, quantization, folder))
             proven = record is not None and record.same
-        level = 2 if proven else 1
+        level = _DEEP if proven else 1
         self._checked(self._swap({"type": "sleep", "level": level}))
         self._asleep = level
         logger.info("%s sleeps (level %d)", self._model.identity.name, level)
