@@ -33,7 +33,7 @@ demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 test: .venv/installed-dev  ## Run the tests, except the slow ones
 	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses $(LANES) --dist loadfile
-	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --numprocesses 2 --dist loadgroup
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow

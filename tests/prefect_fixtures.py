@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prefect.logging.handlers import APILogWorker
 
 from regrade.orchestration.server import protection, server_command
 from tests.prefect_login import LOGIN, Login
@@ -38,6 +39,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """API address of a Prefect server."""
     with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
         yield url
+        APILogWorker.drain_all(timeout=5)  # what waits is sent while there is a server
 
 
 @pytest.fixture

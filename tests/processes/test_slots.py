@@ -113,8 +113,8 @@ def test_a_slot_is_held_until_the_last_process_that_inherited_it_ends(tmp_path: 
     slot = take_slot(tmp_path, 1, "owner", waits.append)
     owner = os.fork()
     if owner == 0:  # a holder that ends without releasing, and leaves a child behind
-        subprocess.Popen(["sleep", "1"], pass_fds=[slot.descriptor])
-        os._exit(0)
+        _child = subprocess.Popen(["sleep", "1"], pass_fds=[slot.descriptor])
+        os._exit(0)  # while the child is referred to, or a warning is written
     os.waitpid(owner, 0)
     os.close(slot.descriptor)  # as by the kernel, if this process were killed
     started = time.monotonic()
