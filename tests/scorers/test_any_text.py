@@ -57,6 +57,12 @@ def real_answers() -> tuple[str, ...]:
     return tuple(answers)
 
 
+@cache
+def real_programs() -> tuple[str, ...]:
+    """Answers of models and, as a fifth of all, written programs."""
+    return (*real_answers(), *PROGRAMS * (len(real_answers()) // (4 * len(PROGRAMS)) + 1))
+
+
 def mutated(answer: str, number: int, others: Sequence[str]) -> str:
     """Return an answer after some random changes: parts of it lost, repeated, moved, or replaced by hostile pieces."""
     drawn = random.Random(number)
@@ -132,7 +138,7 @@ def test_changed_programs_are_scored(answers: list[str]) -> None:
 @pytest.mark.timeout(7200)
 @seed(1)
 @settings(max_examples=20_000 // SIZE, database=None)
-@given(answers=answers_of(PROGRAMS, SIZE))
+@given(answers=answers_of(real_programs(), SIZE))
 def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None:
     check("code", answers, doc=DOC)
 
