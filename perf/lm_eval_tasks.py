@@ -1,6 +1,6 @@
 """Compare tasks of lm-evaluation-harness run by regrade with the harness and its vLLM backend.
 
-    python -m perf.lm_eval_tasks --data ../shared/data                 # letters and endings, 0-shot and 5-shot
+    python -m perf.lm_eval_tasks --data FOLDER                 # letters and endings, 0-shot and 5-shot
     python -m perf.lm_eval_tasks --questions-per-task 8 --repetitions 1
     python -m perf.lm_eval_tasks --task hellaswag --shots 0 --extra block_size=128
 
@@ -20,7 +20,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, report
+from perf.measuring import RESULTS, data_folder, report
 from perf.multiple_choice import compare
 
 LETTERS = ("mmlu_virology", "mmlu_professional_law")
@@ -73,7 +73,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
     parser.add_argument("--questions-per-task", type=int, default=100)
     parser.add_argument("--task", action="append", choices=(*LETTERS, ENDINGS), default=[])
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
@@ -82,6 +82,7 @@ def main() -> None:
     parser.add_argument("--gpu", dest="cpu", action="store_false")
     parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
     options = parser.parse_args()
+    options.data = data_folder(options.data)
     options.suffix = ""
     scratch = RESULTS / "lm_eval_tasks"
     rows: list[dict[str, Any]] = []

@@ -162,3 +162,25 @@ def _cell(value: object) -> str:
     if isinstance(value, Mapping) and "median" in value:
         return f"{value['median']} ({value['min']} to {value['max']}, {value['repetitions']} x)"
     return f"{value:,}" if isinstance(value, (int, float)) else str(value)
+
+
+def data_folder(given: Path | None, within: str = "") -> Path:
+    """Return the folder with questions of published benchmarks, which this repository does not hold.
+
+    Without one, the script says what it needs and ends with 0, so that `make perf` goes on.
+
+    Args:
+        given: Value of `--data`. None: the folder `within` of PERF_DATA.
+        within: Folder of PERF_DATA.
+    """
+    named = os.environ.get("PERF_DATA")
+    folder = given or (Path(named) / within if named else None)
+    if folder is None:
+        print(
+            "left out: it needs questions of MMLU or GSM8K. Name a folder with mmlu/test.parquet and mmlu/dev.parquet (cais/mmlu, all "
+            "subjects), gsm8k/test.jsonl and gsm8k/train.jsonl: `make perf PERF_DATA=FOLDER`, or `--data`."
+        )
+        raise SystemExit(0)
+    if not folder.is_dir():
+        raise SystemExit(f"'{folder}' is no folder with the questions that this script needs.")
+    return folder

@@ -1,6 +1,6 @@
 """Compare ranking of choices in one pass with lm-evaluation-harness and its vLLM backend.
 
-    python -m perf.multiple_choice --data ../shared/data/mmlu            # 570 questions, 0-shot and 5-shot
+    python -m perf.multiple_choice --data FOLDER            # 570 questions, 0-shot and 5-shot
     python -m perf.multiple_choice --per-subject 1 --shots 0 --repetitions 1
 
 Both sides get the same vLLM with the same arguments, and the same prompts and labels: those of the benchmark `mmlu`, the
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, python, report, spread
+from perf.measuring import RESULTS, data_folder, python, report, spread
 from perf.workloads import CACHE_BYTES
 
 GOALS = {0: 5.0, 5: 12.0}
@@ -169,7 +169,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument("--data", type=Path, default=Path("../shared/data/mmlu"))
+    parser.add_argument(
+        "--data", type=Path, help="MMLU's test.parquet and dev.parquet; else mmlu/ of PERF_DATA"
+    )
     parser.add_argument("--per-subject", type=int, default=10)
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
     parser.add_argument("--repetitions", type=int, default=3)
@@ -192,7 +194,8 @@ def main() -> None:
         return
 
     scratch = RESULTS / "multiple_choice"
-    questions = select(options.data, options.per_subject, scratch / "mmlu")
+    data = data_folder(options.data, "mmlu")
+    questions = select(data, options.per_subject, scratch / "mmlu")
     rows = compare(options, questions, scratch)
     shutil.rmtree(scratch)
     report("multiple_choice", rows)
