@@ -80,7 +80,7 @@ def _own_name(job: ReplayJob, answers: AnswerSet) -> str:
         return job.own_model
     if model.kind == "hub" and model.adapter is None:
         return f"{model.name}@{model.revision}"
-    if model.kind == "local" and job.model is not None:
+    if model.kind == "local" and job.model is not None and job.engine.kind == "vllm":
         return job.model  # the same model under other settings, if it is the same
     raise SettingsError(
         f"Only the name of the model that answered is stored ('{model.name}', {model.kind}). Give its folder or its name on the Hub "

@@ -67,11 +67,14 @@ class ReplayJob(Settings):
 
     @model_validator(mode="after")
     def _engine_reads(self) -> "ReplayJob":
-        if self.engine.kind != "vllm":
+        if self.engine.kind not in ("vllm", "openai"):
             raise ValueError(
                 f"engine '{self.engine.kind}' cannot read stored answers: a replay gives the exact tokens to the engine, and needs "
-                "the log-probability of each, which the API of servers does not offer alike. Use vLLM on this machine "
-                "(`--engine vllm`) with the weights that the server has"
+                "the log-probability of each. Use vLLM on this machine (`--engine vllm`), or a server of vLLM (`--engine openai`)"
+            )
+        if self.engine.kind == "openai" and self.model is None:
+            raise ValueError(
+                "`--engine openai` needs `--model` with the name under which the server serves the model"
             )
         return self
 
@@ -81,8 +84,10 @@ class ReplayJob(Settings):
         return EngineJob(model=model, engine=engine, answers=self.answers, reuse=reuse)
 
     def own_engine(self, manifest: Manifest) -> VllmEngine:
-        """Return the engine's settings that gave answers, with those for speed and memory of this job."""
-        given = self.engine.model_dump(exclude_unset=True, exclude={"kind", *_DECISIVE})
+        """Return the engine's settings that gave answers, with those for speed and memory of this job, if it has vLLM's."""
+        excluded = {"kind", *_DECISIVE}
+        here = self.engine.kind == "vllm"
+        given = self.engine.model_dump(exclude_unset=True, exclude=excluded) if here else {}
         stored = manifest.sessions[-1] if manifest.sessions else None
         if stored is not None and stored.engine == "vllm":
             settings = stored.engine_settings

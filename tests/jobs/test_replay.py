@@ -136,11 +136,15 @@ def test_choices_that_were_ranked_and_imported_prompts_are_refused(
         questions(imported)
 
 
-def test_a_server_is_refused_with_the_reason() -> None:
-    engine = OpenAIEngine(base_url="http://127.0.0.1:1/v1")
+def test_a_server_needs_the_name_of_its_model_and_leaves_the_other_engine_as_it_is(
+    repository: LocalRepository,
+) -> None:
+    engine = OpenAIEngine(base_url="http://127.0.0.1:1/v1", max_concurrency=3)
 
-    with pytest.raises(ValidationError, match="engine 'openai' cannot read stored answers"):
-        ReplayJob(answer_set="1234", model="served", engine=engine)
+    with pytest.raises(ValidationError, match="needs `--model`"):
+        ReplayJob(answer_set="1234", engine=engine)
+    job = ReplayJob(answer_set="1234", model="served", engine=engine)
+    assert job.own_engine(publish(repository, numbers(0, 2)).manifest) == VllmEngine()
 
 
 def test_the_model_that_answered_keeps_what_it_computed_and_is_not_read_again(

@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
 from regrade.engines.openai_api import bodies
 from regrade.engines.openai_api.meter import ClientMeter
+from regrade.engines.openai_api.reading import read_answer
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server, concerns_prompt
 from regrade.models.base import ResolvedModel
@@ -286,8 +287,8 @@ class OpenAIClient:
 
     def _batch_key(self, request: Request) -> object:
         sampling = request.sampling
-        if not isinstance(request.prompt, str) or sampling.temperature > 0:
-            return request.key  # an HTTP request has one chat and one seed
+        if not isinstance(request.prompt, str) or sampling.temperature > 0 or request.stored:
+            return request.key  # an HTTP request has one chat, one seed, and one stored answer
         form = None if request.structure is None else repr(request.structure)
         return (request.labels, sampling.model_copy(update={"seed": 0}), form)
 
@@ -305,6 +306,8 @@ class OpenAIClient:
     async def _answer(self, group: list[Request]) -> list[Completion]:
         """Return a completion for each request; if the server rejects the group, send each request alone."""
         try:
+            if group[0].stored:
+                return [await read_answer(group[0], self._server, self._model.path)]
             return await (self._rank if group[0].labels else self._generate)(group)
         except RefusedError as error:
             if len(group) == 1:

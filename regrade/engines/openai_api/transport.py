@@ -46,6 +46,8 @@ _MOST_TOKEN_BYTES = 2048
 """Most bytes of a token, with the JSON around it."""
 _MOST_RANK_BYTES = 256
 """Most bytes of each token that is ranked beside it."""
+_RANKED = ("logprobs", "top_logprobs", "prompt_logprobs")
+"""Fields of a request with the number of tokens that are ranked at each position."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 _OF_PROMPT = re.compile(
     r"context[ _]length|content|prompt|polic(y|ies)|safety|flagged", re.IGNORECASE
@@ -130,6 +132,10 @@ class Server:
             EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
         return await self._retried(self._whole, path, body)
+
+    async def beside(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """Send a request to a path beside the API, such as vLLM's `/tokenize`; else like `post`."""
+        return await self._retried(self._whole_beside, path, body)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request for a streamed answer, and return the joined response, like `post`.
@@ -235,6 +241,12 @@ class Server:
         async with self._opened(url, body) as response:
             return _document(await _read(response, _most_bytes(body)), response.status)
 
+    async def _whole_beside(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        api, _, path = url.rpartition("/")
+        place = f"{api.removesuffix('/v1')}/{path}"
+        async with self._opened(url, body, place) as response:
+            return _document(await _read(response, _most_bytes(body)), response.status)
+
     async def _streamed(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
         started, answer = time.monotonic(), StreamedResponse()
         async with self._opened(url, body) as response:
@@ -257,17 +269,24 @@ class Server:
 
     @asynccontextmanager
     async def _opened(
-        self, url: str, body: Mapping[str, Any]
+        self, url: str, body: Mapping[str, Any], beside: str | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and yield the response if its status is a success."""
+        """Send a request, and yield the response if its status is a success.
+
+        Args:
+            url: Address of the API with a path.
+            body: The request.
+            beside: Where it goes instead, on the same server.
+        """
+        place = beside or url
         try:
-            async with self._session.post(url, json=body, allow_redirects=False) as response:
+            async with self._session.post(place, json=body, allow_redirects=False) as response:
                 if response.status >= 400:
-                    raise self._error(url, response, await _read(response))
+                    raise self._error(place, response, await _read(response))
                 if (seconds := until_reset(response.headers)) is not None:
                     self._addresses.at(url).pause(min(seconds, _LONGEST_RETRY_AFTER))
                 if response.status >= 300:
-                    raise _redirected(url, response)
+                    raise _redirected(place, response)
                 yield response
         except TimeoutError as error:
             seconds = self._settings.timeout
@@ -321,9 +340,10 @@ def _most_bytes(body: Mapping[str, Any]) -> int:
     """Return the most bytes of a response to a request: what it asked for, generously counted."""
     prompts = body.get("prompt")
     answers = len(prompts) if isinstance(prompts, list) else 1
-    ranked = max(int(body.get(name) or 0) for name in ("logprobs", "top_logprobs"))
+    ranked = max(int(body.get(name) or 0) for name in _RANKED)
     token = _MOST_TOKEN_BYTES + _MOST_RANK_BYTES * ranked
-    given = sum(len(text) for text in prompts or ()) if body.get("echo") else 0
+    echoed = body.get("echo") or body.get("prompt_logprobs")
+    given = sum(len(text) for text in prompts or ()) if echoed else 0
     most = int(body.get("max_tokens") or body.get("max_completion_tokens") or 0)
     return _MOST_BYTES + token * (answers * most + given)
 

@@ -96,9 +96,10 @@ def answer_tokens(
         encode_alone: Tokenises texts without special tokens.
         decode: Returns the text of tokens, without special ones.
     """
-    before, text = decode(ids), answer["text"]
+    text = answer["text"]
     if (stored := answer["tokens"]) is not None:
         return [*stored] if text.strip() in decode([*ids, *stored]) else OTHER_TOKENS
+    before = decode(ids)
     [whole], [alone] = encode([prompt + text]), encode_alone([text])
     counted = answer["completion_tokens"]
     for tokens in (whole[len(ids) :] if whole[: len(ids)] == ids else alone, alone):

@@ -42,6 +42,8 @@ class Misbehaving:
     owner: str | None = None
     rendered: tuple[str, ...] | None = None
     """Tokens that `/tokenize` answers with; None: it does not exist."""
+    text: str = ""
+    """What `/detokenize` answers with."""
     root: str | None = None
     go_away: Callable[[], None] = lambda: None
     """Ends the server and its connections."""
@@ -57,6 +59,9 @@ class Misbehaving:
         if self.rendered is None:
             return error(404)
         return web.json_response({"tokens": [1], "token_strs": list(self.rendered)})
+
+    async def detokenize(self, request: web.Request) -> web.Response:
+        return web.json_response({"prompt": self.text})
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()
@@ -135,6 +140,7 @@ def misbehaving_server(server: Misbehaving | None = None) -> Iterator[Misbehavin
     app = web.Application()
     app.router.add_get("/v1/models", misbehaving.models)
     app.router.add_post("/tokenize", misbehaving.tokenize)
+    app.router.add_post("/detokenize", misbehaving.detokenize)
     app.router.add_post("/v1/completions", misbehaving.complete)
     app.router.add_post("/v1/chat/completions", misbehaving.complete)
     runner = web.AppRunner(app)

@@ -9,10 +9,12 @@ import pytest
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
+from regrade.engines.vllm_process.continuations import OTHER_PROMPT, OTHER_TOKENS
 from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import ModelError
 from tests.engine_fixtures import SERVED_NAME
+from tests.engines.vllm_process.test_stored_answers import asked, reading
 
 pytestmark = pytest.mark.vllm
 SAMPLING = SamplingParams(max_tokens=8)
@@ -112,6 +114,40 @@ def test_labels_of_several_tokens_are_ranked_by_echo(engine: Engine, vllm_engine
 
     assert served.label_method == offline.label_method == "per_choice"
     assert served.label_logprobs == pytest.approx(offline.label_logprobs, abs=1e-3)
+
+
+@pytest.mark.parametrize("tokens", ["stored", "not stored"])
+def test_stored_answers_are_read_as_by_the_offline_engine(
+    engine: Engine, vllm_engine: Engine, tokens: str
+):
+    changes = {} if tokens == "stored" else {"tokens": None}
+    requests = reading(ask(vllm_engine, asked()), **changes)
+
+    served, offline = ask(engine, requests), ask(vllm_engine, requests)
+
+    for by_server, by_engine in zip(served, offline, strict=True):
+        assert (by_server.error, by_server.error_permanent, by_server.token_ids) == (
+            by_engine.error,
+            by_engine.error_permanent,
+            by_engine.token_ids,
+        )
+        assert by_server.token_logprobs == pytest.approx(by_engine.token_logprobs, abs=1e-4)
+        assert by_server.label_logprobs == pytest.approx(by_engine.label_logprobs, abs=1e-3)
+        assert by_server.token_is_greedy == by_engine.token_is_greedy
+        assert by_server.prompt_tokens == by_engine.prompt_tokens
+    assert any(found.token_logprobs for found in served)
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [({"prompt_tokens": 3}, OTHER_PROMPT), ({"text": "Another answer."}, OTHER_TOKENS)],
+)
+def test_an_answer_whose_tokens_are_others_on_the_server_is_left_out(
+    engine: Engine, vllm_engine: Engine, changes: dict[str, object], error: str
+):
+    read = ask(engine, reading(ask(vllm_engine, asked()), **changes))
+
+    assert {(found.error, found.error_permanent) for found in read} == {(error, True)}
 
 
 def test_a_prompt_that_is_too_long_is_a_failed_row(engine: Engine):
