@@ -81,6 +81,9 @@ mutants: .venv/installed-mutants  ## Test the tests: do they notice small change
 docs: .venv/installed  ## Build docs/ as a site into .site/html; a link that leads nowhere is an error
 	@$(BIN)/python -m infra.site
 
+release: .venv/installed  ## Build, check, install and try a release in dist/, with its notes; uploads nothing (minutes; needs a package index)
+	@$(BIN)/python -m infra.release
+
 format: .venv/installed-dev  ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -112,4 +115,4 @@ test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and no
 ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo docs test test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra
+.PHONY: help install install-cuda demo docs release test test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra

@@ -25,6 +25,7 @@ compile mutants.in --output-file all-mutants.txt "$@"
 only_in cpu.txt dev.txt all-mutants.txt > mutants.txt
 compile docs.in --output-file all-docs.txt "$@"
 only_in cpu.txt dev.txt all-docs.txt > docs.txt
+compile release.in --output-file release.txt "$@"
 rm all-dev.txt all-stack.txt all-mutants.txt all-docs.txt
 # Prefect, MLflow and scoring, for images without vLLM: regrade's dependencies in the versions of cpu.txt, for every
 # supported Python.

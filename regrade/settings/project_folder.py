@@ -7,7 +7,7 @@ because a top-level package `flows` in site-packages would hide the `flows` fold
 import sys
 from pathlib import Path
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 """Version of regrade; pyproject.toml has the same."""
 _PACKAGE = Path(__file__).parents[1]
 
