@@ -12,10 +12,12 @@ from flows import generating
 from flows.engine_session import EngineSession
 from flows.gating import (
     NotFirstError,
+    announce,
     check_baseline,
     completed,
     gate_answers,
     is_first,
+    judge_answers,
     promote,
 )
 from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name
@@ -68,7 +70,12 @@ MAX_ROWS = 200_000
 """Most answers of a model from which examples are chosen; with more, the report has only numbers."""
 
 
-def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | None) -> None:
+def hand_on(
+    scorings: Scorings,
+    tracking_uri: str | None,
+    gate: GateSettings | None,
+    verdict: GateReport | None = None,
+) -> None:
     """Add a report to the run of each model, compared with the gate's baseline if there is one.
 
     A report that cannot be made is logged: the result is complete without it.
@@ -77,6 +84,7 @@ def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | N
         scorings: Published and tracked scorings.
         tracking_uri: MLflow server or database. None: the default for the repository.
         gate: Baseline of the evaluation. None: no comparison.
+        verdict: Verdict of the gate, with which the report begins.
     """
     repository = scorings.sets[0].answers.repository.uri
     uri = tracking_uri or default_tracking_uri(repository)
@@ -94,7 +102,7 @@ def hand_on(scorings: Scorings, tracking_uri: str | None, gate: GateSettings | N
             examples=200 if sum(rows[answer_set_id] for answer_set_id in ids) <= MAX_ROWS else 0,
         )
         try:
-            call_in_process(log_report, uri, run_id, request)
+            call_in_process(log_report, uri, run_id, request, verdict)
         except RegradeError as error:
             report_logger.warning("no report in MLflow: %s", error)
             continue
@@ -167,20 +175,24 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     # The alias may have moved to another revision, whose evaluation began at the same time.
     first = first and job.gate is not None and is_first(job.gate, job.answers, job.names)
     gate = None if first else job.gate
-    hand_on(scorings, job.tracking_uri, gate)
-    scorings.sets += [ScoredSet(work.answers) for work in early]  # shown, and not scored
-    evaluation = report(scorings)
+    answered = [*whole, *(work.answers for work in early)]
     verdict, note = None, ""
+    try:
+        if gate is not None:
+            verdict = judge_answers(answered, gate, _verdicts(early))
+    finally:  # the result is shown, too, if there is no verdict
+        hand_on(scorings, job.tracking_uri, gate, verdict)
+        scorings.sets += [ScoredSet(work.answers) for work in early]  # shown, and not scored
+        evaluation = report(scorings)
     if first and job.gate is not None:
         try:
             note = promote(whole, job.gate.baseline, job.tracking_uri, first=True)
         except NotFirstError:  # it ended at the same time
             gate = job.gate
-            hand_on(scorings, job.tracking_uri, gate)
-    if gate is not None:
-        verdict = gate_answers(
-            [*whole, *(work.answers for work in early)], gate, job.tracking_uri, _verdicts(early)
-        )
+            verdict = judge_answers(answered, gate, _verdicts(early))
+            hand_on(scorings, job.tracking_uri, gate, verdict)
+    if gate is not None and verdict is not None:
+        announce(verdict, whole[0].repository.uri, job.tracking_uri)
         if gate.promote and verdict.verdict == "pass":
             note = promote(whole, gate.baseline, job.tracking_uri)
     if note:

@@ -73,12 +73,22 @@ def gate_answers(
     tracking_uri: str | None,
     stopped: Mapping[str, Stopped] | None = None,
 ) -> GateReport:
-    """Judge answer sets that were just scored, show the verdict and return it.
+    """Judge answer sets that were just scored, show the verdict and return it; see `judge_answers` and `announce`."""
+    report = judge_answers(sets, settings, stopped)
+    announce(report, sets[0].repository.uri, tracking_uri)
+    return report
+
+
+def judge_answers(
+    sets: Sequence[AnswerSet],
+    settings: GateSettings,
+    stopped: Mapping[str, Stopped] | None = None,
+) -> GateReport:
+    """Return the verdict on answer sets that were just scored.
 
     Args:
         sets: Answer sets of one model, at least one; at most one per benchmark.
         settings: Baseline and limits.
-        tracking_uri: MLflow server or database. None: the worker's default.
         stopped: Verdicts that were sure before all answers were there, by benchmark.
     """
     stopped = stopped or {}
@@ -92,11 +102,7 @@ def gate_answers(
     }
     model = sets[0].manifest.specification.model.name
     side = Side(model, scored, one_set=False)
-    report = judge(
-        side, settings, answers=repository.uri, benchmarks=tuple(by_name), stopped=stopped
-    )
-    announce(report, repository.uri, tracking_uri)
-    return report
+    return judge(side, settings, answers=repository.uri, benchmarks=tuple(by_name), stopped=stopped)
 
 
 def is_first(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> bool:

@@ -87,7 +87,7 @@ class GateReport(Part):
 def tag_candidate(uri: str, report: GateReport) -> int:
     """Tag the candidate's judged runs in MLflow with the verdict, and return their number.
 
-    Tags: `regrade.gate` (the verdict), `regrade.gate.reason`, `regrade.gate.baseline`.
+    The description of the candidate's evaluation begins with the verdict. Tags: `regrade.gate` (the verdict), `regrade.gate.reason`, `regrade.gate.baseline`.
 
     Raises:
         TrackingError: If MLflow cannot be reached or refuses the tags.
@@ -111,4 +111,5 @@ def tag_candidate(uri: str, report: GateReport) -> int:
         for benchmark in report.benchmarks
         if benchmark.comparison is not None
     }
-    return tag_answer_sets(uri, tags, overall, scorers) if tags else 0
+    line = f"against {report.base}: {report.summary}"
+    return tag_answer_sets(uri, tags, overall, scorers, line) if tags else 0

@@ -9,6 +9,7 @@ from regrade.stats.metrics import Average
 from regrade.tracking.scoring import MAX_TAG, Scoring
 
 # Stored in existing descriptions: must not change.
+_GATE = "**Gate:** "
 NOTES = "*Notes below this line are kept when the results above are brought up to date.*"
 
 
@@ -69,6 +70,19 @@ def evaluation_text(
     left = len(lines) - shown
     more = ["", f"And {left} more: expand this run in the list of runs."] if left else []
     return "\n".join([*head, *lines[:shown], *more, *tail])[:MAX_TAG]
+
+
+def with_verdict(description: str, verdict: str) -> str:
+    """Return the description of an evaluation with the verdict of its gate as the first line, in place of an earlier one."""
+    if verdict_in(description):
+        description = description.partition("\n")[2].lstrip("\n")
+    return f"{_GATE}{verdict}\n\n{description}"[:MAX_TAG]
+
+
+def verdict_in(description: str) -> str:
+    """Return the verdict with which a description begins, as markdown; "" without one."""
+    first = description.partition("\n")[0]
+    return first.removeprefix(_GATE) if first.startswith(_GATE) else ""
 
 
 def scoring_text(scoring: Scoring, change: str | None = None) -> str:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from regrade.tracking.connection import PARENT_TAG, connect, scoring_runs
+from regrade.tracking.description import escape, with_verdict
+from regrade.tracking.runs import NOTE
 from regrade.tracking.scoring import MAX_TAG, cut
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ def tag_answer_sets(
     tags: Mapping[str, Mapping[str, str]],
     model_tags: Mapping[str, str],
     scorers: Mapping[str, str],
+    verdict: str = "",
 ) -> int:
     """Tag the runs of one scoring of each answer set, and the runs of their models.
 
@@ -27,6 +30,7 @@ def tag_answer_sets(
         model_tags: Tags for the parent runs, one for each model.
         scorers: Scorer of the scoring to tag, by answer set id: its name, or name, version and source hash
             (`number v2 45558e14`).
+        verdict: First line of the descriptions of the models' runs; "" leaves them as they are.
 
     Returns:
         Number of tagged scorings; 0 if the experiment `regrade` does not exist.
@@ -50,7 +54,10 @@ def tag_answer_sets(
                 parents.add(run.data.tags.get(PARENT_TAG, ""))
                 _set(client, run, run_tags)
         for parent in sorted(parents - {""}):
-            _set(client, client.get_run(parent), model_tags)
+            run = client.get_run(parent)
+            note = run.data.tags.get(NOTE, "")
+            described = {NOTE: with_verdict(note, escape(cut(verdict, 1000)))} if verdict else {}
+            _set(client, run, {**model_tags, **described})
     return count
 
 

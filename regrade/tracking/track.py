@@ -12,7 +12,12 @@ from typing import TYPE_CHECKING
 
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
-from regrade.tracking.description import evaluation_text, scoring_text
+from regrade.tracking.description import (
+    evaluation_text,
+    scoring_text,
+    verdict_in,
+    with_verdict,
+)
 from regrade.tracking.evaluation import (
     headline_metrics,
     headlines,
@@ -291,15 +296,23 @@ def _summarise(
     best = headlines(runs)
     before = parent.data.tags
     metrics = headline_metrics(best)
+    note = evaluation_text(
+        scoring.model_label,
+        at,
+        table_rows(runs, best),
+        command or before.get("regrade.command", ""),
+        before.get(NOTE, ""),
+    )
+    verdict = verdict_in(before.get(NOTE, ""))
+    if verdict and not changed_values(metrics, parent.data.metrics):
+        note = with_verdict(note, verdict)  # it was about these numbers
     if before.get("regrade.step") == str(at):
         metrics = changed_values(metrics, parent.data.metrics)
     command = command or before.get("regrade.command", "")
     tags = {
         "regrade.step": str(at),
         "regrade.command": cut(command, 4000),
-        NOTE: evaluation_text(
-            scoring.model_label, at, table_rows(runs, best), command, before.get(NOTE, "")
-        ),
+        NOTE: note,
     }
     tags |= settings_tags(best)
     tags = {key: value for key, value in tags.items() if before.get(key) != value}

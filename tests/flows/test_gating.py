@@ -238,19 +238,22 @@ def test_of_two_first_models_that_end_at_once_only_one_becomes_the_alias_without
 ) -> None:
     first = answer(repository, "org/first", right=400)
     worse = answer(repository, "org/worse", right=300)
-    reports: list[str | None] = []
+    reports: list[tuple[str | None, str | None]] = []
 
-    def handed_on(scorings: Scorings, uri: str | None, gate: GateSettings | None) -> None:
+    def handed_on(
+        scorings: Scorings, uri: str | None, gate: GateSettings | None, verdict: GateReport | None
+    ) -> None:
         if not reports:  # after the alias was looked up for the last time
             move_alias(repository, "last-good", [first])
-        reports.append(gate and gate.baseline)
+        reports.append((gate and gate.baseline, verdict and verdict.verdict))
 
     monkeypatch.setattr("flows.evaluate_model.hand_on", handed_on)
     state = evaluated(repository, monkeypatch, worse, tmp_path)
 
     assert str(state.message).startswith("regression")
     assert aliased(repository) == first.manifest.answer_set_id
-    assert reports == [None, "last-good"]  # the report is made again, with the comparison
+    # The report is made again, with the comparison and the verdict.
+    assert reports == [(None, None), ("last-good", "regression")]
 
 
 def test_an_alias_that_newer_answers_take_meanwhile_is_not_taken_back(

@@ -11,6 +11,7 @@ from regrade.settings import GateSettings
 from regrade.tracking import track
 from regrade.tracking.connection import connect
 from regrade.tracking.labels import move_alias_tag
+from regrade.tracking.runs import NOTE
 from tests.comparing.sides import answer
 from tests.stored import tracked_as
 
@@ -54,6 +55,14 @@ def test_the_verdict_and_the_alias_are_tags_of_the_runs(uri: str, tmp_path: Path
     assert run_tags["regrade.gate.reason"] == report.benchmarks[0].reason
     assert tags(uri, "evaluation", "org/bad")["regrade.gate"] == "regression"
     assert "regrade.gate" not in tags(uri, "scoring", "org/good")
+
+    first = "**Gate:** against org/good: regression"
+    assert tags(uri, "evaluation", "org/bad")[NOTE].startswith(first)
+    assert tag_candidate(uri, report) == 1
+    tracked(uri, bad)  # the same numbers
+    note = tags(uri, "evaluation", "org/bad")[NOTE]
+    assert note.startswith(first)
+    assert note.count("**Gate:**") == 1
 
     assert move_alias_tag(uri, "baseline", {"sums": bad.manifest.answer_set_id}) == 1
     assert move_alias_tag(uri, "baseline", {"sums": good.manifest.answer_set_id}) == 1

@@ -7,6 +7,7 @@ import orjson
 
 from regrade.answers import parquet
 from regrade.answers.opening import open_repository
+from regrade.comparing.gate_report import GateReport
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
 from regrade.settings.errors import SettingsError
@@ -21,8 +22,8 @@ def prepare() -> None:
     parquet.prepare()
 
 
-def log_report(uri: str, run_id: str, request: Request) -> None:
-    """Make a report and add it to a run, unless the run has the same one: of the same request and stored answers.
+def log_report(uri: str, run_id: str, request: Request, verdict: GateReport | None = None) -> None:
+    """Make a report and add it to a run, unless the run has the same one: of the same request, verdict and stored answers.
 
     A baseline that cannot be compared with is left out: the run's gate says so.
 
@@ -30,6 +31,7 @@ def log_report(uri: str, run_id: str, request: Request) -> None:
         uri: MLflow tracking URI.
         run_id: Run of the model's evaluation.
         request: Content of the report.
+        verdict: Verdict of the run's gate, with which the page begins.
 
     Raises:
         RepositoryError: If the answers are not found.
@@ -44,14 +46,15 @@ def log_report(uri: str, run_id: str, request: Request) -> None:
             if request.base is None:
                 raise
             report = gather(replace(request, base=None, base_sets=(), base_answers=None))
-        return html_report(report)
+        return html_report(report, verdict)
 
-    log_page(uri, run_id, ARTIFACT, page, _source(request))
+    log_page(uri, run_id, ARTIFACT, page, _source(request, verdict))
 
 
-def _source(request: Request) -> str:
+def _source(request: Request, verdict: GateReport | None) -> str:
     """Return a digest of a report's request and of what it is made of."""
     read = {request.answers, request.base_answers or request.answers}
     heads = {address: open_repository(address, create=False).head() for address in sorted(read)}
-    content = {"request": asdict(request), "heads": heads, "regrade": VERSION}
+    judged = None if verdict is None else verdict.model_dump(mode="json")
+    content = {"request": asdict(request), "heads": heads, "verdict": judged, "regrade": VERSION}
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

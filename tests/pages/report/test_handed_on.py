@@ -76,7 +76,7 @@ def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_change
     sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Request] = []
-    monkeypatch.setattr(tracked, "html_report", lambda report: made.append(report) or "a page")
+    monkeypatch.setattr(tracked, "html_report", lambda *given: made.append(given[0]) or "a page")
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     run_id = evaluation_run(sides[1], uri)
     request = Request(answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,))
@@ -99,8 +99,16 @@ def test_a_flow_adds_the_report_and_its_page_links_to_it(
     scorings = Scorings([ScoredSet(answers)], (), {}, answers.revision)
     scorings.tracked.parents[set_id] = run_id = evaluation_run(answers, uri)
     scorings.tracked.urls[set_id] = "http://127.0.0.1:5000/#/experiments/1/runs/abc?workflowType=x"
-    hand_on(scorings, uri, GateSettings(baseline="org/base"))
+    settings = GateSettings(baseline="org/base")
+    hand_on(scorings, uri, settings)
     assert "What changed against org/base" in artifact(uri, run_id, tmp_path)
+    judged = gate("org/candidate", settings, answers=answers.repository.uri)
+    hand_on(scorings, uri, settings, judged)
+    page = artifact(uri, run_id, tmp_path)
+    begins = page.partition("<h1")[2].partition("<h2")[0]
+    assert judged.verdict in begins
+    assert "org/base" in begins
+    assert page.index("<h1") < page.index("Results")
     url = "http://127.0.0.1:5000/#/experiments/1/runs/abc/artifacts/report.html?workflowType=x"
     assert scorings.report_urls == {set_id: url}
     result = AnswerSetResult(
