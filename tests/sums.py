@@ -27,6 +27,7 @@ class Sums:
     withheld = False
     sampling = SamplingParams(max_tokens=64, stop=("\n",))
     cuts_when_scored = False
+    cut = None
     long_thoughts = False
 
     def __init__(self, n: int) -> None:

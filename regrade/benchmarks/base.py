@@ -6,7 +6,7 @@ from typing import Protocol
 
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Cut, Method, PromptFormat, SamplingParams, ScorerName
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,10 @@ class Benchmark(Protocol):
     @property
     def long_thoughts(self) -> bool:
         """True if model cards have more tokens for it than usual, as for competitions in mathematics and programming."""
+
+    @property
+    def cut(self) -> Cut | None:
+        """Place at which a prompt that does not fit is cut without being asked to; None: it fails."""
 
     @property
     def cuts_when_scored(self) -> bool:

@@ -98,7 +98,7 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
             old, new = getattr(left.benchmark, name), getattr(right.benchmark, name)
             yield "questions", f"benchmark {name}", old or "none", new or "none"
     yield "prompt", "method", left.method, right.method
-    for name in ("format", "template", "truncate"):
+    for name in ("format", "template", "truncate", "cut"):
         yield "prompt", f"prompt {name}", getattr(left.prompt, name), getattr(right.prompt, name)
     no_system = None if imported else "none"
     systems = left.prompt.system or no_system, right.prompt.system or no_system

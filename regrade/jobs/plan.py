@@ -196,6 +196,7 @@ class PlannedRequests:
                     sample.structure,
                     self.plan.reasons,
                     sample.stored,
+                    specification.prompt.cut == "middle",
                 )
             rendered = sample, request
             yield request
@@ -277,7 +278,12 @@ def make_plan(
         repeats=repeats,
         repeats_greedy=repeats_greedy,
     )
-    prompt_identity = benchmark.prompt_identity.model_copy(update={"truncate": prompt.truncate})
+    # A server's prompts cannot be cut: it rejects those that are too long.
+    cut = None if model.identity.kind == "served" else benchmark.cut
+    truncate = prompt.truncate or cut is not None
+    prompt_identity = benchmark.prompt_identity.model_copy(
+        update={"truncate": truncate, "cut": cut or "start"}
+    )
     if prompt_identity.format == "chat":
         changes: dict[str, Any] = {"chat_template_args": dict(asked.reasoning.arguments)}
         if _begins_turn(benchmark, model):
@@ -304,12 +310,12 @@ def make_plan(
         method=benchmark.method,
         sampling=effective_sampling(asked.sampling, benchmark.method),
         repeats=asked.repeats,
-        engine=engine.identity(model, truncate=prompt.truncate),
+        engine=engine.identity(model, truncate=truncate),
     )
     sampled, repeated = asked.earlier
     changes = {"sampling": effective_sampling(sampled, benchmark.method), "repeats": repeated}
     by_rules = [specification, specification.model_copy(update=changes)]
-    spelled = [engine.earlier(known, model, truncate=prompt.truncate) for known in by_rules]
+    spelled = [engine.earlier(known, model, truncate=truncate) for known in by_rules]
     earlier = dict.fromkeys(known.answer_set_id for known in (spelled[0], by_rules[1], spelled[1]))
     by_id = {known.answer_set_id: known for known in (*spelled, *by_rules)}
     earlier.pop(specification.answer_set_id, None)

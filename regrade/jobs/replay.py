@@ -114,6 +114,7 @@ class ReplayQuestions:
     sampling = SamplingParams()
     prompt_identity = PromptIdentity(format="completion", template="replay", n_shots=0)
     cuts_when_scored = False
+    cut = None
     long_thoughts = False
 
     def __init__(self, answers: AnswerSet, *, readings: int, limit: int | None) -> None:

@@ -121,6 +121,7 @@ class JudgeQuestions:
     scorers = (JUDGE,)
     repeats = 1
     cuts_when_scored = False
+    cut = None
     long_thoughts = False
 
     def __init__(

@@ -109,6 +109,8 @@ class Request:
     """The model is expected to reason before its answer, which `structure` leaves free."""
     stored: StoredAnswer | None = None
     """An answer to read, instead of generating one. The prompt is its text, and there are no labels."""
+    cut_middle: bool = False
+    """Keep the two ends of a prompt that does not fit, even if prompts are not cut otherwise."""
 
 
 REFUSAL = "The model refused to answer"

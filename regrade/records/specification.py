@@ -17,6 +17,7 @@ from regrade.settings import (
     JUDGE_NAME,
     REPLAY_NAME,
     REPLAY_PREFIX,
+    Cut,
     Method,
     PromptFormat,
     PromptsOf,
@@ -38,6 +39,7 @@ LEFT_OUT: dict[str, Any] = {
     "prompt": {
         "chat_template": None,
         "chat_template_args": {},
+        "cut": "start",
         "labels": "appended",
         "prefill": None,
         "prompts": None,
@@ -187,6 +189,8 @@ class PromptIdentity(StrictModel):
     """sha256 of the chat template used instead of the model's."""
     chat_template_args: dict[str, Any] = Field(default_factory=dict)
     truncate: bool = False
+    cut: Cut = Field("start", exclude_if=lambda cut: cut == "start")
+    """Part that `truncate` takes away."""
     labels: Literal["appended", "turn"] = "appended"
     """Labels to rank in a chat: `appended` to the prompt as text, or as the template begins the model's `turn`."""
 

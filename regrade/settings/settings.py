@@ -111,6 +111,8 @@ ALIAS_NAME = r"^[a-z][a-z0-9_-]{0,62}$"
 """Pattern of the name of an alias of answer sets."""
 PromptFormat = Literal["chat", "completion"]
 Method = Literal["generate", "rank"]
+Cut = Literal["start", "middle"]
+"""Part of a prompt that is taken away if it does not fit."""
 SamplingDefaults = Literal["auto", "benchmark", "model"]
 Thinking = Literal["auto", "on", "off"]
 SandboxName = Literal["bwrap", "landlock"]

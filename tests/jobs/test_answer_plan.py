@@ -132,3 +132,28 @@ def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refus
     monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
     with pytest.raises(SettingsError, match="has no answers that `--prefill` could begin"):
         begun("So")
+
+
+class InTheMiddle(Sums):
+    cut = "middle"
+
+
+def test_a_benchmark_that_cuts_prompts_in_the_middle_has_it_in_its_id_and_requests():
+    def made(benchmark: Sums, model: ResolvedModel = MODEL) -> Plan:
+        return make_plan(
+            benchmark, model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
+        )
+
+    plain, cut = made(Sums(1)), made(InTheMiddle(1))
+    served = made(
+        InTheMiddle(1),
+        replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r")),
+    )
+
+    assert (cut.specification.prompt.cut, cut.specification.prompt.truncate) == ("middle", True)
+    assert "cut" not in plain.specification.model_dump(mode="json")["prompt"]
+    assert cut.specification.answer_set_id != plain.specification.answer_set_id
+    assert [request.cut_middle for request in cut.requests(cut.missing(set()))] == [True]
+    for not_cut in (plain, served):
+        assert not not_cut.specification.prompt.truncate
+        assert [r.cut_middle for r in not_cut.requests(not_cut.missing(set()))] == [False]

@@ -40,6 +40,7 @@ class HarnessBenchmark:
     paper = ""
     scorers = (SCORER,)
     cuts_when_scored = True
+    cut = None
     long_thoughts = False
 
     def __init__(

@@ -23,7 +23,7 @@ from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
-from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
+from regrade.settings import Cut, Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
@@ -49,6 +49,8 @@ class StandardBenchmark(ABC):
     shots_split: str = ""
     """Split with worked examples; "" if the dataset has none."""
     cuts_when_scored = False
+    cut: Cut | None = None
+    """Place at which a prompt that does not fit is cut without being asked to; None: it fails."""
     long_thoughts = False
     shots_by_subset: bool = False
     """True if worked examples come from the same subset as the question."""

@@ -98,6 +98,7 @@ def to_wire(request: Request) -> dict[str, Any]:
         "structure": None if request.structure is None else asdict(request.structure),
         "reasons": request.reasons,
         "stored": None if request.stored is None else asdict(request.stored),
+        "cut_middle": request.cut_middle,
     }
 
 

@@ -75,6 +75,8 @@ class Prepared:
     """Form of the answer, as the fields of `regrade.records.Structure`."""
     reasons: bool = False
     """The model may reason before the answer, without this form."""
+    cut_middle: bool = False
+    """If the prompt does not fit, its two ends are kept."""
     stored: bool = False
     """A stored answer is read, of which the log-probability of each token is wanted."""
 
@@ -190,7 +192,7 @@ class Prompts:
         sampling = request["sampling"]
         if reasons and ranking is None:
             sampling = self._with_room(sampling, len(rendered.ids))
-        return Prepared(
+        prepared = Prepared(
             request["key"],
             rendered.text,
             sampling,
@@ -201,7 +203,10 @@ class Prompts:
             error_permanent=error is not None,
             structure=request.get("structure"),
             reasons=reasons,
+            cut_middle=request.get("cut_middle", False),
         )
+        # The context is chosen for what is left of it.
+        return prepared if self._limit is None else self._without_middle(prepared, self._limit)
 
     def _with_room(self, sampling: Mapping[str, Any], prompt: int) -> Mapping[str, Any]:
         """Return sampling params with what the model's context leaves after a prompt, if that is at least half of `max_tokens`."""
@@ -286,8 +291,23 @@ class Prompts:
             errors.append(chat.error)
         return texts, next(filter(None, errors), None)
 
+    def _without_middle(self, prepared: Prepared, context: int) -> Prepared:
+        """Return a request whose prompt may be cut there with the two ends that fit, the second a token longer if they differ."""
+        room = context - int(prepared.sampling["max_tokens"])
+        if (
+            not prepared.cut_middle
+            or prepared.error is not None
+            or prepared.ranking is not None
+            or not 1 < room < len(prepared.ids)
+        ):
+            return prepared
+        ids = [*prepared.ids[: room // 2], *prepared.ids[room // 2 - room :]]
+        return replace(prepared, ids=ids, text=self._tokenizer.decode(ids), truncated=True)
+
     def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
-        """Return the request if it fits into the context; otherwise cut from the left if allowed, or with an error.
+        """Return the request if it fits into the context; otherwise cut if allowed, or with an error.
+
+        The beginning is cut, or of some benchmarks the middle.
 
         Args:
             prepared: Result of `prepare`.
@@ -295,6 +315,7 @@ class Prompts:
             limit: Context length that the model allows; a larger `context` cannot help.
             truncate: The prompt may be cut.
         """
+        prepared = self._without_middle(prepared, context)
         need = prepared.need
         too_large = replace(
             prepared, error=too_long(need, context), error_permanent=context >= limit

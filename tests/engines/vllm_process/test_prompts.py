@@ -326,3 +326,42 @@ def test_continuations_that_do_not_fit_are_cut_from_the_left_each_for_itself(sma
     assert cut.separate.sequences[0] == prepared.separate.sequences[0]
     assert len(cut.separate.sequences[1]) == 31
     assert cut.truncated
+
+
+def cut_in_the_middle(prompts: Prompts, prompt: Any) -> Any:
+    (prepared,) = prompts.prepare([request(0, prompt) | {"cut_middle": True}])
+    return prepared
+
+
+def test_the_two_ends_of_a_prompt_are_kept_if_it_is_cut_in_the_middle(small: Small):
+    prompt = chat(("user", "begin " + "what is it? " * 50 + "the end"))
+    (whole,) = small.prompts.prepare([request(0, prompt)])
+    prepared = cut_in_the_middle(small.prompts, prompt)
+
+    cut = small.prompts.fit(prepared, 41, limit=512, truncate=False)
+
+    assert cut.ids == [*whole.ids[:16], *whole.ids[-17:]]
+    assert cut.text.startswith("<user>begin")
+    assert cut.text.endswith(" end</><assistant>")
+    assert (cut.truncated, cut.error) == (True, None)
+
+
+def test_the_context_is_chosen_for_what_is_left_of_a_prompt(small: Small):
+    prompts = Prompts(small.tokenizer, TemplateChat(small.tokenizer, TEMPLATE), limit=64)
+    prompt = chat(("user", "begin " + "what is it? " * 50 + "the end"))
+
+    prepared = cut_in_the_middle(prompts, prompt)
+
+    assert prepared.need.total == 64
+    assert prepared.truncated
+    direct = small.prompts.fit(
+        cut_in_the_middle(small.prompts, prompt), 41, limit=64, truncate=False
+    )
+    assert prompts.fit(prepared, 41, limit=64, truncate=False).ids == direct.ids
+
+
+def test_a_prompt_that_fits_is_not_cut_in_the_middle(small: Small):
+    prepared = cut_in_the_middle(small.prompts, chat(("user", "what is it?")))
+
+    assert small.prompts.fit(prepared, 512, limit=512, truncate=False) == prepared
+    assert not prepared.truncated
