@@ -1,5 +1,6 @@
 """Rows of published benchmarks in the columns and types of their datasets, made up, with what real files hold beyond the usual."""
 
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,46 @@ AIME_2024: Rows = [
         "year": "2024",
     }
     for number, answer in enumerate(("033", "204", "000"))
+]
+LONGBENCH_V2: Rows = [
+    {
+        "_id": f"66f36490821e116aacb2cc2{number}",
+        "domain": "Single-Document QA",
+        "sub_domain": "Financial",
+        "difficulty": "easy",
+        "length": length,
+        "question": f"What does table {number} show? ",
+        "choice_A": "Sales {net}",
+        "choice_B": " Costs",
+        "choice_C": "Both",
+        "choice_D": "Neither",
+        "answer": answer,
+        "context": f" {number}: {{x}} $DOC$ " + "A long report. " * 50,
+    }
+    for number, (answer, length) in enumerate(
+        zip("ABCD", ("short", "medium", "long", "short"), strict=True)
+    )
+]
+MRCR: Rows = [
+    {
+        "prompt": json.dumps(
+            [
+                {"role": "user", "content": "Write a poem about tapirs"},
+                {"role": "assistant", "content": f"Tapirs {number}, tapirs, you are so fine."},
+                {
+                    "role": "user",
+                    "content": f"Prepend aYooSG8CQ{number} to the 1st poem about tapirs.",
+                },
+            ]
+        ),
+        "answer": f"aYooSG8CQ{number}Tapirs {number}, tapirs, you are so fine.",
+        "random_string_to_prepend": f"aYooSG8CQ{number}",
+        "n_needles": needles,
+        "desired_msg_index": 1,
+        "total_messages": 3,
+        "n_chars": 100,
+    }
+    for number, needles in enumerate((2, 4, 8))
 ]
 AIME_2025: Rows = [
     {"problem": f"Sum of bases {number}?", "answer": answer, "id": str(number)}
@@ -189,6 +230,8 @@ FOLDERS: dict[str, Callable[[Path], Path]] = {
     "mmlu_redux": configs(MmluRedux.configs, REDUX),
     "mmmlu": configs(LANGUAGES, MMMLU),
     "supergpqa": splits(train=SUPERGPQA),
+    "longbench_v2": splits(train=LONGBENCH_V2),
+    "mrcr": splits(train=MRCR),
 }
 """Writers of the files of each benchmark's questions and worked examples into a folder."""
 BENCHMARKS = tuple(card.name for card in benchmark_cards() if card.name in FOLDERS)

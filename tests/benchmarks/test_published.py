@@ -217,3 +217,53 @@ def test_a_letter_of_no_choice_is_refused(tmp_path: Path, letter: object) -> Non
     row = {**made.SUPERGPQA[0], "answer_letter": letter}
 
     assert "answer_letter is" in error("supergpqa", tmp_path, row)
+
+
+def test_longbench_v2_asks_with_the_words_of_its_authors(tmp_path: Path) -> None:
+    benchmark = opened("longbench_v2", tmp_path)
+    first = next(sample for sample in benchmark.samples() if sample.index == 0)
+
+    [message] = benchmark.prompt(first)
+
+    assert message["content"].startswith(
+        "Please read the following text and answer the question below.\n\n<text>\n0: {x} $DOC$ A long"
+    )
+    assert message["content"].endswith(
+        "A long report.\n</text>\n\nWhat is the correct answer to this question: What does table 0 show?\nChoices:\n"
+        "(A) Sales {net}\n(B) Costs\n(C) Both\n(D) Neither\n\n"
+        'Format your response as follows: "The correct answer is (insert answer here)".'
+    )
+    assert {sample.subset for sample in benchmark.samples()} == {"short", "medium", "long"}
+    assert benchmark.cut == "middle"
+
+
+def test_mrcr_sends_the_conversation_and_keeps_the_random_text(tmp_path: Path) -> None:
+    benchmark = opened("mrcr", tmp_path)
+    samples = benchmark.samples()
+
+    assert [message["role"] for message in benchmark.prompt(samples[0])] == [
+        "user",
+        "assistant",
+        "user",
+    ]
+    assert samples[0].question == "Prepend aYooSG8CQ0 to the 1st poem about tapirs."
+    assert samples[0].doc == {"random_string_to_prepend": "aYooSG8CQ0"}
+    assert [sample.subset for sample in samples] == ["2 needles", "4 needles", "8 needles"]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "message"),
+    [
+        ("mrcr", {"prompt": "no JSON"}, "the prompt is 'no JSON'"),
+        ("mrcr", {"prompt": "[]"}, "the prompt is '[]'"),
+        ("mrcr", {"answer": "Tapirs"}, "expected a text that begins with 'aYooSG8CQ0'"),
+        ("longbench_v2", {"answer": "E"}, "answer is 'E'; expected A, B, C or D"),
+        ("longbench_v2", {"context": None}, "the context is None"),
+    ],
+)
+def test_a_row_about_long_texts_that_cannot_be_asked_is_refused(
+    tmp_path: Path, name: str, changes: dict[str, Any], message: str
+) -> None:
+    row = {"mrcr": made.MRCR, "longbench_v2": made.LONGBENCH_V2}[name][0]
+
+    assert message in error(name, tmp_path, {**row, **changes})

@@ -1,3 +1,4 @@
+import json
 from typing import get_args
 
 import pytest
@@ -29,7 +30,8 @@ OF_BATCHES = [name for name in scorer_names() if hasattr(load_scorer(name), "sco
 @pytest.mark.parametrize("name", OF_BATCHES)
 def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> None:
     target = "1" if name.startswith("number") else "A"
-    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part")
+    doc = json.dumps({"random_string_to_prepend": "A"})
+    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part", doc=doc)
 
     scores = batch_score(name)(batch)
 

@@ -1,0 +1,95 @@
+"""LongBench v2: 503 multiple choice questions about texts of 8 thousand to 2 million words.
+
+Paper:    Bai et al. 2024, LongBench v2: Towards Deeper Understanding and Reasoning on Realistic Long-context Multitasks,
+          https://arxiv.org/abs/2412.15204
+Dataset:  https://huggingface.co/datasets/THUDM/LongBench-v2 (split `train`). The newest commit is read, and recorded
+Licence:  Apache-2.0
+
+The prompt without reasoning of the authors' code (https://github.com/THUDM/LongBench, `prompts/0shot.txt`). A prompt that does not
+fit is cut in the middle, as there: the tokens of its two ends are kept. The authors cut the message, and here the whole prompt
+with the chat template's tokens is cut. Results are also shown for each length, as in the paper.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
+from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.records import Sample
+from regrade.settings import Cut, PromptSettings, SamplingParams
+from regrade.settings.errors import SettingsError
+
+TEMPLATE = """Please read the following text and answer the question below.
+
+<text>
+{context}
+</text>
+
+What is the correct answer to this question: {question}
+Choices:
+(A) {A}
+(B) {B}
+(C) {C}
+(D) {D}
+
+Format your response as follows: "The correct answer is (insert answer here)"."""
+_LETTERS = "ABCD"
+
+
+class LongBenchV2(ChoiceQuestions):
+    """LongBench v2 in a chat, without reasoning before the answer."""
+
+    name = "longbench_v2"
+    version = 1
+    description = "Questions about long texts with 4 choices, with the letter read from the text."
+    paper = "https://arxiv.org/abs/2412.15204"
+    hub_dataset, split = "THUDM/LongBench-v2", "train"
+    columns = (
+        "question",
+        "context",
+        "length",
+        "answer",
+        *(f"choice_{letter}" for letter in _LETTERS),
+    )
+    subset_column = "length"
+    instruction = ""
+    question_template = TEMPLATE
+    cut: Cut | None = "middle"
+    sampling = SamplingParams(temperature=0.1, max_tokens=128)
+
+    def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
+        """Open the benchmark.
+
+        Raises:
+            SettingsError: If it should be asked without a chat.
+        """
+        super().__init__(prompt=prompt, limit=limit, source=source)
+        if self.format != "chat":
+            raise SettingsError(
+                f"Benchmark '{self.name}' is asked in chats: leave out `--format {self.format}`."
+            )
+
+    def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
+        """Return the choices and the place of the right one."""
+        texts = []
+        for column in (f"choice_{letter}" for letter in _LETTERS):
+            text = text_target(row[column])
+            if text is None:
+                raise RowError(index, f"'{column}' is {row[column]!r}; expected a text or number")
+            texts.append(text)
+        if row["answer"] not in tuple(_LETTERS):
+            raise RowError(index, f"answer is {row['answer']!r}; expected A, B, C or D")
+        if not isinstance(row["context"], str):
+            raise RowError(index, f"the context is {row['context']!r}; expected a text")
+        return texts, _LETTERS.index(row["answer"])
+
+    def question(self, sample: Sample) -> str:
+        """Return the text, the question and its choices as they appear in the prompt."""
+        return self.question_template.format(
+            context=sample.fields["context"].strip(),
+            question=sample.fields["question"].strip(),
+            **dict(zip(_LETTERS, sample.choices, strict=True)),
+        )
+
+
+benchmark = LongBenchV2

@@ -1,0 +1,119 @@
+"""OpenAI MRCR: 2,400 long conversations in which one of 2, 4 or 8 texts that were asked for in the same words has to be repeated.
+
+Paper:    Vodrahalli et al. 2024, Michelangelo: Long Context Evaluations Beyond Haystacks, https://arxiv.org/abs/2409.12640
+Dataset:  https://huggingface.co/datasets/openai/mrcr (split `train`). The newest commit is read, and recorded
+Licence:  MIT
+
+The conversation is sent as it is. It has 4 thousand to a million tokens: an answer whose prompt does not fit fails.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.standard import PublishedBenchmark
+from regrade.benchmarks.questions.targets import RowError
+from regrade.records import Message, Sample
+from regrade.scorers.mrcr import START
+from regrade.settings import Method, PromptSettings, SamplingParams, ScorerName
+from regrade.settings.errors import SettingsError
+
+_ROLES = ("system", "user", "assistant")
+
+
+class Mrcr(PublishedBenchmark):
+    """MRCR, as conversations."""
+
+    name = "mrcr"
+    version = 1
+    description = "Long conversations of which one text has to be repeated, graded by similarity."
+    paper = "https://arxiv.org/abs/2409.12640"
+    method: Method = "generate"
+    scorers: tuple[ScorerName, ...] = ("mrcr",)
+    hub_dataset, split = "openai/mrcr", "train"
+    columns = ("prompt", "answer", START, "n_needles")
+    question_template = "{prompt}"
+    sampling = SamplingParams(temperature=0.0, max_tokens=8192)
+
+    def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
+        """Open the benchmark.
+
+        Raises:
+            SettingsError: If it should be asked without a chat.
+        """
+        super().__init__(prompt=prompt, limit=limit, source=source)
+        if self.format != "chat":
+            raise SettingsError(
+                f"Benchmark '{self.name}' sends conversations: leave out `--format {self.format}`."
+            )
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
+        """Return questions whose subset is the number of texts that were asked for in the same words."""
+        return [_question(index, row) for index, row in enumerate(rows)]
+
+    def question(self, sample: Sample) -> str:
+        """Return the last turn."""
+        return str(sample.fields["turns"][-1]["content"])
+
+    def answer(self, sample: Sample) -> str:
+        """Return the text to repeat."""
+        return sample.target
+
+    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
+        """Return the conversation, after the system message if there is one."""
+        if self._wording is not None:
+            return super().prompt(sample)
+        system = self.system(sample)
+        return (
+            *([{"role": "system", "content": system}] if system else []),
+            *sample.fields["turns"],
+        )
+
+
+def _question(index: int, row: Mapping[str, Any]) -> Question:
+    start, target, needles = row[START], row["answer"], row["n_needles"]
+    if not isinstance(start, str) or not start:
+        raise RowError(index, f"{START} is {start!r}; expected a text")
+    if not isinstance(target, str) or not target.startswith(start):
+        raise RowError(
+            index, f"the answer is {str(target)[:60]!r}; expected a text that begins with {start!r}"
+        )
+    if not isinstance(needles, int):
+        raise RowError(index, f"n_needles is {needles!r}; expected a number")
+    return Question(
+        content={"prompt": row["prompt"], "n_needles": needles},
+        target=target,
+        fields={"turns": _turns(index, row["prompt"])},
+        subset=f"{needles} needles",
+        doc={START: start},
+    )
+
+
+def _turns(index: int, prompt: object) -> tuple[Message, ...]:
+    """Return the turns of a conversation.
+
+    Raises:
+        RowError: If the prompt is no JSON text of turns that end with the user's.
+    """
+    try:
+        turns = orjson.loads(prompt) if isinstance(prompt, str) else None
+    except orjson.JSONDecodeError:
+        turns = None
+    known = isinstance(turns, list) and all(
+        isinstance(turn, dict)
+        and turn.get("role") in _ROLES
+        and isinstance(turn.get("content"), str)
+        for turn in turns
+    )
+    if not known or not turns or turns[-1]["role"] != "user":
+        raise RowError(
+            index,
+            f"the prompt is {str(prompt)[:60]!r}; expected a JSON list of turns with `role` (system, user or assistant) and "
+            "`content`, of which the last is the user's",
+        )
+    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
+
+
+benchmark = Mrcr
