@@ -197,6 +197,7 @@ class PlannedRequests:
                     self.plan.reasons,
                     sample.stored,
                     specification.prompt.cut == "middle",
+                    sample.images,
                 )
             rendered = sample, request
             yield request
@@ -300,6 +301,11 @@ def make_plan(
         prompt_identity = prompt_identity.model_copy(update={"prefill": prompt.prefill})
     if model.identity.kind == "served":
         _check_server(benchmark, samples[0], prompt.prefill)
+    elif any(sample.images for sample in samples):
+        raise SettingsError(
+            f"Benchmark '{benchmark.name}' shows images, which are sent to servers only. Serve the model (`vllm serve`) and use "
+            "`--engine openai`."
+        )
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
         identity = identity.model_copy(update={"limit": None})  # the limit has no effect

@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Literal
 
+from regrade.records.images import Image
 from regrade.settings import SamplingParams
 
 Message = Mapping[str, str]
-"""Chat message: `role` and `content`."""
+"""Chat message: `role` and `content`, a text in which marks show where images stand (`regrade.records.images`)."""
 
 LabelMethod = Literal["single_token", "per_choice"]
 
@@ -76,6 +77,8 @@ class Sample:
     """Reason why the question cannot be asked: its row fails without a request, and is never asked again."""
     stored: StoredAnswer | None = None
     """An answer to it that is read, where none is asked for."""
+    images: tuple[Image, ...] = ()
+    """Images whose marks its texts may hold."""
     by_repeat: tuple["Sample", ...] = ()
     """Question of each repeat, with the same id, if they differ."""
 
@@ -111,6 +114,8 @@ class Request:
     """An answer to read, instead of generating one. The prompt is its text, and there are no labels."""
     cut_middle: bool = False
     """Keep the two ends of a prompt that does not fit, even if prompts are not cut otherwise."""
+    images: tuple[Image, ...] = ()
+    """Images whose marks the prompt may hold."""
 
 
 REFUSAL = "The model refused to answer"

@@ -16,7 +16,7 @@ _ADDED_IN_2 = ("question", "finished_at", "error_permanent", "start", "end")
 _ADDED_IN_3 = ("doc", "continuations", "contexts", "label_is_greedy", "metrics")
 TOKEN_COLUMNS = ("token_ids", "token_logprobs", "token_is_greedy")
 """Columns with a value for each token of an answer. They were added to version 3: readers without them leave them out."""
-ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS})
+ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS, "images"})
 """Columns that were added later; they are null where an older file is read."""
 
 KEYS = ("sample_id", "repeat")
@@ -53,6 +53,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("token_ids", pa.list_(pa.field("element", pa.int32()))),
     pa.field("token_logprobs", pa.list_(pa.field("element", pa.float32()))),
     pa.field("token_is_greedy", pa.list_(pa.field("element", pa.bool_()))),
+    pa.field("images", pa.list_(pa.field("element", pa.string()))),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -147,6 +148,7 @@ def generation_row(
         "error": completion.error,
         "error_permanent": None if completion.error is None else completion.error_permanent,
         **{name: _listed(getattr(completion, name)) for name in TOKEN_COLUMNS},
+        "images": [i.sha256 for i in sample.images if i.mark in completion.prompt] or None,
     }
 
 

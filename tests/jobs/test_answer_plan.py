@@ -6,11 +6,18 @@ import pytest
 from regrade.answers.manifest import Session
 from regrade.jobs.plan import Plan, make_plan, request_seed
 from regrade.models.base import ResolvedModel
+from regrade.records import Completion, Message, Sample
+from regrade.records.columns import generation_row
+from regrade.records.images import read_image
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import session, specification
+from tests.records.test_images import file_of
 from tests.sums import MODEL, SERVER, Sums, plan_of
+
+PNG = file_of("PNG")
+SERVED = replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r"))
 
 
 def test_what_is_set_by_hand_replaces_the_benchmarks_own_sampling_params():
@@ -104,6 +111,42 @@ def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_i
     assert plan_of(2).requests([], (first,)).day is None
 
 
+class Seen(Sums):
+    """Questions that show an image after their text."""
+
+    def samples(self) -> list[Sample]:
+        image = read_image(PNG)
+        return [replace(sample, images=(image,)) for sample in super().samples()]
+
+    def prompt(self, sample: Sample) -> tuple[Message, ...]:
+        return ({"role": "user", "content": f"What is it?{sample.images[0].mark}"},)
+
+
+def test_a_request_takes_the_images_of_its_question_along() -> None:
+    plan = begun(None, benchmark=Seen(1), model=SERVED)
+
+    (request,) = plan.requests(plan.missing(set()))
+
+    assert request.images == plan.samples[0].images
+    assert [image.content for image in request.images] == [PNG]
+
+
+def test_images_are_refused_before_an_engine_that_cannot_show_them_is_started() -> None:
+    with pytest.raises(SettingsError, match="shows images, .* `--engine openai`"):
+        begun(None, benchmark=Seen(1))
+
+
+def test_a_row_names_the_images_that_were_sent() -> None:
+    sample = Seen(1).samples()[0]
+    mark = sample.images[0].mark
+
+    def stored(prompt: str) -> object:
+        return generation_row(sample, 0, Completion(0, prompt, text="red"))["images"]
+
+    assert stored(f"What is it? {mark}") == [sample.images[0].sha256]
+    assert stored("What is it?") is None
+
+
 def begun(
     prefill: str | None, *, benchmark: Sums | None = None, model: ResolvedModel = MODEL
 ) -> Plan:
@@ -126,9 +169,8 @@ def test_the_models_turn_can_be_begun_in_a_chat_and_that_is_part_of_the_identity
 def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    served = replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r"))
     with pytest.raises(SettingsError, match="`--prefill` begins the model's answers in chats"):
-        begun("So", model=served)
+        begun("So", model=SERVED)
     monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
     with pytest.raises(SettingsError, match="has no answers that `--prefill` could begin"):
         begun("So")

@@ -11,7 +11,8 @@ decide the content of the target column:
 - `text` (`code`): tests in Python, or inputs and outputs (docs/code.md).
 - `texts` (`text`): a text or number, or a list of accepted texts and numbers.
 
-Sample ids depend on the columns that the prompt reads, not on its wording, so that prompts can be compared.
+Sample ids depend on the columns that the prompt reads, not on its wording, so that prompts can be compared. A column of images
+is printed as the images' marks (`regrade.records.images`), and enters the id as their hashes.
 """
 
 import json
@@ -21,6 +22,7 @@ from typing import Any
 
 import orjson
 
+from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
 from regrade.benchmarks.questions.reading import FILE_TYPES
 from regrade.benchmarks.questions.samples import Question
@@ -195,17 +197,19 @@ class DatasetQuestions(StandardBenchmark):
         )
         questions = []
         for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
-            content = {name: row[name] for name in self._prompt_columns if name != column}
+            marked, images = with_marks(index, row, self._prompt_columns)
+            content = {name: marked[name] for name in self._prompt_columns if name != column}
             doc = {name: row[name] for name in self._settings.doc_columns}
             _check_content(index, content | doc)
             questions.append(
                 Question(
                     content=content,
                     target=target,
-                    fields=row,
+                    fields=marked,
                     subset=self._subset(index, row),
                     choices=choices[index],
                     doc=tasks[index] if self._settings.scorer == CODE else doc or None,
+                    images=images,
                 )
             )
         return questions
@@ -219,6 +223,10 @@ class DatasetQuestions(StandardBenchmark):
             raise RowError(sample.index, str(error)) from error
         if blank:
             raise RowError(sample.index, "the prompt is empty; expected a question")
+        if sample.images and self.format != "chat":
+            raise RowError(
+                sample.index, "it shows an image, which a chat alone can hold; set format to `chat`"
+            )
 
     def question(self, sample: Sample) -> str:
         """Return the question; for ranking without white space at the end, because labels begin with a space."""
@@ -239,6 +247,8 @@ class DatasetQuestions(StandardBenchmark):
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
+        if sample.images:
+            raise RowError(sample.index, "a worked example shows an image; set n_shots to 0")
         target = sample.target
         if self._target_kind == "texts":
             target = accepted_texts(target)[0]
@@ -359,15 +369,15 @@ _READERS: Mapping[TargetKind, tuple[Callable[[Any], str | None], str]] = {
 
 
 def _check_content(index: int, content: Mapping[str, Any]) -> None:
-    """Reject values that JSON cannot represent, such as images: neither prompts nor ids can use them."""
+    """Reject values that JSON cannot represent, such as bytes: neither prompts nor ids can use them."""
     for name, value in content.items():
         try:
             orjson.dumps(value)
         except orjson.JSONEncodeError as error:
             raise RowError(
                 index,
-                f"column '{name}' holds {_kind(value)}, which a text prompt cannot use: regrade asks models with text only. "
-                "Leave the column out of the template, and questions that need it out of the dataset",
+                f"column '{name}' holds {_kind(value)}, which a prompt cannot use. Leave the column out of the template, or "
+                "store images as `datasets` does (its feature `Image`: a struct of bytes and path)",
             ) from error
 
 

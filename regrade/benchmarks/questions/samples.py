@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import orjson
 
 from regrade.records import Sample
+from regrade.records.images import Image
 from regrade.settings.errors import SettingsError
 
 _T = TypeVar("_T")
@@ -26,6 +27,8 @@ class Question:
     choices: tuple[str, ...] = ()
     doc: Mapping[str, Any] | None = None
     """As `Sample.doc`; not part of the id."""
+    images: tuple[Image, ...] = ()
+    """As `Sample.images`; in the id as their marks in `content`."""
 
 
 def number_samples(
@@ -56,6 +59,7 @@ def number_samples(
                 choices=question.choices,
                 question=_only_text(question.content),
                 doc=question.doc,
+                images=question.images,
             )
         )
     return samples

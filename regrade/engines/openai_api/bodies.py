@@ -1,5 +1,6 @@
 """Build request bodies for an OpenAI-compatible server and parse its responses."""
 
+import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ import orjson
 from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
 from regrade.records import REFUSAL, Completion, Request, Structure
+from regrade.records.images import Image, split_at_images
 from regrade.settings import SamplingParams
 
 Body = dict[str, Any]
@@ -116,6 +118,26 @@ def prompt_fields(request: Request) -> dict[str, Any]:
         return {"key": request.key, "prompt": request.prompt, "prompt_kind": "text"}
     messages = orjson.dumps([dict(message) for message in request.prompt]).decode()
     return {"key": request.key, "prompt": messages, "prompt_kind": "messages"}
+
+
+def messages_body(request: Request) -> list[Body]:
+    """Return the messages of a chat; a text with images becomes a list of parts.
+
+    https://platform.openai.com/docs/guides/images-vision has the form of an image.
+    """
+    messages = [dict[str, Any](turn) for turn in request.prompt if not isinstance(turn, str)]
+    for message in messages if request.images else ():
+        parts = split_at_images(message["content"], request.images)
+        if any(isinstance(part, Image) for part in parts):
+            message["content"] = [_part(part) for part in parts]
+    return messages
+
+
+def _part(part: str | Image) -> Body:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    data = base64.b64encode(part.content).decode()
+    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
 
 
 def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str, Any]]:

@@ -500,7 +500,7 @@ class OpenAIClient:
 
     def _chat_fields(self, request: Request) -> bodies.Body:
         """Return the fields of a body that make up a chat."""
-        messages = [dict(message) for message in request.prompt if not isinstance(message, str)]
+        messages = bodies.messages_body(request)
         arguments = dict(request.template_arguments)
         switched = {"chat_template_kwargs": arguments} if arguments else {}
         return {"messages": messages, **switched, **self._chat}

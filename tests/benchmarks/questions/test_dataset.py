@@ -1,7 +1,9 @@
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import PIL.Image
 import pytest
 
 from regrade.benchmarks import open_dataset
@@ -410,42 +412,132 @@ def test_several_targets_are_all_accepted(tmp_path: Path) -> None:
     assert accepted_texts(sample.target) == ["Rome", "Roma"]
 
 
-PICTURE = {"bytes": b"\x89PNG", "path": "a.png"}
+def picture(color: str = "red", path: str | None = "a.png") -> dict[str, Any]:
+    buffer = io.BytesIO()
+    PIL.Image.new("RGB", (2, 2), color).save(buffer, "PNG")
+    return {"bytes": buffer.getvalue(), "path": path}
+
+
+PICTURE = picture()
+SEEN = "{{ question }} {{ picture }}"
+
+
+def shown(tmp_path: Path, *values: object, **settings: Any) -> Benchmark:
+    """Open questions whose column `picture` has these values."""
+    rows = [{"question": "What is it?", "picture": value, "answer": "1"} for value in values]
+    path = write_parquet(tmp_path / "a.parquet", rows)
+    return opened(path, **{"prompt_template": SEEN, **settings})
+
+
+def test_an_image_stands_where_the_template_prints_it(tmp_path: Path) -> None:
+    benchmark = shown(tmp_path, PICTURE)
+
+    [sample] = benchmark.samples()
+
+    [image] = sample.images
+    assert image.content == PICTURE["bytes"]
+    assert only_prompt(benchmark) == f"What is it? {image.mark}"
+    assert sample.question == f"What is it? {image.mark}"
+
+
+def test_a_list_of_images_is_printed_one_by_one(tmp_path: Path) -> None:
+    red, blue = picture(), picture("blue")
+    template = "{% for one in row['picture'] %}{{ one }} or {% endfor %}{{ question }}"
+
+    benchmark = shown(tmp_path, [red, blue, red], prompt_template=template)
+
+    one, other = benchmark.samples()[0].images
+    assert [one.content, other.content] == [red["bytes"], blue["bytes"]]
+    assert only_prompt(benchmark) == f"{one.mark} or {other.mark} or {one.mark} or What is it?"
+
+
+def test_a_text_can_name_the_place_of_an_image(tmp_path: Path) -> None:
+    row = {"question": "Is <image 1> red?", "image_1": PICTURE, "answer": "1"}
+    path = write_parquet(tmp_path / "a.parquet", [row])
+
+    benchmark = opened(
+        path, prompt_template="{{ question | replace('<image 1>', image_1 | string) }}"
+    )
+
+    assert only_prompt(benchmark) == f"Is {benchmark.samples()[0].images[0].mark} red?"
+
+
+def test_the_id_depends_on_the_content_of_an_image_and_not_on_its_name(tmp_path: Path) -> None:
+    [red] = shown(tmp_path, picture()).samples()
+    [renamed] = shown(tmp_path, picture(path=None)).samples()
+    [blue] = shown(tmp_path, picture("blue")).samples()
+
+    assert red.id == renamed.id
+    assert red.id != blue.id
+
+
+def test_a_question_may_lack_its_image(tmp_path: Path) -> None:
+    template = "{{ question }}{% if picture %} {{ picture }}{% endif %}"
+
+    benchmark = shown(tmp_path, PICTURE, None, prompt_template=template)
+
+    assert benchmark.samples()[1].images == ()
+    assert only_prompt(benchmark, 1) == "What is it?"
 
 
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        (PICTURE, "holds an image or other binary data, which a text prompt cannot use: regrade"),
-        ([PICTURE], "holds a list of an image or other binary data"),
-        (b"\x89PNG", "holds an image or other binary data"),
+        ({"bytes": b"<svg/>", "path": "a.svg"}, "image in cannot be used: it is no PNG, JPEG"),
+        ([{"bytes": b"GIF89a", "path": "a.gif"}], "image in cannot be used: it is no PNG, JPEG"),
+        ({"bytes": None, "path": "/etc/passwd"}, "names the image '/etc/passwd' without its bytes"),
+        (b"\x89PNG", "holds an image or other binary data, which a prompt cannot use"),
     ],
+    ids=["svg", "gif", "path", "bytes"],
 )
 @pytest.mark.parametrize("setting", ["prompt_template", "system"])
-def test_an_image_in_a_prompt_is_refused(
+def test_what_is_no_image_is_refused(
     tmp_path: Path, value: object, says: str, setting: str
 ) -> None:
-    path = write_parquet(
-        tmp_path / "a.parquet", [{"question": "What is it?", "picture": value, "answer": "1"}]
-    )
+    says = says.replace("image in", "image in column 'picture'")
 
-    with pytest.raises(SourceError, match=f"row 0 .*column 'picture' {says}"):
-        opened(path, **{setting: "{{ question }} {{ picture }}"}).samples()
+    with pytest.raises(SourceError, match=f"row 0 .*{says}"):
+        shown(tmp_path, value, **{"prompt_template": "{{ question }}", setting: SEEN}).samples()
 
 
-def test_an_image_of_the_type_of_datasets_is_refused(tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
+def test_too_many_images_in_a_question_are_refused(tmp_path: Path) -> None:
+    many = [picture(f"#{number:06x}") for number in range(33)]
+
+    with pytest.raises(SourceError, match="row 0 .* has 33 images; at most 32"):
+        shown(tmp_path, many).samples()
+
+
+def test_an_image_needs_a_chat(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="shows an image, .* set format to `chat`"):
+        shown(tmp_path, PICTURE, format="completion").samples()
+
+
+def test_an_image_in_a_worked_example_is_refused(tmp_path: Path) -> None:
+    row = {"question": "What is it?", "picture": PICTURE, "answer": "1"}
+    write_parquet(tmp_path / "test.parquet", [row])
+    write_parquet(tmp_path / "train.parquet", [row | {"question": "And it?"}])
+
+    with pytest.raises(SourceError, match="a worked example shows an image; set n_shots to 0"):
+        opened(tmp_path, n_shots=1, prompt_template=SEEN).samples()
+
+
+def test_an_image_of_the_type_of_datasets_is_read(tmp_path: Path) -> None:
     from datasets import Dataset, Features, Image, Value
 
-    rows = {"question": ["What is it?"], "picture": [image.new("RGB", (2, 2))], "answer": ["1"]}
+    rows = {
+        "question": ["What is it?"],
+        "picture": [PIL.Image.new("RGB", (4, 3))],
+        "answer": ["1"],
+    }
     features = Features(
         {"question": Value("string"), "picture": Image(), "answer": Value("string")}
     )
     Dataset.from_dict(rows, features=features).to_parquet(str(tmp_path / "a.parquet"))
 
-    with pytest.raises(SourceError, match="column 'picture' holds an image"):
-        opened(tmp_path / "a.parquet", prompt_template="{{ question }} {{ picture }}").samples()
-    assert len(opened(tmp_path / "a.parquet").samples()) == 1
+    [sample] = opened(tmp_path / "a.parquet", prompt_template=SEEN).samples()
+
+    assert [(image.width, image.height) for image in sample.images] == [(4, 3)]
+    assert opened(tmp_path / "a.parquet").samples()[0].images == ()
 
 
 def test_an_image_in_a_worked_answer_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """The client against a server that fails on demand."""
 
 import asyncio
+import base64
 import gc
 import gzip
 import json
@@ -19,8 +20,10 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
 from regrade.models.served import FIXED_PROMPTS
 from regrade.records import Completion, Request
+from regrade.records.images import read_image
 from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, SettingsError
+from tests.records.test_images import file_of
 
 Behaviour = Callable[[dict], web.StreamResponse]
 SAMPLING = SamplingParams(max_tokens=4)
@@ -739,3 +742,38 @@ def test_a_page_that_is_no_error_of_the_api_is_not_repeated(server):
     (completion,) = run(server, ["p"])
     assert "SECRET" not in str(completion.error)
     assert "21 bytes" in str(completion.error)
+
+
+def test_an_image_is_sent_as_its_bytes_where_its_mark_stands_and_stored_as_the_mark(server):
+    image = read_image(file_of("JPEG"))
+    messages = (
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": f"Before {image.mark} after"},
+    )
+    chat = {"message": {"content": "red"}, "finish_reason": "stop", "index": 0}
+    server.behaviour = lambda _: web.json_response({"choices": [chat], "usage": {}})
+
+    with opened(server) as client:
+        [[completion]] = client.generate([Request(0, messages, SAMPLING, images=(image,))])
+
+    data = base64.b64encode(image.content).decode()
+    [system, user] = server.bodies[-1]["messages"]
+    assert system == {"role": "system", "content": "Be brief."}
+    assert user["content"] == [
+        {"type": "text", "text": "Before "},
+        {"type": "image_url", "image_url": {"url": f"data:image/jpeg;base64,{data}"}},
+        {"type": "text", "text": " after"},
+    ]
+    assert completion.text == "red"
+    assert json.loads(completion.prompt) == list(messages)
+
+
+def test_a_mark_that_belongs_to_no_image_of_the_request_is_text(server):
+    image = read_image(file_of("PNG"))
+    server.behaviour = lambda _: web.json_response(
+        {"choices": [{"message": {"content": "?"}, "finish_reason": "stop"}], "usage": {}}
+    )
+
+    run(server, [({"role": "user", "content": f"What is {image.mark}?"},)])
+
+    assert server.bodies[-1]["messages"] == [{"role": "user", "content": f"What is {image.mark}?"}]

@@ -1,0 +1,83 @@
+import hashlib
+import io
+import struct
+import zlib
+
+import PIL.Image
+import pytest
+
+from regrade.records import images
+from regrade.records.images import ImageError, read_image, split_at_images
+
+
+def file_of(kind: str, color: str = "red", size: tuple[int, int] = (3, 2)) -> bytes:
+    buffer = io.BytesIO()
+    PIL.Image.new("RGB", size, color).save(buffer, kind)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("kind", "media_type"), [("PNG", "image/png"), ("JPEG", "image/jpeg"), ("WEBP", "image/webp")]
+)
+def test_an_image_has_the_type_of_its_content_and_the_hash_of_its_bytes(
+    kind: str, media_type: str
+) -> None:
+    content = file_of(kind)
+
+    image = read_image(content)
+
+    assert (image.media_type, image.width, image.height) == (media_type, 3, 2)
+    assert image.sha256 == hashlib.sha256(content).hexdigest()
+    assert image.content == content
+    assert str(content) not in repr(image)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x89PNG",
+        b'<svg xmlns="http://www.w3.org/2000/svg"/>',
+        file_of("GIF"),
+        file_of("TIFF"),
+    ],
+    ids=["empty", "cut", "svg", "gif", "tiff"],
+)
+def test_a_file_of_another_kind_is_refused(content: bytes) -> None:
+    with pytest.raises(ImageError, match="no PNG, JPEG or WebP"):
+        read_image(content)
+
+
+def header_of(width: int, height: int) -> bytes:
+    """PNG of one pixel that claims to have more."""
+    content = bytearray(file_of("PNG", size=(1, 1)))
+    content[16:24] = struct.pack(">II", width, height)
+    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    return bytes(content)
+
+
+@pytest.mark.parametrize(("width", "height"), [(10_000, 5_001), (60_000, 60_000)])
+def test_an_image_with_too_many_pixels_is_refused_before_they_are_decoded(
+    width: int, height: int
+) -> None:
+    with pytest.raises(ImageError, match="pixels"):
+        read_image(header_of(width, height))
+
+
+def test_a_file_with_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    content = file_of("PNG")
+    monkeypatch.setattr(images, "LARGEST", len(content) - 1)
+
+    with pytest.raises(ImageError, match=f"it has {len(content)} bytes"):
+        read_image(content)
+
+
+def test_a_text_is_split_where_its_own_images_stand() -> None:
+    red, blue = read_image(file_of("PNG")), read_image(file_of("PNG", "blue"))
+    foreign = f"<image:{'0' * 64}>"
+    text = f"{red.mark}What is{foreign} this, and{blue.mark}{red.mark}?"
+
+    parts = split_at_images(text, (red, blue))
+
+    assert parts == [red, f"What is{foreign} this, and", blue, red, "?"]
+    assert split_at_images(text, ()) == [text]
