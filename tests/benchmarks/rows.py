@@ -230,10 +230,10 @@ FOLDERS: dict[str, Callable[[Path], Path]] = {
     "mmlu_redux": configs(MmluRedux.configs, REDUX),
     "mmmlu": configs(LANGUAGES, MMMLU),
     "supergpqa": splits(train=SUPERGPQA),
-    "longbench_v2": splits(train=LONGBENCH_V2),
-    "mrcr": splits(train=MRCR),
 }
 """Writers of the files of each benchmark's questions and worked examples into a folder."""
+CHATS = {"longbench_v2": splits(train=LONGBENCH_V2), "mrcr": splits(train=MRCR)}
+"""The same of benchmarks that are asked in chats only."""
 BENCHMARKS = tuple(card.name for card in benchmark_cards() if card.name in FOLDERS)
 WITH_SHOTS = ("gsm8k", "gsm8k_chat", "mmlu", "mmlu_generative", "mmlu_pro")
 """Benchmarks with worked examples."""

@@ -20,7 +20,16 @@ SLOW = ("datasets", "huggingface_hub", "jinja2", "torch", "transformers", "vllm"
 
 
 TESTED_ELSEWHERE = {
-    *("hle", "simpleqa_verified", "ifeval", "ifbench", "humaneval_plus", "mbpp_plus"),
+    *(
+        "longbench_v2",
+        "mrcr",
+        "hle",
+        "simpleqa_verified",
+        "ifeval",
+        "ifbench",
+        "humaneval_plus",
+        "mbpp_plus",
+    ),
     *(name for name in ALL if name.startswith("livecodebench")),
 }
 """Benchmarks whose rows other modules test: their prompts have no chat and plain text of the same question."""

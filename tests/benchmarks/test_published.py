@@ -1,5 +1,6 @@
 """Published benchmarks on rows in the columns of their datasets."""
 
+import json
 import logging
 from collections import Counter
 from pathlib import Path
@@ -9,14 +10,16 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.settings.errors import SourceError
+from regrade.settings import PromptSettings
+from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks import rows as made
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
-from tests.benchmarks.rows import FOLDERS
+from tests.benchmarks.rows import CHATS, FOLDERS
+from tests.scorers.batches import read
 
 
 def opened(name: str, folder: Path) -> Benchmark:
-    return open_benchmark(name, source=str(FOLDERS[name](folder)))
+    return open_benchmark(name, source=str({**FOLDERS, **CHATS}[name](folder)))
 
 
 def targets(name: str, folder: Path) -> list[str]:
@@ -267,3 +270,27 @@ def test_a_row_about_long_texts_that_cannot_be_asked_is_refused(
     row = {"mrcr": made.MRCR, "longbench_v2": made.LONGBENCH_V2}[name][0]
 
     assert message in error(name, tmp_path, {**row, **changes})
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_what_is_sent_in_chats_only_is_refused_as_plain_text(name: str) -> None:
+    with pytest.raises(SettingsError, match="leave out `--format completion`"):
+        open_benchmark(name, prompt=PromptSettings(format="completion"))
+
+
+@pytest.mark.parametrize("form", ["The correct answer is ({}).", "**The correct answer is {}**"])
+def test_answers_in_the_form_that_longbench_v2_asks_for_are_right(
+    tmp_path: Path, form: str
+) -> None:
+    for sample in opened("longbench_v2", tmp_path).samples():
+        row = read(
+            "choice_letter", form.format(sample.target), sample.target, choices=sample.choices
+        )
+        assert row["value"] == 1.0
+
+
+def test_the_answer_of_the_dataset_is_right_for_mrcr(tmp_path: Path) -> None:
+    for sample in opened("mrcr", tmp_path).samples():
+        assert (
+            read("mrcr", sample.target, sample.target, doc=json.dumps(sample.doc))["value"] == 1.0
+        )
