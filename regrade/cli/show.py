@@ -47,6 +47,7 @@ SHOWN = (
     "target",
     "text",
     "reasoning",
+    "tool_calls",
     "label_logprobs",
     "error",
 )
@@ -262,6 +263,8 @@ def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
         _print(row["reasoning"], "dim italic")
     if row["text"] is not None:
         _print(row["text"])
+    if row["tool_calls"] is not None:
+        _print(f"calls: {row['tool_calls']}")
     if row["label_logprobs"] is not None:
         ranked = (f"{_letter(n)} {value:.3f}" for n, value in enumerate(row["label_logprobs"]))
         _print("log-probabilities: " + ", ".join(ranked))

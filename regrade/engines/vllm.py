@@ -144,6 +144,8 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
             decided["kv_cache_dtype"] = self.kv_cache_dtype
         if self.reasoning_parser != "auto" and "reasoning_parser" not in model.found_anyway:
             decided["reasoning_parser"] = self.reasoning_parser
+        if self.tool_parser != "none":
+            decided["tool_parser"] = self.tool_parser
         if truncate and self.max_model_len is not None:
             decided["max_model_len"] = self.max_model_len
         return decided

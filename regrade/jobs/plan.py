@@ -198,6 +198,7 @@ class PlannedRequests:
                     sample.stored,
                     specification.prompt.cut == "middle",
                     sample.images,
+                    sample.tools,
                 )
             rendered = sample, request
             yield request

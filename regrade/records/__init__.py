@@ -79,6 +79,8 @@ class Sample:
     """An answer to it that is read, where none is asked for."""
     images: tuple[Image, ...] = ()
     """Images whose marks its texts may hold."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Functions that the model may call, in OpenAI's form."""
     by_repeat: tuple["Sample", ...] = ()
     """Question of each repeat, with the same id, if they differ."""
 
@@ -116,6 +118,8 @@ class Request:
     """Keep the two ends of a prompt that does not fit, even if prompts are not cut otherwise."""
     images: tuple[Image, ...] = ()
     """Images whose marks the prompt may hold."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """Functions that the model may call, in OpenAI's form. The prompt is a chat."""
 
 
 REFUSAL = "The model refused to answer"
@@ -155,6 +159,8 @@ class Completion:
     """Natural log-probability of each of these tokens, if a stored answer was read."""
     token_is_greedy: tuple[bool, ...] | None = None
     """For each of these tokens, True if no token was likelier."""
+    tool_calls: str | None = None
+    """Calls of the request's functions as JSON, see `regrade.records.tools.calls_text`; None if there were no functions."""
     prompt_truncated: bool = False
     error: str | None = None
     error_permanent: bool = False

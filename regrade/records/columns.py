@@ -16,7 +16,9 @@ _ADDED_IN_2 = ("question", "finished_at", "error_permanent", "start", "end")
 _ADDED_IN_3 = ("doc", "continuations", "contexts", "label_is_greedy", "metrics")
 TOKEN_COLUMNS = ("token_ids", "token_logprobs", "token_is_greedy")
 """Columns with a value for each token of an answer. They were added to version 3: readers without them leave them out."""
-ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS, "images"})
+TOOL_CALLS = "tool_calls"
+"""Column with the calls of tools, as JSON. It was added to version 3, too."""
+ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS, TOOL_CALLS, "images"})
 """Columns that were added later; they are null where an older file is read."""
 
 KEYS = ("sample_id", "repeat")
@@ -54,6 +56,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("token_logprobs", pa.list_(pa.field("element", pa.float32()))),
     pa.field("token_is_greedy", pa.list_(pa.field("element", pa.bool_()))),
     pa.field("images", pa.list_(pa.field("element", pa.string()))),
+    pa.field(TOOL_CALLS, pa.string()),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -149,6 +152,7 @@ def generation_row(
         "error_permanent": None if completion.error is None else completion.error_permanent,
         **{name: _listed(getattr(completion, name)) for name in TOKEN_COLUMNS},
         "images": [i.sha256 for i in sample.images if i.mark in completion.prompt] or None,
+        TOOL_CALLS: completion.tool_calls,
     }
 
 

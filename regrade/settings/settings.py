@@ -267,6 +267,9 @@ class DatasetBenchmark(Settings):
     """Column with the list of choices, for multiple choice."""
     subset_column: str | None = None
     """Column that groups the questions; results are also shown for each group."""
+    tools_column: str | None = None
+    """Column with the functions that the model may call, a list or JSON text, in OpenAI's form, as JSON schemas or as in BFCL. The
+    scorer `tool_calls` compares the calls with those in `target_column`."""
     doc_columns: tuple[str, ...] = ()
     """Columns that are stored with each question for its judge, such as `rubrics`, HealthBench's criteria."""
     format: PromptFormat = "chat"

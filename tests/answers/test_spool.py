@@ -83,6 +83,16 @@ def test_a_line_that_a_crash_cut_off_is_dropped_and_writing_goes_on(folder: Path
         assert sum(file.rows for file in spool.seal()) == 2
 
 
+def test_calls_of_tools_outlive_a_killed_process(folder: Path):
+    calls = '[{"name": "play", "arguments": {"artist": "Björk"}}]'
+    with Spool(folder) as spool:
+        spool.append([row(1, tool_calls=calls), row(2)])
+    with Spool(folder) as spool:  # from the journal, as after a kill
+        [file] = spool.seal()
+
+    assert pq.read_table(file.path)["tool_calls"].to_pylist() == [calls, None]
+
+
 def test_a_crash_between_sealing_and_removing_the_journal_doubles_no_row(folder: Path):
     with Spool(folder) as spool:
         spool.append([row(1)])

@@ -30,8 +30,10 @@ OF_BATCHES = [name for name in scorer_names() if hasattr(load_scorer(name), "sco
 @pytest.mark.parametrize("name", OF_BATCHES)
 def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> None:
     target = "1" if name.startswith("number") else "A"
-    doc = json.dumps({"random_string_to_prepend": "A"})
-    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part", doc=doc)
+    changes = {"doc": json.dumps({"random_string_to_prepend": "A"})}
+    if name == "tool_calls":
+        target, changes = "[]", {"doc": '{"tools": []}', "tool_calls": "[]"}
+    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part", **changes)
 
     scores = batch_score(name)(batch)
 

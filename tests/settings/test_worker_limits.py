@@ -36,12 +36,20 @@ HARMLESS = {
         "quantization",
         "kv_cache_dtype",
         "reasoning_parser",
+        "tool_parser",
         "gpu",
         "gpu_memory",
     ),  # vLLM's and our choices
     *("name", "benchmark", "benchmarks", "tasks", "max_drop_of"),
     *("config", "revision", "split", "shots_split", "answer_set"),
-    *("target_column", "choices_column", "subset_column", "messages_column", "doc_columns"),
+    *(
+        "target_column",
+        "choices_column",
+        "subset_column",
+        "messages_column",
+        "tools_column",
+        "doc_columns",
+    ),
     *(
         "prompt",
         "system",

@@ -9,6 +9,7 @@ decide the content of the target column:
   in all rows; the target becomes the letter. With `choice_logprob`, the model ranks the letters instead of generating.
 - `text` (`exact`): a text or number, unchanged.
 - `text` (`code`): tests in Python, or inputs and outputs (docs/code.md).
+- `text` (`tool_calls`): the right calls, `[{"function": {"parameter": [alternatives]}}]`.
 - `texts` (`text`): a text or number, or a list of accepted texts and numbers.
 
 Sample ids depend on the columns that the prompt reads, not on its wording, so that prompts can be compared. A column of images
@@ -37,7 +38,9 @@ from regrade.benchmarks.questions.targets import (
     text_target,
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
+from regrade.benchmarks.questions.tools import expected_calls, tools_of
 from regrade.records import Message, Sample
+from regrade.records.tools import TOOLS
 from regrade.scorers import JUDGE, load_scorer, method_of
 from regrade.scorers.base import TargetKind
 from regrade.scorers.extraction.accepted import accepted_texts, stored_target
@@ -50,6 +53,8 @@ CHOICE_PROMPT = "{{ question }}\n{{ listed_choices }}\nAnswer:"
 
 CODE = "code"
 """Scorer whose target column holds tests or cases."""
+TOOL_CALLS = "tool_calls"
+"""Scorer whose target column holds the right calls."""
 _CHOICE_NAMES = frozenset({"choices", "listed_choices"})
 _SHOT_NAMES = frozenset({"target", "label"})
 
@@ -111,6 +116,24 @@ class DatasetQuestions(StandardBenchmark):
             n_shots=settings.n_shots,
             prompt_format=settings.format,
         )
+        if settings.tools_column is not None:
+            self._check_tools()
+        elif settings.scorer == TOOL_CALLS:
+            raise SettingsError(
+                f"Benchmark '{self.name}' is scored by '{TOOL_CALLS}', which needs the functions that may be called. Set "
+                "tools_column to the column with them."
+            )
+
+    def _check_tools(self) -> None:
+        if self.format == "completion":
+            raise SettingsError(
+                f"Benchmark '{self.name}' gives the model tools, which a chat template writes. Use `--format chat`."
+            )
+        if self.method == "rank" or self._settings.scorer == CODE:
+            raise SettingsError(
+                f"Benchmark '{self.name}' gives the model tools, which the scorer '{self._settings.scorer}' cannot take into "
+                f"account. Use `{TOOL_CALLS}` or a scorer of texts."
+            )
 
     def _check_messages(self) -> None:
         settings = self._settings
@@ -154,7 +177,7 @@ class DatasetQuestions(StandardBenchmark):
             "choices_column": settings.choices_column,
             "subset_column": settings.subset_column,
         }
-        for name in ("messages_column", "doc_columns"):
+        for name in ("messages_column", "tools_column", "doc_columns"):
             if given := getattr(settings, name):
                 parameters[name] = given
         if self.n_shots:
@@ -168,7 +191,12 @@ class DatasetQuestions(StandardBenchmark):
     def columns(self) -> tuple[str, ...]:
         """Columns of the prompt, target, choices and subset."""
         settings = self._settings
-        named = (settings.target_column, settings.choices_column, settings.subset_column)
+        named = (
+            settings.target_column,
+            settings.choices_column,
+            settings.subset_column,
+            settings.tools_column,
+        )
         listed = (*self._prompt_columns, *filter(None, named), *settings.doc_columns)
         return tuple(dict.fromkeys(listed))
 
@@ -190,8 +218,18 @@ class DatasetQuestions(StandardBenchmark):
                 _check_turns(index, messages, row[messages])
         values = [row[target_column] if target_column else None for row in rows]
         tasks = [None] * len(values) if self._settings.scorer != CODE else _tasks(values)
+        offered = self._settings.tools_column
+        tools = [
+            () if offered is None else tools_of(index, offered, row[offered])
+            for index, row in enumerate(rows)
+        ]
         targets = (
-            [""] * len(values)
+            [
+                expected_calls(index, target_column, value, tools[index])
+                for index, value in enumerate(values)
+            ]
+            if self._settings.scorer == TOOL_CALLS
+            else [""] * len(values)
             if self._settings.scorer == CODE or not target_column
             else self._targets(values, choices)
         )
@@ -201,6 +239,8 @@ class DatasetQuestions(StandardBenchmark):
             content = {name: marked[name] for name in self._prompt_columns if name != column}
             doc = {name: row[name] for name in self._settings.doc_columns}
             _check_content(index, content | doc)
+            if tools[index]:
+                doc[TOOLS] = list(tools[index])
             questions.append(
                 Question(
                     content=content,
@@ -210,6 +250,7 @@ class DatasetQuestions(StandardBenchmark):
                     choices=choices[index],
                     doc=tasks[index] if self._settings.scorer == CODE else doc or None,
                     images=images,
+                    tools=tools[index],
                 )
             )
         return questions

@@ -29,6 +29,8 @@ class Question:
     """As `Sample.doc`; not part of the id."""
     images: tuple[Image, ...] = ()
     """As `Sample.images`; in the id as their marks in `content`."""
+    tools: tuple[Mapping[str, Any], ...] = ()
+    """As `Sample.tools`; part of the id if there are any."""
 
 
 def number_samples(
@@ -60,6 +62,7 @@ def number_samples(
                 question=_only_text(question.content),
                 doc=question.doc,
                 images=question.images,
+                tools=question.tools,
             )
         )
     return samples
@@ -98,6 +101,7 @@ def _digest(question: Question) -> str:
             "choices": question.choices,
             "target": question.target,
             "subset": question.subset,
+            **({"tools": question.tools} if question.tools else {}),
         },
         option=orjson.OPT_SORT_KEYS,
     )

@@ -13,6 +13,7 @@ from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
 from regrade.records import REFUSAL, Completion, Request, Structure
 from regrade.records.images import Image, split_at_images
+from regrade.records.tools import MOST_CALLS, calls_text
 from regrade.settings import SamplingParams
 
 Body = dict[str, Any]
@@ -217,6 +218,7 @@ def completion(
     content = message.get("content") if "message" in choice else choice.get("text")
     try:
         text = as_text(content)
+        calls = tool_calls(message) if request.tools else None
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
     reasoning = reasoning_of(message)
@@ -232,7 +234,27 @@ def completion(
         completion_tokens=usage.get("completion_tokens"),
         time_to_first_token=times.first,
         latency=times.latency,
+        tool_calls=calls,
     )
+
+
+def tool_calls(message: Mapping[str, Any]) -> str:
+    """Return the calls of a message as the column `tool_calls` stores them.
+
+    Raises:
+        ValueError: If the server sent something else.
+    """
+    listed = message.get("tool_calls") or []
+    calls = []
+    for call in listed if isinstance(listed, list) else [None]:
+        function = call.get("function") if isinstance(call, Mapping) else None
+        name = function.get("name") if isinstance(function, Mapping) else None
+        if not isinstance(function, Mapping) or not isinstance(name, str):
+            raise ValueError(f"The server sent {listed!r:.100} instead of calls of functions")
+        calls.append((name, as_text(function.get("arguments"))))
+    if len(calls) > MOST_CALLS:
+        raise ValueError(f"The answer has {len(calls):,} calls; at most {MOST_CALLS:,} are read")
+    return calls_text(calls)
 
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:

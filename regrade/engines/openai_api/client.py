@@ -503,7 +503,8 @@ class OpenAIClient:
         messages = bodies.messages_body(request)
         arguments = dict(request.template_arguments)
         switched = {"chat_template_kwargs": arguments} if arguments else {}
-        return {"messages": messages, **switched, **self._chat}
+        tools = {"tools": [dict(tool) for tool in request.tools]} if request.tools else {}
+        return {"messages": messages, **tools, **switched, **self._chat}
 
     async def _close(self) -> None:
         unfinished = asyncio.all_tasks() - {asyncio.current_task()}

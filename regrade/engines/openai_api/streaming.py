@@ -8,6 +8,8 @@ from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from regrade.records.tools import MOST_CALLS
+
 END = b"[DONE]"
 """Data of the last event."""
 _TEXTS = ("content", "reasoning_content", "reasoning", "refusal")
@@ -42,6 +44,8 @@ class _ArrivedAnswer:
     """Time of each piece with text, by `time.monotonic`."""
     text: list[str] = field(default_factory=list)
     message: dict[str, list[str]] = field(default_factory=dict)
+    calls: dict[int, dict[str, list[str]]] = field(default_factory=dict)
+    """Pieces of the `name` and `arguments` of each call of a tool."""
     finish_reason: str | None = None
 
     def add(self, choice: Mapping[str, Any]) -> None:
@@ -52,7 +56,7 @@ class _ArrivedAnswer:
         """
         delta = choice.get("delta") or {}
         pieces = [(self.message.setdefault(name, []), delta.get(name)) for name in _TEXTS]
-        with_text = False
+        with_text = self._add_calls(delta.get("tool_calls") or [])
         for texts, piece in [(self.text, choice.get("text")), *pieces]:
             if text := as_text(piece):
                 texts.append(text)
@@ -60,6 +64,24 @@ class _ArrivedAnswer:
         if with_text:
             self.chunks.append(time.monotonic())
         self.finish_reason = choice.get("finish_reason") or self.finish_reason
+
+    def _add_calls(self, pieces: object) -> bool:
+        """Append pieces of calls; return True if there are any.
+
+        Raises:
+            ValueError: If one is no piece of a call, or there are too many calls.
+        """
+        for piece in pieces if isinstance(pieces, list) else [pieces]:
+            function = (piece.get("function") or {}) if isinstance(piece, Mapping) else None
+            place = piece.get("index", 0) if isinstance(piece, Mapping) else None
+            if not isinstance(function, Mapping) or not isinstance(place, int):
+                raise ValueError(f"The server sent {piece!r:.100} instead of a piece of a call")
+            call = self.calls.setdefault(place, {"name": [], "arguments": []})
+            if len(self.calls) > MOST_CALLS:
+                raise ValueError(f"The answer has more than {MOST_CALLS:,} calls of tools")
+            for name, texts in call.items():
+                texts.append(as_text(function.get(name)))
+        return bool(pieces)
 
 
 @dataclass
@@ -103,6 +125,11 @@ class StreamedResponse:
                 entry["message"] = {
                     name: "".join(texts) for name, texts in choice.message.items() if texts
                 }
+                if choice.calls:
+                    entry["message"]["tool_calls"] = [
+                        {"function": {name: "".join(texts) for name, texts in call.items()}}
+                        for _, call in sorted(choice.calls.items())
+                    ]
             else:
                 entry["text"] = "".join(choice.text)
             if choice.chunks:

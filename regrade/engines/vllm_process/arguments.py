@@ -74,7 +74,8 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     from regrade.engines.vllm_process.internals import EngineArgs
 
     settings: dict[str, Any] = dict(open_message["settings"])
-    del settings["reasoning_parser"]  # applied to answers, not by the engine
+    for name in ("reasoning_parser", "tool_parser"):
+        del settings[name]  # applied to answers, not by the engine
     extra: dict[str, Any] = dict(open_message["extra"])
     adapter: dict[str, Any] = {}
     if open_message["adapter"]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NOT_NUMBERS = "The model returned log-probabilities that are not numbers."
 WireCompletion = dict[str, Any]
-"""The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it."""
+"""The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it, and `unread_tools` until a `CallReader` has."""
 
 
 def rejection(error: Exception) -> str:
@@ -41,6 +41,8 @@ def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingPar
         if reader is not None:
             # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
             sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
+        if request.tools:
+            sampling["skip_special_tokens"] = False  # many models begin a call with one
         if request.structure is not None:
             sampling["structured_outputs"] = structured_outputs(request.structure)
         return SamplingParams(**sampling, output_kind=final)
@@ -102,6 +104,8 @@ def completion_of(
         if reader is not None:
             stop = tuple(request.sampling.get("stop", ()))
             completion["unread"] = UnreadAnswer(stop, answers[0].token_ids)
+        if request.tools:
+            completion["unread_tools"] = request.tools
         return completion
     if request.stored:
         return _read(request, completion, outputs)

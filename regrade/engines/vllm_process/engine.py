@@ -99,6 +99,7 @@ def to_wire(request: Request) -> dict[str, Any]:
         "reasons": request.reasons,
         "stored": None if request.stored is None else asdict(request.stored),
         "cut_middle": request.cut_middle,
+        "tools": [dict(tool) for tool in request.tools],
     }
 
 

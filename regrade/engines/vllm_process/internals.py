@@ -22,6 +22,7 @@ with quick_imports():
     )
     from vllm.config.lora import MaxLoRARanks
     from vllm.engine.arg_utils import EngineArgs
+    from vllm.entrypoints.openai.chat_completion.protocol import ChatCompletionRequest
     from vllm.exceptions import VLLMValidationError
     from vllm.inputs import tokens_input
     from vllm.lora.peft_helper import PEFTHelper
@@ -37,6 +38,7 @@ with quick_imports():
     from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
     from vllm.tokenizers import TokenizerLike, cached_tokenizer_from_config
     from vllm.tokenizers.registry import tokenizer_args_from_config
+    from vllm.tool_parsers import ToolParser, ToolParserManager
     from vllm.usage.usage_lib import UsageContext
     from vllm.v1.engine.async_llm import AsyncLLM
     from vllm.v1.engine.exceptions import EngineDeadError
@@ -52,6 +54,7 @@ with quick_imports():
 __all__ = [
     "AsyncLLM",
     "BaseRenderer",
+    "ChatCompletionRequest",
     "ChatParams",
     "EngineArgs",
     "EngineDeadError",
@@ -73,6 +76,8 @@ __all__ = [
     "StructuredOutputsConfig",
     "StructuredOutputsParams",
     "TokenizerLike",
+    "ToolParser",
+    "ToolParserManager",
     "UsageContext",
     "VLLMValidationError",
     "VllmConfig",
@@ -109,6 +114,8 @@ MEMBERS: Mapping[type, str] = {
     ParserManager: "get_parser",
     ReasoningParser: "extract_reasoning reasoning_end_str reasoning_start_str",
     ReasoningParserManager: "get_reasoning_parser list_registered",
+    ToolParser: "extract_tool_calls",
+    ToolParserManager: "get_tool_parser list_registered",
     RequestOutput: "finished metrics num_cached_tokens outputs prompt_logprobs request_id",
     RequestOutputKind: "FINAL_ONLY",
     RequestStateStats: "first_token_latency first_token_ts last_token_ts",

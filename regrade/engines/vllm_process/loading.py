@@ -33,6 +33,7 @@ from regrade.engines.vllm_process.reloading import (
 )
 from regrade.engines.vllm_process.structures import backend_of
 from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
+from regrade.engines.vllm_process.tool_calling import CallReader, open_call_reader
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import EngineMemory
 
@@ -99,6 +100,7 @@ class Loaded:
     meter: Meter
     prompts: Prompts
     reader: ReasoningReader | None
+    calls: CallReader | None
     ahead: PromptsAhead
     max_model_len: int
     model_limit: int
@@ -144,6 +146,11 @@ def load(
     if is_cpu:
         check_rotation(model)
     prompts, reader, chat = open_prompts(open_message, model)
+    # As the reasoning's: opened before the weights are read, so that a wrong name ends the run at once.
+    calls = open_call_reader(
+        open_message["settings"]["tool_parser"],
+        copy.deepcopy(vllm.cached_tokenizer_from_config(model)),
+    )
     tokenising = Tokenising(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
     )
@@ -197,6 +204,7 @@ def load(
         meter=meter,
         prompts=prompts,
         reader=reader,
+        calls=calls,
         ahead=ahead,
         max_model_len=config.model_config.max_model_len,
         model_limit=model.max_model_len,
@@ -242,6 +250,7 @@ def open_prompts(
         thought=reader.start if reader is not None else None,
         window=open_message["settings"]["max_model_len"] or model.max_model_len,
         limit=model.max_model_len,
+        reads_calls=open_message["settings"]["tool_parser"] != "none",
     )
     return prompts, reader, chat
 

@@ -1,5 +1,6 @@
 """Worker side: render and tokenise requests in batches."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -18,6 +19,7 @@ from regrade.engines.vllm_process.continuations import (
     windows,
 )
 from regrade.engines.vllm_process.labels import LabelSequences, LabelTokens, Tokens
+from regrade.settings.errors import SettingsError
 
 WireRequest = Mapping[str, Any]
 """A `Request` as JSON; `prompt` is a text, or a list of messages."""
@@ -77,6 +79,8 @@ class Prepared:
     """The model may reason before the answer, without this form."""
     cut_middle: bool = False
     """If the prompt does not fit, its two ends are kept."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """Functions that the answer may call."""
     stored: bool = False
     """A stored answer is read, of which the log-probability of each token is wanted."""
 
@@ -113,6 +117,7 @@ class Prompts:
         thought: str | None = None,
         window: int = 2048,
         limit: int | None = None,
+        reads_calls: bool = False,
     ) -> None:
         """Prepare for a model.
 
@@ -124,7 +129,9 @@ class Prompts:
                 model without a limit.
             limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
                 None: answers have `max_tokens`.
+            reads_calls: Calls of tools in the answers will be read.
         """
+        self._reads_calls = reads_calls
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
         self._window, self._limit = window, limit
         self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
@@ -133,6 +140,28 @@ class Prompts:
     def has_chats(self) -> bool:
         """True if the model can be asked in chats."""
         return self._chat is not None
+
+    def check_tools(self, model: str) -> None:
+        """Refuse tools that the model does not get, or whose calls are not read.
+
+        Args:
+            model: Name of the model.
+
+        Raises:
+            SettingsError: If the chat template does not write tools, or there is no parser of calls.
+        """
+        template = None if self._chat is None else self._chat.template
+        if template is not None and not re.search(r"\btools\b", template):
+            raise SettingsError(
+                f"Benchmarks give the model tools, but the chat template of '{model}' writes none. Choose a model with tools, or "
+                "set prompt.chat_template."
+            )
+        if not self._reads_calls:
+            raise SettingsError(
+                "Benchmarks give the model tools, but engine.tool_parser does not say how its calls are read. Set "
+                "`--engine.tool-parser` to vLLM's parser for the model, such as `hermes` "
+                "(https://docs.vllm.ai/en/latest/features/tool_calling.html)."
+            )
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of plain texts."""
@@ -204,6 +233,7 @@ class Prompts:
             structure=request.get("structure"),
             reasons=reasons,
             cut_middle=request.get("cut_middle", False),
+            tools=request.get("tools", ()),
         )
         # The context is chosen for what is left of it.
         return prepared if self._limit is None else self._without_middle(prepared, self._limit)
@@ -386,6 +416,6 @@ def _impossible(prepared: Prepared, error: str) -> Prepared:
 
 def _variables(request: WireRequest) -> TemplateVariables:
     day = request["day"]
-    return TemplateVariables(
-        request["template_arguments"], None if day is None else date.fromisoformat(day)
-    )
+    tools = request.get("tools")
+    arguments = request["template_arguments"] | ({"tools": tools} if tools else {})
+    return TemplateVariables(arguments, None if day is None else date.fromisoformat(day))

@@ -63,6 +63,8 @@ class VllmSettings(Settings):
     """Process the common beginning of prompts only once. Default: yes, if vLLM supports it for the model."""
     reasoning_parser: str = Field("auto", min_length=1)
     """vLLM's parser that separates the reasoning of a chat answer from the rest. `auto`: the model's; `none`: no parser."""
+    tool_parser: str = Field("none", min_length=1)
+    """vLLM's parser of the calls of tools in an answer, such as `hermes`. Benchmarks with tools need the model's."""
     tuned: Annotated[bool, FIXED, NO_ARGUMENT] = False
     """Use the settings that `regrade tune` found best for this model, hardware and kind of workload. Others that are set by
     hand stay."""

@@ -210,5 +210,7 @@ def tokenised(messages: Iterator[Message], prompts: Prompts, model: str) -> Prom
                 f"Benchmarks use chat prompts, but the tokenizer of '{model}' has no chat template. "
                 "Use format 'completion', or set prompt.chat_template."
             )
+        if any(request.get("tools") for request in requests):
+            prompts.check_tools(model)
         ahead.add(message["stream"], prompts.prepare(requests))
     return ahead

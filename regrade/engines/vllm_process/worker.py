@@ -25,7 +25,6 @@ from regrade.engines.vllm_process.forked import CoreContext, import_for_core
 from regrade.engines.vllm_process.loading import Loaded, import_vllm, load, prefetch_weights
 from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.reasoning import ReasoningReader
 from regrade.engines.vllm_process.reloading import (
     COPIES,
     PROMPTS,
@@ -90,7 +89,7 @@ def serve(channel: Channel) -> int:
     _start(
         "requests", lambda: _read(channel, messages, loaded, truncate, queued, loop, max_running)
     )
-    _start("completions", lambda: _write(channel, finished, loaded.reader))
+    _start("completions", lambda: _write(channel, finished, loaded))
     loop.run()
     return 0
 
@@ -242,7 +241,7 @@ def _has_compiler() -> bool:
 def _write(
     channel: Channel,
     finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
-    reader: ReasoningReader | None,
+    loaded: Loaded,
 ) -> int:
     """Read and send finished completions forever, as many at once as are ready."""
     while True:
@@ -252,8 +251,16 @@ def _write(
             round_, completions = finished.get()
             batches.setdefault(round_, []).extend(completions)
         for round_, completions in batches.items():
-            read = [reader.read(c) if reader and "unread" in c else c for c in completions]
+            read = [_read_answer(completion, loaded) for completion in completions]
             channel.send({"type": "completions", "round": round_, "completions": read})
+
+
+def _read_answer(completion: WireCompletion, loaded: Loaded) -> WireCompletion:
+    """Return a completion with reasoning, calls of tools and text separated."""
+    tools = completion.pop("unread_tools", ())
+    if loaded.reader is not None and "unread" in completion:
+        completion = loaded.reader.read(completion)
+    return completion if loaded.calls is None or not tools else loaded.calls.read(completion, tools)
 
 
 if __name__ == "__mp_main__":

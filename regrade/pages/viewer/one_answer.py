@@ -61,6 +61,8 @@ class OneAnswer:
     thought: Text | None
     thought_open: bool
     answer: Text | None
+    calls: Text | None
+    """Calls of tools, as JSON."""
     error: Text | None
     extracted: Markup | None
     is_marked: bool
@@ -168,6 +170,7 @@ def one_answer(
         thought=None if thought is None else makers.plain(thought),
         thought_open=is_open,
         answer=None if answer is None else makers.answer(answer, mark),
+        calls=None if texts["tool_calls"] is None else makers.sent(indented(texts["tool_calls"])),
         error=None if texts["error"] is None else makers.plain(texts["error"]),
         extracted=html_of(index.extracted[row].as_py()),
         is_marked=mark is not None,

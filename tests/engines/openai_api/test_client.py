@@ -777,3 +777,53 @@ def test_a_mark_that_belongs_to_no_image_of_the_request_is_text(server):
     run(server, [({"role": "user", "content": f"What is {image.mark}?"},)])
 
     assert server.bodies[-1]["messages"] == [{"role": "user", "content": f"What is {image.mark}?"}]
+
+
+TOOL = {"type": "function", "function": {"name": "play", "parameters": {"type": "object"}}}
+
+
+def with_tools(server: Misbehaving, *, tools: bool = True) -> Completion:
+    """Ask in a chat, with a function to call."""
+    messages = ({"role": "user", "content": "Play Abba."},)
+    request = Request(0, messages, SAMPLING, tools=(TOOL,) if tools else ())
+    with opened(server) as client:
+        [[completion]] = client.generate([request])
+    return completion
+
+
+def said(calls: object) -> Behaviour:
+    message = {"role": "assistant", "content": "Yes.", "tool_calls": calls}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    return lambda _: web.json_response({"choices": [choice]})
+
+
+def test_tools_are_sent_and_the_calls_of_a_message_are_read(server):
+    server.behaviour = said([{"id": "1", "function": {"name": "play", "arguments": '{"n": 1}'}}])
+    completion = with_tools(server)
+
+    assert server.bodies[-1]["tools"] == [TOOL]
+    assert completion.text == "Yes."
+    assert json.loads(completion.tool_calls) == [{"name": "play", "arguments": {"n": 1}}]
+    server.behaviour = said(None)
+    assert with_tools(server).tool_calls == "[]"
+    assert with_tools(server, tools=False).tool_calls is None
+    assert "tools" not in server.bodies[-1]
+
+
+def test_the_calls_of_a_stream_are_read(server):
+    first = {"index": 0, "function": {"name": "play", "arguments": '{"n"'}}
+    second = {"index": 0, "function": {"arguments": ": 1"}}
+    deltas = [{"tool_calls": [first]}, {"tool_calls": [second]}]
+    events = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    events.append({"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]})
+    server.behaviour = lambda _: Streamed(events)
+    completion = with_tools(server)
+
+    assert json.loads(completion.tool_calls) == [{"name": "play", "arguments": '{"n": 1'}]
+    assert (completion.text, completion.finish_reason) == ("", "length")
+
+
+@pytest.mark.parametrize("calls", ["play", [7], [{"function": {}}], [{"function": {"name": 7}}]])
+def test_what_is_no_call_is_an_error_of_the_row(server, calls):
+    server.behaviour = said(calls)
+    assert "instead of calls of functions" in str(with_tools(server).error)

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
+from regrade.records.tools import MOST_CALLS
 
 PIECES = [
     {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]},
@@ -84,3 +85,35 @@ def test_an_answer_that_broke_off_is_not_whole(pieces):
         answer.add(piece)
 
     assert not answer.is_whole
+
+
+def test_the_pieces_of_calls_are_whole_calls_in_their_order():
+    response = StreamedResponse()
+    said = [
+        {"index": 1, "function": {"name": "stop", "arguments": ""}},
+        {"index": 0, "function": {"name": "play", "arguments": '{"art'}},
+        {"index": 0, "function": {"arguments": 'ist": "Abba"}'}},
+    ]
+    for piece in said:
+        response.add({"choices": [{"index": 0, "delta": {"tool_calls": [piece]}}]})
+    response.add({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]})
+
+    [choice] = response.document(chat=True, started=0.0)["choices"]
+    assert [call["function"] for call in choice["message"]["tool_calls"]] == [
+        {"name": "play", "arguments": '{"artist": "Abba"}'},
+        {"name": "stop", "arguments": ""},
+    ]
+    assert len(choice["chunks"]) == len(said)
+
+
+@pytest.mark.parametrize("calls", ["play", [7], [{"function": 7}], [{"index": "x"}]])
+def test_what_is_no_piece_of_a_call_is_refused(calls):
+    with pytest.raises(ValueError, match="instead of a piece of a call"):
+        StreamedResponse().add({"choices": [{"delta": {"tool_calls": calls}}]})
+
+
+def test_a_server_cannot_send_calls_without_end():
+    response = StreamedResponse()
+    many = [{"index": n, "function": {"name": "f"}} for n in range(MOST_CALLS + 1)]
+    with pytest.raises(ValueError, match="more than 1,000 calls"):
+        response.add({"choices": [{"delta": {"tool_calls": many}}]})

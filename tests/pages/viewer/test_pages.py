@@ -317,6 +317,15 @@ def test_one_answer_shows_everything_that_is_stored_of_it(reader: Reader):
     assert '<details class="thought">' in page.html  # folded
 
 
+def test_calls_of_tools_are_shown_under_the_text_as_text(reader: Reader):
+    calls = json.dumps([{"name": "play", "arguments": {"artist": "<script>alert(1)</script>"}}])
+    set_id = scored(reader, [row(5, "Yes. #### 5") | {"tool_calls": calls}])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
+    _, shown = page.html.split("<h2>Calls of tools</h2>")
+    assert "&lt;script&gt;alert(1)" in shown
+    assert "<script>alert" not in page.html
+
+
 def test_a_thought_in_the_text_is_folded_and_the_answer_still_marked(reader: Reader):
     text = "<think>maybe #### 9</think>So\n#### 5"
     set_id = scored(reader, [row(5, text)])

@@ -1,0 +1,79 @@
+"""Tools in real vLLM: the chat template writes them, and vLLM's parser reads the calls."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm import VllmEngine
+from regrade.models.base import ResolvedModel
+from regrade.records import Completion, Request, Structure
+from regrade.settings import SamplingParams
+from regrade.settings.errors import SettingsError
+
+TEMPLATE = (
+    "{% if tools %}Tools: {{ tools | tojson }}\n{% endif %}"
+    "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}assistant:"
+)
+TOOL = {
+    "type": "function",
+    "function": {"name": "play", "parameters": {"type": "object", "properties": {}}},
+}
+CALL = '<tool_call>{"name": "play", "arguments": {"artist": "Abba"}}</tool_call>'
+
+
+def asked(key: int, only: str, *, tools: bool = True) -> Request:
+    """A request that can be answered in one way only."""
+    return Request(
+        key,
+        ({"role": "user", "content": "Play Abba."},),
+        SamplingParams(temperature=0.0, max_tokens=80),
+        structure=Structure({}, choice=(only,)),
+        tools=(TOOL,) if tools else (),
+    )
+
+
+def answers(
+    settings: VllmEngine, model: ResolvedModel, template: str, requests: list[Request], log: Path
+) -> list[Completion]:
+    rendering = PromptRendering(chat_template=template)
+    with settings.open(model, requests=[requests], rendering=rendering, log=log) as engine:
+        found = [answer for batch in engine.generate(requests) for answer in batch]
+    return sorted(found, key=lambda answer: answer.key)
+
+
+def test_calls_are_read_by_vllms_parser_and_the_prompt_has_the_tools(
+    resolved_model: ResolvedModel, tmp_path: Path
+) -> None:
+    settings = VllmEngine(enforce_eager=True, max_model_len=512, tool_parser="hermes")
+    requests = [asked(0, f"Yes. {CALL}"), asked(1, "Yes."), asked(2, "Yes.", tools=False)]
+
+    called, silent, without = answers(
+        settings, resolved_model, TEMPLATE, requests, tmp_path / "log"
+    )
+
+    assert '"name": "play"' in called.prompt
+    assert json.loads(called.tool_calls or "") == [
+        {"name": "play", "arguments": {"artist": "Abba"}}
+    ]
+    assert (called.text or "").strip() == "Yes."
+    assert (silent.text, silent.tool_calls) == ("Yes.", "[]")
+    assert (without.text, without.tool_calls) == ("Yes.", None)
+    assert "play" not in without.prompt.replace("Play", "")
+
+
+@pytest.mark.parametrize(
+    ("parser", "template", "reason"),
+    [
+        ("hermes", "{% for turn in messages %}{{ turn.content }}{% endfor %}", "writes none"),
+        ("none", TEMPLATE, "engine.tool_parser does not say"),
+        ("hermez", TEMPLATE, "but vLLM has .*hermes"),
+    ],
+)
+def test_tools_that_the_model_does_not_get_or_that_are_not_read_are_refused(
+    resolved_model: ResolvedModel, tmp_path: Path, parser: str, template: str, reason: str
+) -> None:
+    settings = VllmEngine(enforce_eager=True, max_model_len=512, tool_parser=parser)
+    with pytest.raises(SettingsError, match=reason):
+        answers(settings, resolved_model, template, [asked(0, "Yes.")], tmp_path / "log")
