@@ -1,5 +1,6 @@
-"""Kill a run of several checkpoints in one engine while it answers for a later one, and compare with a start for each."""
+"""Kill or end a run of several checkpoints in one engine while it answers for a later one, and compare with a start for each."""
 
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from tests.stored import by_row
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.prefect,
-    pytest.mark.slow,  # five engine starts
+    pytest.mark.slow,  # seven engine starts
     pytest.mark.timeout(2400),
 ]
 LIMIT = 120
@@ -40,7 +41,7 @@ def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
     return found
 
 
-def test_a_run_of_checkpoints_that_is_killed_leaves_nothing_under_another_models_name(
+def test_a_run_of_checkpoints_that_is_killed_or_ended_leaves_nothing_under_another_models_name(
     demo_model: Path, prefect_server: str, tmp_path: Path
 ):
     demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
@@ -70,27 +71,30 @@ def test_a_run_of_checkpoints_that_is_killed_leaves_nothing_under_another_models
     assert proven.code == 0, proven.err
     assert "models like these share an engine" in proven.err
 
-    swapped = command("swapped", f"{tmp_path}/run/checkpoint-*")
-    with swapped.started() as run:
-        repository = LocalRepository(tmp_path / "swapped")
-        wait_until(
-            lambda: (
-                repository.head() is not None
-                and len(list_sets(repository, repository.head() or "")) > 1
-            ),
-            900,
-            "no answer of the second checkpoint came",
-        )
-        run.kill()
-    swapped.assert_nothing_left()
-    stored = list_sets(repository, repository.head() or "")
-    assert len(stored) < 3 or any(s.manifest.state == "incomplete" for s in stored)
-    time.sleep(0.5)
-    done = swapped.finish(timeout=900)
-    assert done.code == 0, done.err
+    # Prefect cancels a run by SIGTERM.
+    for name, ending in (("killed", signal.SIGKILL), ("ended", signal.SIGTERM)):
+        swapped = command(name, f"{tmp_path}/run/checkpoint-*")
+        repository = LocalRepository(tmp_path / name)
+
+        def has_begun_the_second(repository: LocalRepository = repository) -> bool:
+            head = repository.head()
+            return head is not None and len(list_sets(repository, head)) > 1
+
+        with swapped.started() as run:
+            wait_until(has_begun_the_second, 900, "no answer of the second checkpoint came")
+            run.process.send_signal(ending)
+            assert run.wait(120).code != 0
+        swapped.assert_nothing_left()
+        stored = list_sets(repository, repository.head() or "")
+        assert len(stored) < 3 or any(s.manifest.state == "incomplete" for s in stored)
+        time.sleep(0.5)
+        done = swapped.finish(timeout=900)
+        assert done.code == 0, done.err
     alone = command("alone-last", str(folders[2])).finish(timeout=900)
     assert alone.code == 0, alone.err
 
-    one, other = answers_of(tmp_path / "swapped"), answers_of(tmp_path / "alone")
-    assert len({tuple(sorted(said.items())) for said in one.values()}) == 3
-    assert one == other
+    other = answers_of(tmp_path / "alone")
+    for name in ("killed", "ended"):
+        one = answers_of(tmp_path / name)
+        assert len({tuple(sorted(said.items())) for said in one.values()}) == 3
+        assert one == other
