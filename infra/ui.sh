@@ -20,5 +20,6 @@ mlflow=$!
 viewer=$!
 trap 'kill "$mlflow" "$viewer"' EXIT
 echo "answers http://127.0.0.1:4300"
-echo "Prefect http://127.0.0.1:4200, login: the value of PREFECT_API_AUTH_STRING in .stack/.env"
+printf 'Prefect http://127.0.0.1:4200, login: '
+.venv/bin/python -m infra.stack.login --shown
 .venv/bin/python -m uvicorn --factory regrade.orchestration.server:create_app --host 127.0.0.1 --port 4200 --log-level warning

@@ -24,7 +24,7 @@ from infra.stack import (
     users,
 )
 from infra.stack.layout import HOST, Layout, StackError, layout
-from infra.stack.login import NAME, write_client_variables
+from infra.stack.login import shown_login, write_client_variables
 from infra.stack.processes import Known
 from regrade.processes.metrics_endpoint import ports_of
 from regrade.settings.errors import SettingsError
@@ -282,7 +282,7 @@ def _show(place: Layout) -> None:
         metrics = f"{place.prometheus_url}, dashboards for Grafana in infra/grafana"
     print(
         f"""
-  Prefect   {place.prefect_url}, login: the value of {NAME} in {place.login}
+  Prefect   {place.prefect_url}, login: {shown_login(place)}
   MLflow    {_runs(place)}
   answers   {place.view_url} shows {place.answers}
   metrics   {metrics}

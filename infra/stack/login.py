@@ -1,6 +1,6 @@
 """The login of the stack's Prefect server, in a file that only the owner can read: `.env` in the folder of the stack.
 
-`python -m infra.stack.login` prints the variables of the servers for the shell (infra/ui.sh).
+`python -m infra.stack.login` prints the variables of the servers for the shell (infra/ui.sh), `--shown` what a person types.
 """
 
 import os
@@ -29,6 +29,11 @@ def read_login(place: Layout) -> str:
             f"{place.login} has no line `{NAME}=name:password`. Delete the file for a new login."
         )
     return found[1]
+
+
+def shown_login(place: Layout) -> str:
+    """Return the login for a person to type into the page; where no terminal would show it, such as in a log, its place."""
+    return read_login(place) if sys.stdout.isatty() else f"the value of {NAME} in {place.login}"
 
 
 def write_client_variables(place: Layout) -> None:
@@ -72,4 +77,7 @@ def _export(place: Layout) -> None:
 
 
 if __name__ == "__main__":
-    _export(layout())
+    if sys.argv[1:] == ["--shown"]:
+        print(shown_login(layout()))
+    else:
+        _export(layout())

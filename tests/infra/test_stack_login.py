@@ -9,7 +9,7 @@ import pytest
 
 from infra.stack import parts, postgres
 from infra.stack.layout import Layout, StackError, layout
-from infra.stack.login import NAME, read_login, write_client_variables
+from infra.stack.login import NAME, read_login, shown_login, write_client_variables
 from tests.command_line import ROOT
 
 
@@ -44,6 +44,15 @@ def test_a_shell_gets_the_variables_from_the_file(place: Layout):
     script = f'set -a; . {place.login}; set +a; env | grep "^{NAME}="'
     told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == f"{NAME}={read_login(place)}"
+
+
+def test_a_terminal_shows_the_login_and_a_log_where_it_is(
+    place: Layout, monkeypatch: pytest.MonkeyPatch
+):
+    login = read_login(place)
+    assert shown_login(place) == f"the value of {NAME} in {place.login}"
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert shown_login(place) == login
 
 
 def test_servers_and_clients_have_the_same_login_and_only_own_pages_are_allowed(
