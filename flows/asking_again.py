@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from prefect.futures import wait
 
-from flows.engine_session import EngineSession
+from flows.engine_session import EngineSession, counted
 from flows.generating import limit, opened, plan
-from flows.scoring import own_scorers, score
+from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
 from regrade.benchmarks.base import Benchmark
 from regrade.comparing.comparison import flip_examples
@@ -82,6 +82,7 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         revision=scorings.revision,
         floors=tuple(floors),
         notes=tuple(_notes(job)),
+        time_spent=time_spent(works),
     )
 
 
@@ -139,7 +140,8 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
             if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
                 engine.check_batches()
             limit(engine, None if asking is None else asking.in_flight)
-            generate_missing(works, engine, engines.settings)
+            with counted(engine):
+                generate_missing(works, engine, engines.settings)
 
 
 def _with_examples(measured: Measured, count: int) -> MeasuredFloor:

@@ -1,6 +1,7 @@
 """The engine of a run: loaded when it is needed, and kept for the models that may take each other's place in it."""
 
 import logging
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
@@ -9,6 +10,7 @@ from typing import Protocol, Self, TypeVar
 from regrade.engines.base import (
     BaseEngineSettings,
     Engine,
+    MeasuredEngine,
     PromptRendering,
     SleepingEngine,
     SwitchingEngine,
@@ -36,6 +38,17 @@ class Coming(Protocol):
 
     def next_model(self) -> ResolvedModel | None:
         """Return the next one if it is there. Called in a thread."""
+
+
+@contextmanager
+def counted(engine: Engine) -> Iterator[None]:
+    """Count the seconds of the block, in which an engine answers requests, in the time of the run."""
+    started = time.monotonic()
+    try:
+        yield
+    finally:
+        measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
+        current_clock().generated(started, measured)
 
 
 class EngineSession:

@@ -11,7 +11,7 @@ from pathlib import Path
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
-from flows.engine_session import EngineSession, by_model
+from flows.engine_session import EngineSession, by_model, counted
 from flows.scoring import unscored
 from regrade.answers import parquet
 from regrade.answers.base import Repository
@@ -19,7 +19,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, LimitedEngine, MeasuredEngine, SwitchingEngine
+from regrade.engines.base import WAITING, Engine, LimitedEngine, SwitchingEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests
 from regrade.orchestration import artifacts
@@ -29,7 +29,7 @@ from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
 from regrade.processes.metrics_endpoint import ports, show
 from regrade.records.specification import Specification
-from regrade.results.display import current_clock, current_display
+from regrade.results.display import current_display
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import (
@@ -275,13 +275,8 @@ def _generate(
         together = left.pop(0)
         if left and isinstance(engine, SwitchingEngine):
             engine.read_ahead(left[0][0].plan.model)
-        started = time.monotonic()
-        try:
-            with engines.reading_ahead():
-                generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
-        finally:
-            measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
-            current_clock().generated(started, measured)
+        with counted(engine), engines.reading_ahead():
+            generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
 
 
 def limit(engine: Engine, in_flight: int | None) -> None:

@@ -9,6 +9,7 @@ from regrade.comparing.noise import NoiseReport
 from regrade.comparing.noise_text import blocks
 from regrade.orchestration.artifacts import NOISE_KEY, show
 from regrade.orchestration.form import form, takes
+from regrade.results.display import timed
 from regrade.scorers import load_scorer
 from regrade.text.markdown import markdown
 
@@ -21,6 +22,7 @@ def run_name() -> str:
 @form
 @flow(name="measure-noise", flow_run_name=run_name)
 @takes(NoiseJob)
+@timed()
 def measure_noise(job: NoiseJob) -> NoiseReport:
     """Ask a model the same questions again, in another order and with fewer requests in flight, and measure what changes."""
     job.check_invariance()

@@ -4,14 +4,17 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows import generating
+from flows.scoring import time_spent
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.replay import Replay, blocks, compared
 from regrade.jobs.replay import ReplayJob
 from regrade.orchestration import artifacts
 from regrade.orchestration.form import form, takes
+from regrade.results.display import timed
 from regrade.settings.errors import SettingsError
 from regrade.text.markdown import escape, markdown
 from tasks.replay import plan_replays
+from tasks.work import Work
 
 
 def run_name() -> str:
@@ -24,10 +27,12 @@ def run_name() -> str:
 @form
 @flow(name="replay-answers", flow_run_name=run_name)
 @takes(ReplayJob)
+@timed()
 def replay_answers(job: ReplayJob) -> Replay:
     """Read stored answers with two models, publish the log-probabilities, and compare them."""
     answers, planned = plan_replays(job)
     replays: list[AnswerSet] = []
+    made: list[Work] = []
     for replay in planned:
         if isinstance(replay, AnswerSet):
             replays.append(replay)
@@ -36,9 +41,11 @@ def replay_answers(job: ReplayJob) -> Replay:
         with generating.opened([work]) as works:
             generating.generate(settings, works)
             replays += generating.publish(works)
+            made += works
     own, other = replays
     result = compared(answers, own, other)
     if isinstance(result, str):
         raise SettingsError(f"Nothing could be compared: {result}")
+    result = result.model_copy(update={"time_spent": time_spent(made)})
     artifacts.show("replay", markdown(blocks(result)), escape(result.verdict))
     return result

@@ -12,6 +12,7 @@ from regrade.answers.figures import figures_of
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import ScoringJob
 from regrade.jobs.stored_sets import choose_sets
+from regrade.jobs.time_spent import TimeSpent
 from regrade.judging.panel_result import PanelResult
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.results.display import current_clock, current_display
@@ -24,7 +25,6 @@ from regrade.results.results import (
     SomeUnfitError,
     score_result,
 )
-from regrade.results.time_spent import TimeSpent
 from regrade.scorers import JUDGE, stored_name
 from regrade.scoring.score import label_now, stale_scorers
 from regrade.settings import ScoringOptions
@@ -275,11 +275,11 @@ def evaluation_of(scorings: Scorings) -> Evaluation:
         panels=tuple(scorings.panels),
         repository=scorings.uri,
         tracking_uri=scorings.tracking_uri,
-        time_spent=_time_spent(scorings.works.values()),
+        time_spent=time_spent(scorings.works.values()),
     )
 
 
-def _time_spent(works: Iterable[Work]) -> TimeSpent | None:
+def time_spent(works: Iterable[Work]) -> TimeSpent | None:
     """Return where the time of this run went; None if it generated nothing."""
     made = [work.progress for work in works if work.progress is not None and work.progress.new]
     tokens = sum(progress.completion_tokens for progress in made)

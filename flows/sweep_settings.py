@@ -5,6 +5,7 @@ from prefect import flow
 from flows import generating
 from flows.sweeping import run_sweep
 from regrade.orchestration.form import form, takes
+from regrade.results.display import timed
 from regrade.scorers import load_scorer
 from regrade.tracking.process import prepare
 from regrade.tuning.sweep.points import SweepJob, check_address
@@ -21,6 +22,7 @@ def run_name() -> str:
 @form
 @flow(name="sweep-settings", flow_run_name=run_name)
 @takes(SweepJob)
+@timed()
 def sweep_settings(job: SweepJob) -> SweepResult:
     """Evaluate a model at each point of a grid of settings, and compare speed and accuracy with the first point."""
     check_address(job)

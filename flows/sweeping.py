@@ -9,10 +9,10 @@ from tempfile import TemporaryDirectory
 
 from prefect.futures import wait
 
-from flows.engine_session import EngineSession
+from flows.engine_session import EngineSession, counted
 from flows.generating import limit, plan
 from flows.scoring import publish as publish_scorings
-from flows.scoring import score
+from flows.scoring import score, time_spent
 from regrade.answers.result import Result
 from regrade.answers.spool import Spool
 from regrade.cli.sweep import command_of
@@ -138,7 +138,8 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
             logger.info("point %s", running.point.name)
             running.begun = True
         limit(engine, running.point.in_flight)
-        generate_missing([work], engine, job.engine, job.goodput)
+        with counted(engine):
+            generate_missing([work], engine, job.engine, job.goodput)
         _measure_again(running, work, engine)
         work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
@@ -164,10 +165,13 @@ def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:
         return  # a point that was continued, or lacks answers
     seconds = [progress.seconds]
     while not is_steady(seconds):
-        limit(
-            engine, running.point.in_flight
-        )  # it also forgets the prompts, which would be cheaper now
-        with TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
+        # It also forgets the prompts, which would be cheaper now.
+        limit(engine, running.point.in_flight)
+        with (
+            counted(engine),
+            TemporaryDirectory() as folder,
+            Spool(Path(folder) / "spool") as spool,
+        ):
             seconds.append(generate(work.requests, engine, spool, lambda _: None).seconds)
     if again := seconds[1:]:
         running.times[work.plan.specification.answer_set_id] = again
@@ -246,6 +250,7 @@ def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -
         axes={axis.setting: axis.values for axis in job.axes} | in_flight,
         points=tuple(_point_result(running, points[0]) for running in points),
         engine_starts=engine_starts,
+        time_spent=time_spent(work for point in points for work in point.works),
         command=command_of(job),
         folder=job.folder,
     )

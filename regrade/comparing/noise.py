@@ -19,6 +19,7 @@ from regrade.answers.sets import AnswerSet, find_set, readable_sets
 from regrade.comparing.comparison import Compared
 from regrade.comparing.models import Asking, FlipExample, Noise, NoiseFloor, Part
 from regrade.comparing.pairing import Pairs, pair, score_sides
+from regrade.jobs.time_spent import TimeSpent
 from regrade.records.computed import computed_differences
 from regrade.records.specification import REPETITIONS, Specification
 from regrade.settings import ScoringOptions
@@ -48,6 +49,8 @@ class NoiseReport(Part):
     floors: tuple[MeasuredFloor, ...]
     """A floor for each two askings of the same questions."""
     notes: tuple[str, ...] = ()
+    time_spent: TimeSpent | None = None
+    """Where the seconds of the run went; None if all answers were stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,7 @@ def blocks(report: NoiseReport) -> list[Block]:
         Items([*dict.fromkeys(doubt for floor in floors for doubt in _doubts(floor))], "doubt"),
         Items(list(report.notes)),
         *(block for measured in report.floors for block in _examples(measured)),
+        *(report.time_spent.blocks() if report.time_spent else ()),
     ]
 
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.models import Part
+from regrade.jobs.time_spent import TimeSpent
 from regrade.records.columns import KEYS, TOKEN_COLUMNS
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.resampling import Estimate, bootstrap
@@ -93,6 +94,8 @@ class Replay(Part):
     """Share of answers in which the two part."""
     partings: tuple[Parting, ...]
     """Those in which the token where they part loses most."""
+    time_spent: TimeSpent | None = None
+    """Where the seconds of the run went; None if all answers were stored."""
 
     @property
     def verdict(self) -> str:
@@ -328,3 +331,5 @@ def _blocks(replay: Replay) -> Iterator[Block]:
     for reason, count in replay.left_out.items():
         yield Line(f"Left out: {count:,} of {replay.answers + left:,} answers. {reason}", "doubt")
     yield Line(_EXPLAINED, "note")
+    if replay.time_spent is not None:
+        yield from replay.time_spent.blocks()

@@ -12,8 +12,8 @@ from typing import Protocol
 
 from regrade.answers.spool import spool_root
 from regrade.jobs.generate import Progress
+from regrade.jobs.time_spent import RunClock
 from regrade.results.results import Evaluation
-from regrade.results.time_spent import RunClock
 
 # Log lines of progress, from time to time.
 

@@ -6,10 +6,10 @@ from pydantic import BaseModel, ConfigDict
 
 from regrade.answers.manifest import Manifest, Stopped
 from regrade.answers.result import Result
+from regrade.jobs.time_spent import TimeSpent
 from regrade.judging.bias import Bias
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.panel_result import PanelResult
-from regrade.results.time_spent import TimeSpent
 from regrade.scorers import JUDGE
 from regrade.scoring.fit import notes
 from regrade.settings import JUDGE_PREFIX

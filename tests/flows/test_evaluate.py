@@ -10,7 +10,7 @@ from typing import Any
 import datasets
 import pytest
 
-from regrade.results.time_spent import TimeSpent
+from regrade.jobs.time_spent import TimeSpent
 from regrade.stats.speed import Speed
 from tests.command_line import DEMO, Ran, regrade
 

@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
+from regrade.jobs.time_spent import TimeSpent
 from regrade.stats.speed import Speed
 
 
@@ -106,6 +107,8 @@ class SweepResult(_Result):
     points: tuple[PointResult, ...]
     engine_starts: int
     """Engine starts of this run; 0 if all answers were stored."""
+    time_spent: TimeSpent | None = None
+    """Where the seconds of the run went; None if all answers were stored."""
     command: str | None = None
     """Command that makes this sweep, or continues it."""
     folder: str | None = None

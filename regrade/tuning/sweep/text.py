@@ -285,6 +285,7 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
     shown += [
         Line(_EXPLAINED, "note"),
         Details((Heading("Answers of each point", 3), Items(places))),
+        *(sweep.time_spent.blocks() if sweep.time_spent else ()),
     ]
     return shown
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from regrade.results import time_spent as module
-from regrade.results.time_spent import RunClock, TimeSpent
+from regrade.jobs import time_spent as module
+from regrade.jobs.time_spent import RunClock, TimeSpent
 from regrade.stats.occupancy import Occupancy
 from regrade.text.markdown import markdown
 
