@@ -59,16 +59,13 @@ pytest_plugins = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session, and which of two lanes runs it."""
+    """Mark what uses the engine or the server of the session."""
     for item in items:
         names = getattr(item, "fixturenames", ())
         if not {"vllm_engine", "vllm_server"}.isdisjoint(names):
             item.add_marker(pytest.mark.vllm)
         if "prefect_server" in names:
             item.add_marker(pytest.mark.prefect)
-        # One engine is loaded at a time, beside tests that wait for a server most of their time.
-        lane = "engines" if item.get_closest_marker("vllm") else "servers"
-        item.add_marker(pytest.mark.xdist_group(lane))
 
 
 @pytest.fixture(autouse=True)
