@@ -33,14 +33,7 @@ demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 test: .venv/installed-dev  ## Run the tests, except the slow ones
 	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses $(LANES) --dist loadfile
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-engines test-servers
-
-# One engine at a time, beside tests that wait for a server most of their time.
-test-engines: .venv/installed-dev
-	@$(BIN)/python -m pytest -m "vllm and not slow and not stack"
-
-test-servers: .venv/installed-dev
-	@$(BIN)/python -m pytest -m "prefect and not vllm and not slow and not stack"
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
 	@$(BIN)/python -m pytest -m slow
@@ -122,4 +115,4 @@ test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and no
 ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo docs release test test-engines test-servers test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra
+.PHONY: help install install-cuda demo docs release test test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra
