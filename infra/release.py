@@ -25,7 +25,7 @@ _BENCHMARK = "demo-arithmetic"
 
 
 class ReleaseError(Exception):
-    """What stands in the way of a release."""
+    """An obstacle to a release."""
 
 
 def check_version(root: Path) -> str:

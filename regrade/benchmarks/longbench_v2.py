@@ -16,8 +16,7 @@ from typing import Any
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
 from regrade.benchmarks.questions.targets import RowError, text_target
 from regrade.records import Sample
-from regrade.settings import Cut, PromptSettings, SamplingParams
-from regrade.settings.errors import SettingsError
+from regrade.settings import Cut, SamplingParams
 
 TEMPLATE = """Please read the following text and answer the question below.
 
@@ -55,19 +54,8 @@ class LongBenchV2(ChoiceQuestions):
     instruction = ""
     question_template = TEMPLATE
     cut: Cut | None = "middle"
+    only_chat = True
     sampling = SamplingParams(temperature=0.1, max_tokens=128)
-
-    def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
-        """Open the benchmark.
-
-        Raises:
-            SettingsError: If it should be asked without a chat.
-        """
-        super().__init__(prompt=prompt, limit=limit, source=source)
-        if self.format != "chat":
-            raise SettingsError(
-                f"Benchmark '{self.name}' is asked in chats: leave out `--format {self.format}`."
-            )
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
         """Return the choices and the place of the right one."""

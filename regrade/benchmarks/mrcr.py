@@ -17,8 +17,7 @@ from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Message, Sample
 from regrade.scorers.mrcr import START
-from regrade.settings import Method, PromptSettings, SamplingParams, ScorerName
-from regrade.settings.errors import SettingsError
+from regrade.settings import Method, SamplingParams, ScorerName
 
 _ROLES = ("system", "user", "assistant")
 
@@ -35,19 +34,8 @@ class Mrcr(PublishedBenchmark):
     hub_dataset, split = "openai/mrcr", "train"
     columns = ("prompt", "answer", START, "n_needles")
     question_template = "{prompt}"
+    only_chat = True
     sampling = SamplingParams(temperature=0.0, max_tokens=8192)
-
-    def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
-        """Open the benchmark.
-
-        Raises:
-            SettingsError: If it should be asked without a chat.
-        """
-        super().__init__(prompt=prompt, limit=limit, source=source)
-        if self.format != "chat":
-            raise SettingsError(
-                f"Benchmark '{self.name}' sends conversations: leave out `--format {self.format}`."
-            )
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose subset is the number of texts that were asked for in the same words."""

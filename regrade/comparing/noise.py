@@ -50,7 +50,7 @@ class NoiseReport(Part):
     """A floor for each two askings of the same questions."""
     notes: tuple[str, ...] = ()
     time_spent: TimeSpent | None = None
-    """Where the seconds of the run went; None if all answers were stored."""
+    """Parts of the run's wall-clock; None if all answers were stored."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,7 @@ class Replay(Part):
     partings: tuple[Parting, ...]
     """Those in which the token where they part loses most."""
     time_spent: TimeSpent | None = None
-    """Where the seconds of the run went; None if all answers were stored."""
+    """Parts of the run's wall-clock; None if all answers were stored."""
 
     @property
     def verdict(self) -> str:

@@ -51,7 +51,7 @@ def job(folder: Path, **changes: object) -> Path:
 
 
 class Reports:
-    """What an adapter reports."""
+    """Reports of an adapter."""
 
     def __init__(self) -> None:
         self.seen: list[object] = []

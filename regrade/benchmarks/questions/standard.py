@@ -52,6 +52,8 @@ class StandardBenchmark(ABC):
     cut: Cut | None = None
     """Place at which a prompt that does not fit is cut without being asked to; None: it fails."""
     long_thoughts = False
+    only_chat = False
+    """True if it is always asked in a chat."""
     shots_by_subset: bool = False
     """True if worked examples come from the same subset as the question."""
 
@@ -68,6 +70,10 @@ class StandardBenchmark(ABC):
         self._source, self._prompt, self._limit = source, prompt, limit
         self.n_shots = n_shots if prompt.n_shots is None else prompt.n_shots
         self.format: PromptFormat = prompt.format or prompt_format
+        if self.only_chat and self.format != "chat":
+            raise SettingsError(
+                f"Benchmark '{self.name}' is asked in chats: leave out `--format {self.format}`."
+            )
         if self.n_shots and not self.shots_split:
             raise SettingsError(
                 f"Benchmark '{self.name}' has no worked examples, but n_shots is {self.n_shots}. Set n_shots to 0."

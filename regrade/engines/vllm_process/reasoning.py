@@ -5,7 +5,8 @@ Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/rea
 
 import logging
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
@@ -128,6 +129,26 @@ class _HarmonyParser(Protocol):
     ) -> tuple[str | None, str | None, object]: ...
 
 
+def check_parser(setting: str, name: str, known: Collection[str], others: str) -> None:
+    """Raise `SettingsError` if vLLM has no parser of this name; names its own, and `others`."""
+    if name not in known:
+        raise SettingsError(
+            f"engine.{setting} is '{name}', but vLLM has {', '.join(sorted(known))}. Use one of them, {others}."
+        )
+
+
+@contextmanager
+def fitting(setting: str, name: str) -> Iterator[None]:
+    """Raise `SettingsError` if the block, which opens a parser of vLLM, fails because the tokenizer is not of its kind."""
+    try:
+        yield
+    except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise SettingsError(
+            f"vLLM's {setting.replace('_', ' ')} '{name}' does not fit the tokenizer of this model ({error}). Choose another one "
+            f"with engine.{setting}, or `none`."
+        ) from error
+
+
 class ReasoningReader:
     """Reads chat answers of one model: reasoning, and the text after it."""
 
@@ -151,25 +172,18 @@ class ReasoningReader:
 
         self.name = name
         self._harmony: _HarmonyParser | None = None
-        if name not in (known := ReasoningParserManager.list_registered()):
-            raise SettingsError(
-                f"engine.reasoning_parser is '{name}', but vLLM has {', '.join(sorted(known))}. Use one of them, `auto` or "
-                "`none`."
-            )
+        check_parser(
+            "reasoning_parser", name, ReasoningParserManager.list_registered(), "`auto` or `none`"
+        )
         if name == HARMONY:
             harmony: Any = ParserManager.get_parser(reasoning_parser_name=name, is_harmony=True)
             self._harmony = harmony(tokenizer)
             return
         parser = ReasoningParserManager.get_reasoning_parser(name)
-        try:
+        with fitting("reasoning_parser", name):
             # `_has_reasoning` finds answers without reasoning, prompt by prompt.
             switched_on = {"enable_thinking": True, "thinking": True}
             self._parser: ReasoningParser = parser(tokenizer, chat_template_kwargs=switched_on)
-        except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise SettingsError(
-                f"vLLM's reasoning parser '{name}' does not fit the tokenizer of this model ({error}). Choose another one "
-                "with engine.reasoning_parser, or `none`."
-            ) from error
         self.start = self._parser.reasoning_start_str
         self.end = self._parser.reasoning_end_str
         self.keeps_special_tokens = any(

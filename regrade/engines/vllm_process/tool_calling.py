@@ -6,8 +6,8 @@ Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/too
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from regrade.engines.vllm_process.reasoning import check_parser, fitting
 from regrade.records.tools import MOST_CALLS, calls_text
-from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import TokenizerLike, ToolParser
@@ -32,20 +32,12 @@ class CallReader:
         """
         from regrade.engines.vllm_process.internals import ToolParserManager
 
-        if name not in (known := ToolParserManager.list_registered()):
-            raise SettingsError(
-                f"engine.tool_parser is '{name}', but vLLM has {', '.join(sorted(known))}. Use one of them, or `none`."
-            )
+        check_parser("tool_parser", name, ToolParserManager.list_registered(), "or `none`")
         self.name = name
         self._parser: type[ToolParser] = ToolParserManager.get_tool_parser(name)
         self._tokenizer = tokenizer
-        try:
+        with fitting("tool_parser", name):
             self._parser(tokenizer)
-        except (RuntimeError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise SettingsError(
-                f"vLLM's tool parser '{name}' does not fit the tokenizer of this model ({error}). Choose another one with "
-                "engine.tool_parser."
-            ) from error
 
     def read(self, completion: dict[str, Any], tools: Tools) -> dict[str, Any]:
         """Return a completion with its calls, and the text that remains beside them.

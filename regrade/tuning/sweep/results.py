@@ -108,7 +108,7 @@ class SweepResult(_Result):
     engine_starts: int
     """Engine starts of this run; 0 if all answers were stored."""
     time_spent: TimeSpent | None = None
-    """Where the seconds of the run went; None if all answers were stored."""
+    """Parts of the run's wall-clock; None if all answers were stored."""
     command: str | None = None
     """Command that makes this sweep, or continues it."""
     folder: str | None = None

@@ -46,7 +46,7 @@ class Misbehaving:
     rendered: tuple[str, ...] | None = None
     """Tokens that `/tokenize` answers with; None: it does not exist."""
     text: str = ""
-    """What `/detokenize` answers with."""
+    """Answer of `/detokenize`."""
     root: str | None = None
     go_away: Callable[[], None] = lambda: None
     """Ends the server and its connections."""
