@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from regrade.scorers.base import Scorer
 
 HARNESS_SCORER = "lm_eval"
+RULES_OF_A_BENCHMARK = frozenset(
+    ("anls", "choice_or_text", "mathvista", "mmmu", "ocrbench", "relaxed_accuracy")
+)
+"""Scorers that accept more than an equal answer, such as a text that holds it: that they find some right says nothing."""
 _MIN_ANSWERS = 20
 """Fewest answers that make an accuracy of 0 suspicious."""
 _SAMPLED = 1_000
@@ -40,7 +44,8 @@ def better_scorers(answers: AnswerSet, scorer_name: str, overall: Metrics) -> tu
     method = method_of(load_scorer(scorer_name))
     shares = {}
     for name in scorer_names():
-        if name == HARNESS_SCORER:  # scores only its own tasks, and is slow to import
+        # The harness' scores only its own tasks, and is slow to import.
+        if name == HARNESS_SCORER or name in RULES_OF_A_BENCHMARK:
             continue
         try:
             other = load_scorer(name)

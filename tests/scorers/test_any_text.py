@@ -20,7 +20,7 @@ from tests.benchmarks.files import SHARED
 from tests.memory import taking_at_most
 from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
-from tests.scorers.test_hostile import PIECES, TEXT_SCORERS, target
+from tests.scorers.test_hostile import GRADED, PIECES, TEXT_SCORERS, target
 
 SIZE = 100
 """Answers that are scored at once."""
@@ -103,7 +103,8 @@ def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
     assert scores["sample_id"].equals(batch["sample_id"])
     assert set(SCORE_SCHEMA.names) <= set(scores.schema.names)
     assert {*scores["outcome"].to_pylist()} <= OUTCOMES
-    assert {*scores["value"].to_pylist()} <= {0.0, 1.0}
+    values = {*scores["value"].to_pylist()}
+    assert all(0 <= value <= 1 for value in values) if scorer in GRADED else values <= {0.0, 1.0}
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)

@@ -21,6 +21,8 @@ TEXT_SCORERS = [
     if name != "judge" and not {"doc", "label_logprobs"} & set(load_scorer(name).columns)
 ]
 """Scorers that need a text and a target only; the others (`judge` reads a judge's replies) have hostile tests of their own."""
+GRADED = ("anls",)
+"""Scorers whose values are shares, not only 0 and 1."""
 PIECES = (
     *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),
     *("\n", "\t", "$", "=", "1=", "1 ", "1 1/2 ", "1/", "1e9", "A", "B.", "x", "é", "\u0301", "İ"),
@@ -62,7 +64,7 @@ def score_text(scorer: str, text: str) -> dict[str, Any]:
     scores.validate(full=True)
     (score,) = scores.to_pylist()
     assert score["outcome"] in ("scored", "unparsed", "timeout")
-    assert score["value"] in (0.0, 1.0)
+    assert score["value"] in (0.0, 1.0) or (scorer in GRADED and 0 < score["value"] < 1)
     return score
 
 
