@@ -4,7 +4,7 @@ Built-in: each module directly in `regrade/scorers`, `regrade/benchmarks` or `re
 the attribute `scorer`, `benchmark` or `engine`. Other packages declare their class as an entry point of the group
 `regrade.scorers`, `regrade.benchmarks` or `regrade.engines`. Listing the names imports no class.
 
-`competitions` and `livecodebench` hold several benchmarks: there `benchmark` is a function that returns the class of a name.
+`bfcl`, `competitions` and `livecodebench` hold several benchmarks: there `benchmark` is a function that returns the class of a name.
 """
 
 import pkgutil
@@ -33,6 +33,7 @@ WINDOW = f"livecodebench{_DATE}{_DATE}"
 """Pattern of the names of LiveCodeBench between two months or days, such as `livecodebench_2410_2502`."""
 _SHARED_MODULES: Mapping[Kind, Mapping[str, tuple[str, ...]]] = {
     "benchmark": {
+        "bfcl": ("bfcl", "bfcl_live"),
         "competitions": (
             *("aime_2024", "aime_2025", "aime_2026"),
             *("hmmt_feb_2025", "hmmt_feb_2026", "hmmt_nov_2025"),

@@ -101,6 +101,19 @@ SUITES = (
         dict.fromkeys(("humaneval_plus", "mbpp_plus", "livecodebench"), _PROGRAM),
     ),
     Suite(
+        "vision",
+        "Questions about images, which cards of models that see report: college, mathematics, charts, documents, photographs.",
+        {
+            "mmmu": f"{_ZERO}, chat, a letter or a word",
+            "mmmu_pro": _LETTER,
+            "mathvista": f"{_ZERO}, chat, reasoning and a letter or a number",
+            "chartqa": f"{_ZERO}, chat, a word",
+            "docvqa": f"{_ZERO}, chat, a phrase",
+            "ocrbench": f"{_ZERO}, chat, a text",
+            "realworldqa": f"{_ZERO}, chat, a letter or a word",
+        },
+    ),
+    Suite(
         "open-llm-leaderboard",
         "The tasks of version 2 of the Open LLM Leaderboard, as lm-evaluation-harness has them.",
         {

@@ -14,11 +14,15 @@ from regrade.settings import DatasetBenchmark, PromptSettings
 from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
 from tests.benchmarks.files import write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, FOLDERS, WITH_SHOTS
+from tests.benchmarks.visual import VISUAL
 
 ALL = tuple(card.name for card in benchmark_cards())
 SLOW = ("datasets", "huggingface_hub", "jinja2", "torch", "transformers", "vllm", "prefect")
-
-
+PAPERS = (
+    *("https://arxiv.org/abs/", "https://artofproblemsolving.com/"),
+    *("https://x.ai/blog/", "https://gorilla.cs.berkeley.edu/"),
+)
+"""Where a benchmark was published."""
 TESTED_ELSEWHERE = {
     *(
         "longbench_v2",
@@ -30,7 +34,8 @@ TESTED_ELSEWHERE = {
         "humaneval_plus",
         "mbpp_plus",
     ),
-    *(name for name in ALL if name.startswith("livecodebench")),
+    *VISUAL,
+    *(name for name in ALL if name.startswith(("livecodebench", "bfcl"))),
 }
 """Benchmarks whose rows other modules test: their prompts have no chat and plain text of the same question."""
 
@@ -55,7 +60,7 @@ def test_a_benchmark_is_what_its_card_says(name: str) -> None:
     assert benchmark.prompt_identity.n_shots == card.n_shots
     assert benchmark.prompt_identity.format == card.format
     assert benchmark.repeats == card.repeats
-    assert card.paper.startswith(("https://arxiv.org/abs/", "https://artofproblemsolving.com/"))
+    assert card.paper.startswith(PAPERS)
 
 
 def test_cards_need_no_slow_import() -> None:

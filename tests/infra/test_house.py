@@ -7,7 +7,6 @@ import pytest
 from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, rooms
 
 LONELY = {
-    "regrade.benchmarks.questions.pictures": "what an image column is, for benchmarks with columns of their own, too",
     "regrade.pages.report.plots": "draws what the report's page lays out",
     "regrade.pages.viewer.templating": "what every template of the viewer may call",
     "regrade.scorers.extraction.canonical": "one spelling for equal numbers; its source is hashed",

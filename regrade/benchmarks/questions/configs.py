@@ -2,8 +2,9 @@
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from regrade.benchmarks.questions.reading import FILE_TYPES
@@ -15,7 +16,12 @@ SUBSET = "subset"
 
 
 def open_configs(
-    benchmark: str, repo_id: str, configs: Mapping[str, str], path: str | None, split: str
+    benchmark: str,
+    repo_id: str,
+    configs: Mapping[str, str],
+    path: str | None,
+    split: str,
+    lacking: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Source:
     """Open several configurations.
 
@@ -25,13 +31,14 @@ def open_configs(
         configs: Configurations, and the subset of each.
         path: Folder with a folder for each configuration, which holds a file for each split, or with a file for each.
         split: Split with the questions.
+        lacking: Columns that some configurations do not have; None stands there.
 
     Raises:
         SourceError: If a folder or file is missing, or a configuration has several.
     """
     if path is None:
-        return _HubConfigs(benchmark, repo_id, configs)
-    return _LocalConfigs(benchmark, Path(path).expanduser().absolute(), configs, split)
+        return _HubConfigs(benchmark, repo_id, configs, lacking)
+    return _LocalConfigs(benchmark, Path(path).expanduser().absolute(), configs, split, lacking)
 
 
 class _Configs(ABC):
@@ -40,8 +47,10 @@ class _Configs(ABC):
     name: str
     config = None
 
-    def __init__(self, benchmark: str, configs: Mapping[str, str]) -> None:
-        self._benchmark, self._configs = benchmark, configs
+    def __init__(
+        self, benchmark: str, configs: Mapping[str, str], lacking: Mapping[str, Collection[str]]
+    ) -> None:
+        self._benchmark, self._configs, self._lacking = benchmark, configs, lacking
 
     @abstractmethod
     def revision(self, splits: Sequence[str]) -> str:
@@ -59,12 +68,16 @@ class _Configs(ABC):
         self, split: str, columns: Sequence[str], head: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the named columns and `SUBSET` of a split of all configurations."""
-        named = [column for column in columns if column != SUBSET]
+        empty = dict.fromkeys(columns)
         return [
-            {**row, SUBSET: subset}
+            {**empty, **row, SUBSET: subset}
             for config, subset in self._configs.items()
-            for row in self._part(config).rows(split, named, head)
+            for row in self._part(config).rows(split, self._columns_of(config, columns), head)
         ]
+
+    def _columns_of(self, config: str, columns: Sequence[str]) -> list[str]:
+        lacking = {SUBSET, *self._lacking.get(config, ())}
+        return [column for column in columns if column not in lacking]
 
     def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Return the named columns and `SUBSET` of a split of all configurations, in memory."""
@@ -72,8 +85,14 @@ class _Configs(ABC):
 
 
 class _HubConfigs(_Configs):
-    def __init__(self, benchmark: str, repo_id: str, configs: Mapping[str, str]) -> None:
-        super().__init__(benchmark, configs)
+    def __init__(
+        self,
+        benchmark: str,
+        repo_id: str,
+        configs: Mapping[str, str],
+        lacking: Mapping[str, Collection[str]],
+    ) -> None:
+        super().__init__(benchmark, configs, lacking)
         self.name = repo_id
         self._any = open_hub(benchmark, repo_id, None)
 
@@ -92,9 +111,14 @@ class _LocalConfigs(_Configs):
     name = "local"
 
     def __init__(
-        self, benchmark: str, folder: Path, configs: Mapping[str, str], split: str
+        self,
+        benchmark: str,
+        folder: Path,
+        configs: Mapping[str, str],
+        split: str,
+        lacking: Mapping[str, Collection[str]],
     ) -> None:
-        super().__init__(benchmark, configs)
+        super().__init__(benchmark, configs, lacking)
         self._folder, self._split = folder, split
         self._places = {config: self._place(config) for config in configs}
 

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx2
-from huggingface_hub import HfApi, constants
+from huggingface_hub import HfApi, constants, hf_hub_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from regrade.benchmarks.questions.reading import (
@@ -93,6 +94,39 @@ class HubSource:
         commit = self._commit
         more = {name: value for name, value in options.items() if name != "revision"}
         return RETRIES.call("loading a dataset", lambda: self._load(commit, **more))
+
+    def files(self) -> Sequence[str]:
+        """Return the paths of all files.
+
+        Raises:
+            SourceError: If the dataset cannot be read.
+            HubError: If the Hub failed.
+        """
+        commit = self._commit
+
+        def ask() -> list[str]:
+            bound_requests()
+            with self._hub_errors("listing its files", reads_files=False):
+                return HfApi().list_repo_files(self.name, repo_type="dataset", revision=commit)
+
+        return RETRIES.call("listing a dataset's files", ask)
+
+    def file(self, path: str) -> Path:
+        """Return a copy of a file, for datasets whose files `datasets` cannot load.
+
+        Raises:
+            SourceError: If the file cannot be read.
+            HubError: If the Hub failed.
+        """
+        commit = self._commit
+
+        def ask() -> Path:
+            bound_requests()
+            with quiet_datasets(), self._hub_errors(f"loading '{path}'", reads_files=True):
+                found = hf_hub_download(self.name, path, repo_type="dataset", revision=commit)
+                return Path(found)
+
+        return RETRIES.call("loading a dataset's file", ask)
 
     def error(self, problem: str) -> SourceError:
         """Return an error that names the benchmark and this source."""

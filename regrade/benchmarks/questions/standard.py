@@ -3,7 +3,7 @@
 import logging
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -319,6 +319,8 @@ class PublishedBenchmark(StandardBenchmark):
     """Configuration of the Hub dataset; None if it has only one."""
     configs: Mapping[str, str] = {}
     """Several configurations, with the subset that each becomes; they are used instead of `config`."""
+    lacking: Mapping[str, Collection[str]] = {}
+    """Columns that some of `configs` do not have; their rows have None there."""
     default_n_shots: int = 0
     default_format: PromptFormat = "chat"
 
@@ -341,7 +343,9 @@ class PublishedBenchmark(StandardBenchmark):
     def open_source(self, path: str | None) -> Source:
         """Return the Hub dataset, or the local file or folder that replaces it."""
         if self.configs:
-            return open_configs(self.name, self.hub_dataset, self.configs, path, self.split)
+            return open_configs(
+                self.name, self.hub_dataset, self.configs, path, self.split, self.lacking
+            )
         if path is not None:
             return LocalSource(self.name, path, self.split)
         return open_hub(self.name, self.hub_dataset, self.config)

@@ -1,0 +1,288 @@
+"""BFCL: which functions a model calls, of those that it is offered; none is run.
+
+Source:   Patil et al. 2025, The Berkeley Function Calling Leaderboard, https://gorilla.cs.berkeley.edu/leaderboard.html
+Dataset:  https://huggingface.co/datasets/gorilla-llm/Berkeley-Function-Calling-Leaderboard (`BFCL_v3_*.json` with the questions and
+          `possible_answer/BFCL_v3_*.json` with the right calls); the folder `bfcl_eval/data` of the package `bfcl-eval` has version 4.
+          Of both versions the newer one is read. The newest commit is read, and recorded
+Licence:  Apache-2.0
+
+`bfcl` has the categories `simple` (Python), `multiple`, `parallel`, `parallel_multiple` and `irrelevance`, `bfcl_live` the same ones of
+users' questions, each as a subset. The two files of a category are joined by the questions' ids. `irrelevance` has no file of right
+calls: there none is right. The categories in other languages, with several turns, memory or a search are not read.
+
+The functions are given as tools, as BFCL does for models that take them: with JSON schema's types, and `_` for the dots in names.
+"""
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from regrade.benchmarks.questions.configs import SUBSET
+from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.sources import Source
+from regrade.benchmarks.questions.standard import PublishedBenchmark
+from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.tools import expected_calls, tools_of
+from regrade.records import Message, Sample
+from regrade.records.tools import TOOLS
+from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings.errors import SourceError
+from regrade.settings.files import file_sha256
+
+VERSIONS = ("v4", "v3")
+"""Versions of the files, the newest first."""
+ANSWERS = "possible_answer"
+"""Folder with the right calls."""
+_CATEGORIES = ("simple", "multiple", "parallel", "parallel_multiple", "irrelevance")
+_NEWER_NAMES = {"simple": "simple_python"}
+"""Names of categories that version 4 has under another one."""
+_ROLES = ("system", "user", "assistant")
+
+
+class Bfcl(PublishedBenchmark):
+    """Questions with functions, in a chat."""
+
+    name = "bfcl"
+    version = 1
+    description = "Calls of functions: one, one of several, several, or none (BFCL)."
+    paper = "https://gorilla.cs.berkeley.edu/leaderboard.html"
+    method: Method = "generate"
+    scorers: tuple[ScorerName, ...] = ("tool_calls",)
+    hub_dataset, split = "gorilla-llm/Berkeley-Function-Calling-Leaderboard", "test"
+    categories = _CATEGORIES
+    columns = ("question", "function", "ground_truth", SUBSET)
+    question_template = "{question}"
+    only_chat = True
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
+
+    def open_source(self, path: str | None) -> Source:
+        """Return the Hub dataset, or the folder that replaces it."""
+        if path is None:
+            return _OnHub(self.name, self.hub_dataset, self.categories)
+        return _InFolder(self.name, Path(path).expanduser().absolute(), self.categories)
+
+    def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
+        """Return the reason to leave a question out: it offers no function, so that nothing could be called."""
+        return None if row["function"] else "they offer no function"
+
+    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
+        """Return the questions with their functions, and the right calls as targets."""
+        return [_question(index, row) for index, row in enumerate(rows)]
+
+    def question(self, sample: Sample) -> str:
+        """Return the last turn."""
+        return str(sample.fields["turns"][-1]["content"])
+
+    def answer(self, sample: Sample) -> str:
+        """Return the right calls; there are no worked examples."""
+        return sample.target
+
+    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
+        """Return the turns, after the system message if there is one."""
+        system = self.system(sample)
+        first = [{"role": "system", "content": system}] if system else []
+        return (*first, *sample.fields["turns"])
+
+
+def _question(index: int, row: Mapping[str, Any]) -> Question:
+    tools = tools_of(index, "function", row["function"])
+    turns = _turns(index, row["question"])
+    return Question(
+        content={"question": turns},
+        target=expected_calls(index, "ground_truth", row["ground_truth"], tools),
+        fields={"turns": turns},
+        subset=row[SUBSET],
+        doc={TOOLS: list(tools)},
+        tools=tools,
+    )
+
+
+def _turns(index: int, value: object) -> list[Message]:
+    """Return the messages of a question: BFCL keeps a list for each turn, of which these categories have one."""
+    turns = value[0] if isinstance(value, list) and len(value) == 1 else None
+    known = isinstance(turns, list) and all(
+        isinstance(turn, dict)
+        and turn.get("role") in _ROLES
+        and isinstance(turn.get("content"), str)
+        for turn in turns
+    )
+    if not known or not turns or turns[-1]["role"] != "user":
+        raise RowError(
+            index,
+            f"the question is {str(value)[:100]!r}; expected a list with one list of messages (`role`, `content`), of which the last is "
+            "the user's",
+        )
+    return [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+
+
+class _Files(ABC):
+    """The files of the categories, whose rows are joined with the right calls by their ids."""
+
+    name: str
+    config = None
+
+    def __init__(self, benchmark: str, categories: Sequence[str]) -> None:
+        self._benchmark, self._categories = benchmark, categories
+
+    @abstractmethod
+    def revision(self, splits: Sequence[str]) -> str:
+        """Return the revision of all files; see `Source.revision`."""
+
+    @abstractmethod
+    def error(self, problem: str) -> SourceError:
+        """Return an error that names the benchmark and this source."""
+
+    @abstractmethod
+    def _listed(self) -> Sequence[str]:
+        """Return the paths of the files that are there."""
+
+    @abstractmethod
+    def _file(self, path: str) -> Path:
+        """Return a file."""
+
+    def rows(
+        self,
+        split: str,  # noqa: ARG002 - there is one
+        columns: Sequence[str],  # noqa: ARG002 - all are read
+        head: int | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the rows of all categories, in their order."""
+        rows = [
+            {**question, "ground_truth": right, SUBSET: category}
+            for category, paths in self._paths().items()
+            for question, right in self._joined(*paths)
+        ]
+        return rows[:head]
+
+    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Return the rows of all categories, in memory."""
+        return self.rows(split, columns)
+
+    def _paths(self) -> Mapping[str, tuple[str, str | None]]:
+        """Return the files of each category: the questions, and the right calls if one can be right.
+
+        Raises:
+            SourceError: If a file is missing.
+        """
+        there = set(self._listed())
+        wanted = {version: self._names(version) for version in VERSIONS}
+        for files in wanted.values():
+            if {path for pair in files.values() for path in pair if path} <= there:
+                return files
+        missing = [
+            path
+            for pair in wanted[VERSIONS[-1]].values()
+            for path in pair
+            if path and path not in there
+        ]
+        raise self.error(
+            f"expected the files of BFCL, such as 'BFCL_{VERSIONS[0]}_multiple.json' and '{ANSWERS}/BFCL_{VERSIONS[0]}_multiple.json'; of "
+            f"version {VERSIONS[-1]}, {', '.join(missing[:3])} {'is' if len(missing) == 1 else 'are'} missing"
+        )
+
+    def _names(self, version: str) -> dict[str, tuple[str, str | None]]:
+        newer = _NEWER_NAMES if version == VERSIONS[0] else {}
+        files = {
+            category: f"BFCL_{version}_{newer.get(category, category)}.json"
+            for category in self._categories
+        }
+        return {
+            category: (file, None if category.endswith("irrelevance") else f"{ANSWERS}/{file}")
+            for category, file in files.items()
+        }
+
+    def _joined(self, questions: str, answers: str | None) -> list[tuple[dict[str, Any], Any]]:
+        """Return each question with its right calls; [] if none can be right."""
+        asked = self._lines(questions)
+        if answers is None:
+            return [(question, []) for question in asked]
+        right = {line["id"]: line.get("ground_truth") for line in self._lines(answers)}
+        lost = [question["id"] for question in asked if question["id"] not in right]
+        if lost:
+            raise self.error(f"'{answers}' has no right calls for the question '{lost[0]}'")
+        return [(question, right[question["id"]]) for question in asked]
+
+    def _lines(self, path: str) -> list[dict[str, Any]]:
+        """Return the lines of a file as objects with an `id`."""
+        lines = []
+        try:
+            for number, text in enumerate(self._file(path).read_text("utf-8").split("\n"), 1):
+                if text.strip():
+                    line = json.loads(text)
+                    if not isinstance(line, dict) or not isinstance(line.get("id"), str):
+                        raise self.error(f"line {number} of '{path}' is no object with an `id`")
+                    lines.append(line)
+        except (OSError, ValueError, RecursionError) as error:
+            raise self.error(f"'{path}' cannot be read as lines of JSON: {error}") from error
+        if not lines:
+            raise self.error(f"'{path}' holds no rows; expected at least one")
+        return lines
+
+
+class _OnHub(_Files):
+    def __init__(self, benchmark: str, repo_id: str, categories: Sequence[str]) -> None:
+        # Imported here, because huggingface_hub takes 0.3 s to import and local files do not need it.
+        from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415
+
+        super().__init__(benchmark, categories)
+        self.name = repo_id
+        self._source = HubSource(benchmark, repo_id, None)
+
+    def revision(self, splits: Sequence[str]) -> str:
+        return self._source.revision(splits)
+
+    def error(self, problem: str) -> SourceError:
+        return self._source.error(problem)
+
+    def _listed(self) -> Sequence[str]:
+        return self._source.files()
+
+    def _file(self, path: str) -> Path:
+        return self._source.file(path)
+
+
+class _InFolder(_Files):
+    name = "local"
+
+    def __init__(self, benchmark: str, folder: Path, categories: Sequence[str]) -> None:
+        super().__init__(benchmark, categories)
+        self._folder = folder
+        if not folder.is_dir():
+            raise self.error("the folder does not exist")
+        self._paths()
+
+    def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - there is one
+        digest = hashlib.sha256()
+        for pair in self._paths().values():
+            for path in filter(None, pair):
+                digest.update(f"{path}\t{file_sha256(self._file(path))}\n".encode())
+        return digest.hexdigest()
+
+    def error(self, problem: str) -> SourceError:
+        return SourceError(self._benchmark, str(self._folder), problem)
+
+    def _listed(self) -> Sequence[str]:
+        return [
+            str(file.relative_to(self._folder))
+            for place in (self._folder, self._folder / ANSWERS)
+            for file in place.glob("BFCL_*.json")
+        ]
+
+    def _file(self, path: str) -> Path:
+        return self._folder / path
+
+
+def benchmark(name: str) -> type[Bfcl]:
+    """Return BFCL, or its part with users' questions."""
+    if name == Bfcl.name:
+        return Bfcl
+    members = {
+        "__doc__": "BFCL's questions of users.",
+        "name": name,
+        "description": "Calls of functions that users asked for: one, one of several, several, or none (BFCL).",
+        "categories": tuple(f"live_{category}" for category in _CATEGORIES),
+    }
+    return type("BfclLive", (Bfcl,), members)

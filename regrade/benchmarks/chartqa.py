@@ -1,0 +1,54 @@
+"""ChartQA: 2,500 questions about charts, half of them written by people, and half made from descriptions.
+
+Paper:    Masry et al. 2022, ChartQA: A Benchmark for Question Answering about Charts with Visual and Logical Reasoning,
+          https://arxiv.org/abs/2203.10244
+Dataset:  https://huggingface.co/datasets/HuggingFaceM4/ChartQA (split `test`). The newest commit is read, and recorded
+Licence:  GPL-3.0
+
+The prompt is that of lmms-eval 0.7.3 (task `chartqa`), character by character (tests/scorers/test_peers.py). The subsets are the
+halves; the mean over all is the mean of the two, as papers report it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regrade.benchmarks.questions.targets import RowError, question_text
+from regrade.benchmarks.questions.visual import ImageQuestions, accepted_list
+from regrade.scorers.extraction.accepted import stored_target
+from regrade.settings import ScorerName
+
+_WRITERS: Mapping[object, str] = {0: "human", 1: "machine", "human": "human", "machine": "machine"}
+"""Who wrote a question, by the number of the class in the dataset, or its name."""
+
+
+class ChartQa(ImageQuestions):
+    """ChartQA in a chat."""
+
+    name = "chartqa"
+    version = 1
+    description = "Questions about charts, with numbers that may be 5 % off."
+    paper = "https://arxiv.org/abs/2203.10244"
+    scorers: tuple[ScorerName, ...] = ("relaxed_accuracy",)
+    hub_dataset, split = "HuggingFaceM4/ChartQA", "test"
+    columns = ("image", "query", "label", "human_or_machine")
+    question_template = "{question}\nAnswer the question with a single word."
+
+    def text(self, index: int, row: Mapping[str, Any]) -> str:
+        """Return the question."""
+        return question_text(index, row["query"])
+
+    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - there are none
+        """Return the accepted answers."""
+        return stored_target(accepted_list(index, "label", row["label"]))
+
+    def subset(self, index: int, row: Mapping[str, Any]) -> str:
+        """Return who wrote the question."""
+        writer = row["human_or_machine"]
+        if writer not in _WRITERS:
+            raise RowError(
+                index, f"human_or_machine is {writer!r}; expected 0 (human) or 1 (machine)"
+            )
+        return _WRITERS[writer]
+
+
+benchmark = ChartQa

@@ -1,0 +1,42 @@
+"""DocVQA: 5,349 questions about pages of documents (the validation split; the answers of the test split are not public).
+
+Paper:    Mathew et al. 2021, DocVQA: A Dataset for VQA on Document Images, https://arxiv.org/abs/2007.00398
+Dataset:  https://huggingface.co/datasets/lmms-lab-encoder/DocVQA (formerly lmms-lab/DocVQA; config `DocVQA`, split `validation`).
+          The newest commit is read, and recorded
+Licence:  Apache-2.0 for the dataset on the Hub; the pages come from the UCSF Industry Documents Library, and the challenge
+          (https://rrc.cvc.uab.es/?ch=17) gives them out for research after a registration
+
+The prompt is that of lmms-eval 0.7.3 (task `docvqa_val`), character by character (tests/scorers/test_peers.py).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from regrade.benchmarks.questions.targets import question_text
+from regrade.benchmarks.questions.visual import ImageQuestions, accepted_list
+from regrade.scorers.extraction.accepted import stored_target
+from regrade.settings import ScorerName
+
+
+class DocVqa(ImageQuestions):
+    """DocVQA's validation split in a chat."""
+
+    name = "docvqa"
+    version = 1
+    description = "Questions about pages of documents, graded by edit distance (ANLS)."
+    paper = "https://arxiv.org/abs/2007.00398"
+    scorers: tuple[ScorerName, ...] = ("anls",)
+    hub_dataset, config, split = "lmms-lab-encoder/DocVQA", "DocVQA", "validation"
+    columns = ("image", "question", "answers")
+    question_template = "{question}\nAnswer the question using a single word or phrase."
+
+    def text(self, index: int, row: Mapping[str, Any]) -> str:
+        """Return the question."""
+        return question_text(index, row["question"])
+
+    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - there are none
+        """Return the accepted answers."""
+        return stored_target(accepted_list(index, "answers", row["answers"]))
+
+
+benchmark = DocVqa
