@@ -140,6 +140,7 @@ class _Set:
         self.leave_out()  # loading took minutes
         self._session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
         work.begin(self._session)
+        work.keep_images()
         on_rows = (lambda _: None) if work.watch is None else work.watch.add
         self.filling = Filling(
             work.requests, work.spool, self._advance, self._goodput, self._note_learned, on_rows

@@ -10,6 +10,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from regrade.answers.base import Repository
+from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Session, Stopped
 from regrade.answers.origin import begin_session
 from regrade.answers.sets import AnswerSet
@@ -21,7 +22,7 @@ from regrade.jobs.shares import Share
 from regrade.processes.metrics_state import AnswerSetState
 from regrade.records.computed import Computed, computed_differences
 from regrade.settings import Reuse, TokenPrice
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import OperationError, SettingsError
 from regrade.stats.speed import Speed
 
 if TYPE_CHECKING:
@@ -110,6 +111,20 @@ class Work:
             replaced=self.replaced,
             fresh=self.fresh,
         )
+
+    def keep_images(self) -> None:
+        """Keep the images that the repository lacks in the spool, for the next commit."""
+        images = {image.sha256: image for image in self.plan.images()}
+        if not images:
+            return
+        benchmark = self.plan.specification.benchmark.name
+        try:
+            stored = StoredImages(self.repository, self.repository.head() or "", benchmark)
+            known = stored.places.keys()
+        except OperationError as error:  # publishing looks again, and leaves out what is there
+            logger.warning("stored images are looked for later: %s", error)
+            known = {}.keys()
+        self.spool.keep_images(image for key, image in images.items() if key not in known)
 
     def count_commit(self, *, published: bool) -> None:
         """Count an attempt to publish."""

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from regrade.answers.manifest import Session
+from regrade.answers.manifest import ImagesKept, Session
 from regrade.answers.origin import SetDescription
 from regrade.records import Completion, Sample
 from regrade.records.columns import generation_row
@@ -38,10 +38,14 @@ def specification(
 
 
 def description(
-    n_samples: int, scorers: tuple[str, ...] = ("number",), **changes: Any
+    n_samples: int,
+    scorers: tuple[str, ...] = ("number",),
+    images: ImagesKept | None = None,
+    **changes: Any,
 ) -> SetDescription:
+    specified = specification(**changes)
     return SetDescription(
-        specification=specification(**changes), n_samples=n_samples, scorers=scorers
+        specification=specified, n_samples=n_samples, scorers=scorers, images=images
     )
 
 

@@ -26,6 +26,7 @@ class Sums:
     repeats = 1
     withheld = False
     sampling = SamplingParams(max_tokens=64, stop=("\n",))
+    images_stay = False
     cuts_when_scored = False
     cut = None
     long_thoughts = False

@@ -2,7 +2,10 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import orjson
@@ -10,8 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Manifest
+from regrade.answers.parquet import MAX_FILE_BYTES
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.records.specification import REPLAYS, specification_id
+from regrade.records.specification import IMAGES, REPLAYS, specification_id
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, OperationError
 
@@ -125,6 +129,35 @@ def check_size(path: str, size: int, limit: int) -> None:
     """
     if size > limit:
         raise DamagedAnswersError(path, f"it has {size:,} bytes, the limit is {limit:,}.")
+
+
+def fetch_listed(
+    repository: Repository, revision: str, path: str, size: int, sha256: str
+) -> Callable[[], Path]:
+    """Return a function that fetches a shard, after comparing it with what the document says that lists it.
+
+    Args:
+        repository: Repository to read from.
+        revision: 40-digit revision.
+        path: Path of the shard.
+        size: Its size in bytes, by the document in its folder.
+        sha256: Its hash, by the document.
+
+    Raises:
+        DamagedAnswersError: If it is missing, different or too large.
+    """
+    document = "list of images" if path.startswith(IMAGES) else "manifest"
+    known = repository.files(revision, path.rpartition("/")[0]).get(path)
+    if known is None:
+        raise DamagedAnswersError(path, f"the {document} lists it, but it does not exist.")
+    if known.size != size or known.sha256 not in (None, sha256):
+        raise DamagedAnswersError(
+            path,
+            f"the {document} says {size} bytes with sha256 {sha256}, the file has {known.size} bytes with sha256 "
+            f"{known.sha256}.",
+        )
+    check_size(path, known.size, MAX_FILE_BYTES)
+    return partial(repository.fetch, path, revision)
 
 
 # Results of verifying a repository.

@@ -23,7 +23,7 @@ from regrade.answers.local_history import (
     new_commit,
     not_a_revision,
 )
-from regrade.records.specification import TOPS
+from regrade.records.specification import IMAGES, TOPS
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
 
@@ -360,7 +360,11 @@ _WRITTEN = (
     ".regrade",
     ".regrade/*/",
     ".regrade/commits/*/",
-    *(f"{top}{below}" for top in (*TOPS, "scores", "labels") for below in ("", "/*/", "/*/*/")),
+    *(
+        f"{top}{below}"
+        for top in (*TOPS, IMAGES, "scores", "labels")
+        for below in ("", "/*/", "/*/*/")
+    ),
 )
 """Folders in which a commit makes files or folders."""
 

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from regrade.answers.base import StoredFile
 from regrade.answers.content import CHUNK_BYTES, Content
 from regrade.answers.local_history import NO_LINKS
-from regrade.records.specification import TOPS
+from regrade.records.specification import IMAGES, TOPS
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HubError
 from regrade.settings.files import (
@@ -33,14 +33,14 @@ from regrade.settings.files import (
 
 CARD = "README.md"
 """The only file that people may edit in place."""
-FOLDERS = {*TOPS, "scores", "labels", "aliases", "measurements", "questions"}
+FOLDERS = {*TOPS, IMAGES, "scores", "labels", "aliases", "measurements", "questions"}
 """Folders of a repository."""
 DELTA_BYTES = 8192
 """Size in bytes from which a text is kept as its differences from the one that it replaces."""
 LONGEST_CHAIN = 1000
 """Most differences to apply, one after the other, to read a former text."""
 SHARD = re.compile(
-    rf"(?:{'|'.join(TOPS)})/[^/]+/[^/]+/[^/]+/part-[0-9]{{5}}-([0-9a-f]{{8}})\.parquet"
+    rf"(?:(?:{'|'.join(TOPS)})/[^/]+/[^/]+|{IMAGES})/[^/]+/part-[0-9]{{5}}-([0-9a-f]{{8}})\.parquet"
 )
 """Path of a shard, which is named after its content: it is kept once, under `objects` or at its path."""
 _LEFT_SECONDS = 86_400.0

@@ -24,6 +24,12 @@ from regrade.stats.speed import EngineMemory, Speed
 SESSION_ID = r"^[0-9a-f]{12}$"
 
 
+ImagesKept = Literal["stored", "source"]
+"""Place of the images that questions show: `stored` beside the answers (`regrade.answers.images`), or only in the `source` of the
+benchmark, whose revision the specification names, in the row `index`, because they must not be copied. None: no question shows
+one, or the answers were all made by version 0.2.0, which copied none."""
+
+
 class Shard(StrictModel):
     """A Parquet file of generations; its name includes the hash of its content."""
 
@@ -178,6 +184,7 @@ class Manifest(StrictModel):
     """Subsets by category, such as MMLU's `STEM`."""
     withheld: bool = False
     """The questions are not in the repository; `regrade.answers.withheld` keeps them."""
+    images: ImagesKept | None = Field(None, exclude_if=lambda kept: kept is None)
     created_at: Timestamp
     updated_at: Timestamp
 

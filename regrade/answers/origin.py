@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from pydantic import Field, ValidationError, model_validator
 
-from regrade.answers.manifest import Manifest, Session, Shard, Stopped, state_of
+from regrade.answers.manifest import ImagesKept, Manifest, Session, Shard, Stopped, state_of
 from regrade.answers.spool import ORIGIN, Spool, SpoolError
 from regrade.records.specification import Specification
 from regrade.settings import StoredName, StrictModel
@@ -20,6 +20,7 @@ class SetDescription(StrictModel):
     scorers: tuple[StoredName, ...]
     groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     withheld: bool = False
+    images: ImagesKept | None = Field(None, exclude_if=lambda kept: kept is None)
 
     def manifest(
         self,
@@ -42,6 +43,7 @@ class SetDescription(StrictModel):
             scorers=self.scorers,
             groups=self.groups,
             withheld=self.withheld,
+            images=self.images,
             created_at=created,
             updated_at=datetime.now(UTC),
         )

@@ -8,7 +8,7 @@ import hashlib
 import html
 import logging
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -21,15 +21,16 @@ from regrade.answers.documents import json_bytes, read_manifest
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
-from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, IMAGE_SCHEMA
 from regrade.records.rubrics.facts import answers_per_question, judge_run
-from regrade.records.specification import Specification, path_component
+from regrade.records.specification import IMAGES, Specification, path_component
 from regrade.settings import HARNESS
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.metrics import average_name
 from regrade.stats.scale import SHARES, Scale
 
-# The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer.
+# The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer;
+# images are in configurations of their own, such as `mmmu-images`.
 #
 # Text written by people stays byte for byte: regrade adds missing `configs`, `dataset_info` and `tags`, and replaces
 # the section between its two marks. Each benchmark is a configuration with a single split `train`, the name that
@@ -48,6 +49,7 @@ _SECTION = re.compile(
 _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
+_IMAGE_FILE = re.compile(rf"{IMAGES}/[^/]+/part-[^/]+\.parquet")
 _TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
 
 
@@ -83,12 +85,15 @@ def noted_rows(existing: str | None) -> dict[str, str]:
     return {match[1]: line for line in lines if (match := _FILES.search(line))}
 
 
-def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
+def render_card(
+    existing: str | None, sets: Sequence[CardRow | KeptRow], images: Collection[str] = ()
+) -> str:
     """Return the card with an updated table and updated `configs`.
 
     Args:
         existing: Current card, line ends unchanged; None if it does not exist.
         sets: All answer sets of the repository.
+        images: Folders of benchmarks whose images are kept.
     """
     ordered = sorted(
         sets,
@@ -98,8 +103,13 @@ def render_card(existing: str | None, sets: Sequence[CardRow | KeptRow]) -> str:
             row.answer_set_id,
         ),
     )
-    names = list(dict.fromkeys(_configuration(row.benchmark) for row in ordered))
-    configs = [name for name in names if _CONFIG_NAME.fullmatch(name)]
+    files = {
+        name: f"answers/{name}/*/*/part-*.parquet"
+        for name in (_configuration(row.benchmark) for row in ordered)
+    }
+    for folder in sorted(images):
+        files.setdefault(f"{folder}-{IMAGES}", f"{IMAGES}/{folder}/part-*.parquet")
+    configs = {name: path for name, path in files.items() if _CONFIG_NAME.fullmatch(name)}
     section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
     return _with_section(_with_front_matter(existing or _TITLE, configs), section)
 
@@ -116,23 +126,23 @@ def _configuration(benchmark: str) -> str:
     return path_component(benchmark) if benchmark.startswith(HARNESS) else benchmark
 
 
-def _with_front_matter(text: str, benchmarks: Sequence[str]) -> str:
+def _with_front_matter(text: str, configs: Mapping[str, str]) -> str:
     match = _FRONT.match(text)
     if match is None:
-        return "---\n" + _completed("", benchmarks) + "---\n\n" + text
-    return match[1] + _completed(match[2], benchmarks) + match[3] + text[match.end() :]
+        return "---\n" + _completed("", configs) + "---\n\n" + text
+    return match[1] + _completed(match[2], configs) + match[3] + text[match.end() :]
 
 
-def _completed(front: str, benchmarks: Sequence[str]) -> str:
+def _completed(front: str, configs: Mapping[str, str]) -> str:
     """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
     for key in ("tags", "configs", "dataset_info"):
         try:
             root = yaml.compose(front, Loader=yaml.SafeLoader)
         except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
             return front
-        wanted = TAGS if key == "tags" else benchmarks
+        wanted = dict.fromkeys(TAGS, "") if key == "tags" else configs
         if key == "dataset_info":  # not for a configuration that a person wrote
-            wanted = [name for name in benchmarks if f"path: {_files(name)}" in front]
+            wanted = {name: path for name, path in configs.items() if f"path: {path}" in front}
         if root is None:
             front += _block(key, wanted, "")
         elif isinstance(root, yaml.MappingNode) and not root.flow_style:
@@ -140,23 +150,21 @@ def _completed(front: str, benchmarks: Sequence[str]) -> str:
     return front
 
 
-def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Sequence[str]) -> str:
+def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Mapping[str, str]) -> str:
     value = next((value for name, value in root.value if name.value == key), None)
     if value is None:
         return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
     if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
         return front  # written in a style that cannot be extended safely
     listed = set(_names(value))
-    missing = [name for name in wanted if name not in listed]
+    missing = {name: path for name, path in wanted.items() if name not in listed}
     lines = front.splitlines(keepends=True)
     after = value.value[-1].end_mark.line + (value.value[-1].end_mark.column > 0)
     while after > 0 and not lines[after - 1].strip():
         after -= 1
     if missing and not lines[after - 1].endswith("\n"):
         lines[after - 1] += "\n"
-    lines.insert(
-        after, "".join(_item(key, name, " " * value.start_mark.column) for name in missing)
-    )
+    lines.insert(after, "".join(_items(key, missing, " " * value.start_mark.column)))
     return "".join(lines)
 
 
@@ -168,27 +176,28 @@ def _names(node: yaml.SequenceNode) -> Iterator[str]:
             yield from (value.value for name, value in item.value if name.value == "config_name")
 
 
-def _block(key: str, wanted: Sequence[str], indent: str) -> str:
-    return f"{key}:\n" + "".join(_item(key, name, indent) for name in wanted) if wanted else ""
+def _block(key: str, wanted: Mapping[str, str], indent: str) -> str:
+    return f"{key}:\n" + "".join(_items(key, wanted, indent)) if wanted else ""
 
 
-def _item(key: str, name: str, indent: str) -> str:
+def _items(key: str, wanted: Mapping[str, str], indent: str) -> Iterator[str]:
+    return (_item(key, name, path, indent) for name, path in wanted.items())
+
+
+def _item(key: str, name: str, path: str, indent: str) -> str:
     scalar = yaml.safe_dump(name, default_flow_style=True).splitlines()[0]
     if key == "tags":
         return f"{indent}- {scalar}\n"
     if key == "dataset_info":
-        features = "".join(f"{indent}  - {_feature(field)}\n" for field in GENERATION_SCHEMA)
+        schema = IMAGE_SCHEMA if path.startswith(IMAGES) else GENERATION_SCHEMA
+        features = "".join(f"{indent}  - {_feature(field)}\n" for field in schema)
         return f"{indent}- config_name: {scalar}\n{indent}  features:\n{features}"
     return (
         f"{indent}- config_name: {scalar}\n"
         f"{indent}  data_files:\n"
         f"{indent}  - split: train\n"
-        f"{indent}    path: {_files(name)}\n"
+        f"{indent}    path: {path}\n"
     )
-
-
-def _files(benchmark: str) -> str:
-    return f"answers/{benchmark}/*/*/part-*.parquet"
 
 
 def _feature(field: "pa.Field[pa.DataType]") -> str:
@@ -199,7 +208,11 @@ def _feature(field: "pa.Field[pa.DataType]") -> str:
 
 def _dtype(type_: pa.DataType) -> str:
     """Return the name of an Arrow type in `datasets`."""
-    names: dict[pa.DataType, str] = {pa.float64(): "float64", pa.float32(): "float32"}
+    names: dict[pa.DataType, str] = {
+        pa.float64(): "float64",
+        pa.float32(): "float32",
+        IMAGE_SCHEMA.field("image").type: "image",
+    }
     return names.get(type_, str(type_))
 
 
@@ -250,7 +263,10 @@ ROW_FORMAT = "1"
 
 
 def updated_card(
-    repository: Repository, head: str | None, new: Mapping[str, Manifest | ScoreFile]
+    repository: Repository,
+    head: str | None,
+    new: Mapping[str, Manifest | ScoreFile],
+    images: Collection[str] = (),
 ) -> dict[str, bytes]:
     """Return the card with an updated table of answer sets, by its path; empty if the card cannot be changed.
 
@@ -260,6 +276,7 @@ def updated_card(
         repository: Repository of the card.
         head: Newest revision; None before the first commit.
         new: Manifests and score files of the commit, by path.
+        images: Paths of the images of the commit.
     """
     stored = repository.files(head) if head is not None else {}
     existing = None
@@ -283,7 +300,8 @@ def updated_card(
             continue
         with suppress(DamagedAnswersError):
             rows.append(_row(repository, head, documents, stored, new, digest))
-    return {CARD: render_card(existing, rows).encode()}
+    pictured = {path.split("/")[1] for path in (*stored, *images) if _IMAGE_FILE.fullmatch(path)}
+    return {CARD: render_card(existing, rows, pictured).encode()}
 
 
 def _by_set(

@@ -207,8 +207,8 @@ class ParquetReader:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._local))
 
     def _refuse_long_lists(self) -> None:
-        """Decode the lists in a child process first, once: a single row can hold billions of values."""
-        lists = {name for name in self._stored if pa.types.is_list(self._schema.field(name).type)}
+        """Decode what is no plain text or number in a child process first, once: a single row can hold billions of values."""
+        lists = {name for name in self._stored if pa.types.is_nested(self._schema.field(name).type)}
         if not lists - self._sound_lists:
             return
         columns, most = sorted(lists), MAX_DECODED_BYTES

@@ -16,6 +16,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import json_bytes
+from regrade.answers.images import AddedImages, StoredImages, added_images
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.merging import merge
@@ -109,14 +110,22 @@ def _publish_sealed(
             if stored is not None and isinstance(repository, LocalRepository):
                 _keep_whole(repository, stored, sealed)
             return stored
-        manifest, additions = change.manifest, change.additions
+        images = spool.images()
+        pictures = AddedImages()
+        if images:
+            benchmark = description.specification.benchmark.name
+            pictures = added_images(StoredImages(repository, head or "", benchmark), images)
+        manifest, additions = change.manifest, change.additions | pictures.additions
         if (
-            stored is None or manifest.state == "complete" or manifest.stopped
+            stored is None or manifest.state == "complete" or manifest.stopped or pictures.additions
         ):  # not in every commit of a long run
-            additions |= updated_card(repository, head, {_manifest_path(manifest): manifest})
+            changed = {_manifest_path(manifest): manifest}
+            additions |= updated_card(repository, head, changed, images=pictures.additions)
         specified = description.specification
         message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
-        revision = repository.commit(additions, message, parent=head, removed=change.removed)
+        removed = [*change.removed, *pictures.removed]
+        revision = repository.commit(additions, message, parent=head, removed=removed)
+        spool.release_images(images)
         return AnswerSet(repository, revision, manifest)
 
     return retry_on_conflict(attempt)

@@ -2,14 +2,14 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.documents import check_size, read_json, read_manifest
+from regrade.answers.documents import check_size, fetch_listed, read_json, read_manifest
+from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, together
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
@@ -43,6 +43,12 @@ class AnswerSet:
     def labels_folder(self) -> str:
         """Folder of people's labels in the repository."""
         return f"labels/{self.manifest.specification.folder}"
+
+    @property
+    def images(self) -> StoredImages:
+        """Images of the benchmark that are kept beside the answers."""
+        benchmark = self.manifest.specification.benchmark.name
+        return StoredImages(self.repository, self.revision, benchmark)
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the generations in stored order, a few thousand rows at a time; with withheld questions, if they are at hand.
@@ -156,17 +162,7 @@ class AnswerSet:
             DamagedAnswersError: If it does not match.
         """
         path = f"{self.folder}/{shard.name}"
-        known = self.repository.files(self.revision, self.folder).get(path)
-        if known is None:
-            raise DamagedAnswersError(path, "the manifest lists it, but it does not exist.")
-        if known.size != shard.bytes or known.sha256 not in (None, shard.sha256):
-            raise DamagedAnswersError(
-                path,
-                f"the manifest says {shard.bytes} bytes with sha256 {shard.sha256}, the file has "
-                f"{known.size} bytes with sha256 {known.sha256}.",
-            )
-        check_size(path, known.size, MAX_FILE_BYTES)
-        fetch = partial(self.repository.fetch, path, self.revision)
+        fetch = fetch_listed(self.repository, self.revision, path, shard.bytes, shard.sha256)
         reader = ParquetReader(path, fetch(), GENERATION_SCHEMA, columns, fetch)
         if reader.rows != shard.rows:
             raise DamagedAnswersError(

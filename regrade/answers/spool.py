@@ -7,6 +7,7 @@ publishing. A line cut off by a crash was never reported as done, and is dropped
         origin.json                     repository, description and sessions of these answers
         journal-00000-<session>.jsonl   rows in the order of generation
         sealed-00000-<session>.parquet  rows ready to be published
+        images-00000.parquet            images of the questions that the repository lacks
 
 Of several processes, one owns the folder: see `regrade.answers.ownership`.
 """
@@ -29,10 +30,12 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
 from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
 from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError
 from regrade.settings.files import atomic_write, make_folder, share, sync
 
@@ -262,6 +265,36 @@ class Spool:
                 self._journals = journals + self._journals
         return [SealedFile.at(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
 
+    def keep_images(self, images: Iterable[Image]) -> None:
+        """Keep images durably, so that rows which show them can be published without their run.
+
+        Raises:
+            SpoolError: If the disk is full or read-only.
+            SpoolBusyError: See `append`.
+        """
+        self._check_owned()
+        files = self.images()
+        known = {sha256 for path in files for sha256 in hashes_in(path)}
+        first = 1 + max((int(path.stem[-5:]) for path in files), default=-1)
+        try:
+            for number, table in enumerate(
+                image_tables(image for image in images if image.sha256 not in known), first
+            ):
+                path = self.folder / f"images-{number:05d}.parquet"
+                write_parquet(table, path)
+                share(path)
+        except OSError as error:
+            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+
+    def images(self) -> list[Path]:
+        """Return the files of images that are not published yet."""
+        return sorted(self.folder.glob("images-*.parquet"))
+
+    def release_images(self, published: Iterable[Path]) -> None:
+        """Remove files of images that are published."""
+        for path in published:
+            path.unlink(missing_ok=True)
+
     def release(self, published: Iterable[Path]) -> None:
         """Remove sealed files whose rows are published."""
         for path in published:
@@ -298,7 +331,7 @@ class Spool:
             raise
 
     def _has_rows(self) -> bool:
-        return any(path.suffix in (".jsonl", ".parquet") for path in self.folder.iterdir())
+        return any(path.name.startswith(("journal-", "sealed-")) for path in self.folder.iterdir())
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         for path in sorted(self.folder.glob("sealed-*.parquet")):

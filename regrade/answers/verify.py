@@ -2,15 +2,18 @@
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
 from regrade.answers.documents import Problem, Verified
+from regrade.answers.images import StoredImages
 from regrade.answers.labelfile import FOLDER as LABELS
 from regrade.answers.labelfile import read_labels
 from regrade.answers.local import LocalRepository
@@ -18,7 +21,7 @@ from regrade.answers.manifest import COLUMNS, Manifest, Shard, count_rows, state
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.records.columns import GENERATION_SCHEMA, KEYS
-from regrade.records.specification import TOPS
+from regrade.records.specification import IMAGES, TOPS
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import summarise
@@ -165,6 +168,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         verified.problems += _strays(answers)
         verify_scores(answers, intact, verified)
         verified.problems += _label_problems(answers)
+    verified.problems += _image_problems(repository, revision, sets, everything=not answer_set_id)
     if isinstance(repository, LocalRepository) and revision == repository.head():
         verified.problems += _on_disk(
             repository, [answers.folder for answers in sets] if answer_set_id else None
@@ -332,6 +336,41 @@ def _label_problems(answers: AnswerSet) -> Iterator[Problem]:
                 yield Problem(error.path, error.problem)
         elif suffix != "parquet" or f"{stem}.json" not in files:
             yield Problem(path, "it is not the file of labels.")
+
+
+def _image_problems(
+    repository: Repository, revision: str, sets: Sequence[AnswerSet], *, everything: bool
+) -> Iterator[Problem]:
+    """Yield the problems of images, and the answer sets whose images are not stored although they should be.
+
+    Args:
+        repository: Repository to check.
+        revision: 40-digit revision.
+        sets: Answer sets to check.
+        everything: Check the images of all benchmarks, not only those of the sets.
+    """
+    known = {images.folder: images for images in (answers.images for answers in sets)}
+    found = {path.split("/")[1] for path in repository.files(revision, IMAGES)}
+    if everything:
+        for name in found:
+            images = StoredImages(repository, revision, name)
+            known.setdefault(images.folder, images)
+    for folder in sorted(known):
+        yield from known[folder].problems()
+    for answers in sets:
+        if answers.manifest.images != "stored":
+            continue
+        images = known[answers.images.folder]
+        shown: set[str] = set()
+        with suppress(DamagedAnswersError):  # named by the other checks
+            for batch in answers.batches(["images"]):
+                shown.update(pc.list_flatten(batch["images"]).to_pylist())
+            if lacking := sorted(sha256 for sha256 in shown if sha256 not in images):
+                yield Problem(
+                    f"{answers.folder}/manifest.json",
+                    f"it says that its images are stored, but '{images.folder}' lacks {len(lacking):,} of {len(shown):,}, "
+                    f"such as '{lacking[0][:8]}'.",
+                )
 
 
 def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:

@@ -59,6 +59,10 @@ class Benchmark(Protocol):
         """True if the questions must not be published: the answer repository then holds none."""
 
     @property
+    def images_stay(self) -> bool:
+        """True if its images must not be copied into the answer repository."""
+
+    @property
     def repeats(self) -> int:
         """Answers per question, if their number is not set."""
 

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from itertools import accumulate, zip_longest
 from typing import Any, Protocol
 
-from regrade.answers.manifest import Session
+from regrade.answers.manifest import ImagesKept, Session
 from regrade.answers.origin import SetDescription
 from regrade.answers.rows import RowKey
 from regrade.answers.withheld import WithheldQuestions
@@ -18,6 +18,7 @@ from regrade.engines.base import BaseEngineSettings, PromptRendering
 from regrade.jobs.question_settings import question_settings
 from regrade.models.base import ResolvedModel
 from regrade.records import Message, Request, Sample
+from regrade.records.images import Image
 from regrade.records.specification import Specification, effective_sampling, version_1_folder
 from regrade.settings import PromptSettings, SamplingSettings
 from regrade.settings.errors import SettingsError
@@ -56,7 +57,20 @@ class Plan:
             scorers=self.benchmark.scorers,
             groups=dict(self.benchmark.groups),
             withheld=self.benchmark.withheld,
+            images=self._images_kept,
         )
+
+    @property
+    def _images_kept(self) -> ImagesKept | None:
+        if not any(sample.images for sample in self.samples):
+            return None
+        return "source" if self.benchmark.withheld or self.benchmark.images_stay else "stored"
+
+    def images(self) -> Iterator[Image]:
+        """Yield the images of all questions, each once; none if they must not be copied."""
+        if self._images_kept == "stored":
+            shown = {image.sha256: image for sample in self.samples for image in sample.images}
+            yield from shown.values()
 
     @property
     def withheld(self) -> WithheldQuestions | None:

@@ -113,6 +113,7 @@ class ReplayQuestions:
     groups: Mapping[str, tuple[str, ...]] = {}
     sampling = SamplingParams()
     prompt_identity = PromptIdentity(format="completion", template="replay", n_shots=0)
+    images_stay = False
     cuts_when_scored = False
     cut = None
     long_thoughts = False

@@ -120,6 +120,7 @@ class JudgeQuestions:
     method: Method = "generate"
     scorers = (JUDGE,)
     repeats = 1
+    images_stay = False
     cuts_when_scored = False
     cut = None
     long_thoughts = False

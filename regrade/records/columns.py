@@ -98,6 +98,19 @@ SCORE_SCHEMA = pa.schema(
 SCORING_SCHEMA = SCORE_SCHEMA.append(pa.field("metrics", pa.string()))
 """Scores as they are stored: also the named values of each row, as a JSON object; null if the scorer has none."""
 
+_IMAGE_FEATURES = {"sha256": {"dtype": "string", "_type": "Value"}, "image": {"_type": "Image"}}
+IMAGE_SCHEMA = pa.schema(
+    [
+        pa.field("sha256", pa.string(), nullable=False),
+        pa.field("image", pa.struct({"bytes": pa.binary(), "path": pa.string()})),
+    ],
+    metadata={
+        "regrade_schema_version": str(SCHEMA_VERSION),
+        "huggingface": orjson.dumps({"info": {"features": _IMAGE_FEATURES}}).decode(),
+    },
+)
+"""Images of questions: one row each. `datasets` reads its own key of the metadata, so that a file alone shows images, too."""
+
 
 def json_text(value: Mapping[str, Any]) -> str:
     """Return a mapping as JSON with sorted keys, as columns store it."""

@@ -7,7 +7,7 @@ of images that come with a request are images; any other text of this form is te
 import hashlib
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -69,12 +69,24 @@ def read_image(content: bytes) -> Image:
 def split_at_images(text: str, images: Sequence[Image]) -> list[str | Image]:
     """Return the parts of a text, in order: images where their marks stand, and the texts between them."""
     by_hash = {image.sha256: image for image in images}
-    parts: list[str | Image] = []
+    parts = split_at_marks(text, by_hash)
+    return [by_hash[part] if is_mark else part for part, is_mark in parts]
+
+
+def split_at_marks(text: str, hashes: Collection[str]) -> Iterator[tuple[str, bool]]:
+    """Yield the parts of a text, in order: hashes of images where their marks stand, with True, and the texts between them.
+
+    Args:
+        text: Any text.
+        hashes: sha256 of its images; other marks are text.
+    """
     begin = 0
-    for found in _MARK.finditer(text):
-        image = by_hash.get(found[1])
-        if image is None:
+    for found in _MARK.finditer(text) if hashes else ():
+        if found[1] not in hashes:
             continue
-        parts += [text[begin : found.start()], image]
+        if found.start() > begin:
+            yield text[begin : found.start()], False
+        yield found[1], True
         begin = found.end()
-    return [part for part in (*parts, text[begin:]) if part != ""]
+    if begin < len(text):
+        yield text[begin:], False

@@ -72,6 +72,8 @@ REPETITIONS = "asked_again"
 """Top folder of answers that were asked again (`regrade noise`)."""
 REPLAYS = "replays"
 """Top folder of stored answers that a model read again (`regrade replay`)."""
+IMAGES = "images"
+"""Top folder of the images that questions show, by benchmark."""
 TOPS = (RESULTS, REPETITIONS, REPLAYS)
 """Top folders of all answer sets."""
 CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")

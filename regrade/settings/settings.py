@@ -272,6 +272,8 @@ class DatasetBenchmark(Settings):
     scorer `tool_calls` compares the calls with those in `target_column`."""
     doc_columns: tuple[str, ...] = ()
     """Columns that are stored with each question for its judge, such as `rubrics`, HealthBench's criteria."""
+    images_stay: bool = False
+    """Do not copy the images of the questions into the answer repository, as if their licence forbids it."""
     format: PromptFormat = "chat"
     """`chat` uses the model's chat template, `completion` is plain text."""
     scorer: ScorerName = "exact"

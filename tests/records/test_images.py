@@ -1,19 +1,10 @@
 import hashlib
-import io
-import struct
-import zlib
 
-import PIL.Image
 import pytest
 
 from regrade.records import images
 from regrade.records.images import ImageError, read_image, split_at_images
-
-
-def file_of(kind: str, color: str = "red", size: tuple[int, int] = (3, 2)) -> bytes:
-    buffer = io.BytesIO()
-    PIL.Image.new("RGB", size, color).save(buffer, kind)
-    return buffer.getvalue()
+from tests.pictures import file_of, header_of
 
 
 @pytest.mark.parametrize(
@@ -46,14 +37,6 @@ def test_an_image_has_the_type_of_its_content_and_the_hash_of_its_bytes(
 def test_a_file_of_another_kind_is_refused(content: bytes) -> None:
     with pytest.raises(ImageError, match="no PNG, JPEG or WebP"):
         read_image(content)
-
-
-def header_of(width: int, height: int) -> bytes:
-    """PNG of one pixel that claims to have more."""
-    content = bytearray(file_of("PNG", size=(1, 1)))
-    content[16:24] = struct.pack(">II", width, height)
-    content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
-    return bytes(content)
 
 
 @pytest.mark.parametrize(("width", "height"), [(10_000, 5_001), (60_000, 60_000)])

@@ -72,6 +72,7 @@ class DatasetQuestions(StandardBenchmark):
         self.name = settings.name
         self.description = f"Questions of the dataset '{Path(settings.path).name}'."
         self.split, self.shots_split = settings.split, settings.shots_split
+        self.images_stay = settings.images_stay
         scorer = load_scorer(settings.scorer)
         self.scorers = (scorer.name,)
         self.method = method_of(scorer)

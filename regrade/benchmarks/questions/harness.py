@@ -39,6 +39,7 @@ class HarnessBenchmark:
     version = 1
     paper = ""
     scorers = (SCORER,)
+    images_stay = False
     cuts_when_scored = True
     cut = None
     long_thoughts = False

@@ -43,6 +43,8 @@ class StandardBenchmark(ABC):
     """Answers per question, if their number is not set."""
     withheld: bool = False
     """True if the questions must not be published: the answer repository then holds only ids, targets and answers."""
+    images_stay: bool = False
+    """True if its images must not be copied: the answer repository then names their dataset, revision and row."""
     rubric: str | None = None
     """Rubric by which a judge grades the answers, if their headline number comes from one."""
     split: str
