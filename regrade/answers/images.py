@@ -234,9 +234,9 @@ def added_images(stored: StoredImages, files: Sequence[Path]) -> AddedImages:
             new.append((parquet_bytes(table.take(places)), lacking))
     if not new:
         return added
-    joined, table = _joined(stored, [shard for shard in shards if shard.bytes < SMALL_BYTES])
-    if table is not None:
-        new.append((parquet_bytes(table), table["sha256"].to_pylist()))
+    joined, together = _joined(stored, [shard for shard in shards if shard.bytes < SMALL_BYTES])
+    if together is not None:
+        new.append((parquet_bytes(together), [name for shard in joined for name in shard.images]))
         added.removed += [f"{stored.folder}/{shard.name}" for shard in joined]
     number = 1 + max((int(shard.name[5:10]) for shard in shards), default=-1)
     shards = [shard for shard in shards if shard not in joined]

@@ -364,7 +364,7 @@ def _image_problems(
         shown: set[str] = set()
         with suppress(DamagedAnswersError):  # named by the other checks
             for batch in answers.batches(["images"]):
-                shown.update(pc.list_flatten(batch["images"]).to_pylist())
+                shown.update(map(str, pc.list_flatten(batch["images"]).to_pylist()))
             if lacking := sorted(sha256 for sha256 in shown if sha256 not in images):
                 yield Problem(
                     f"{answers.folder}/manifest.json",

@@ -102,7 +102,7 @@ _IMAGE_FEATURES = {"sha256": {"dtype": "string", "_type": "Value"}, "image": {"_
 IMAGE_SCHEMA = pa.schema(
     [
         pa.field("sha256", pa.string(), nullable=False),
-        pa.field("image", pa.struct({"bytes": pa.binary(), "path": pa.string()})),
+        pa.field("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])),
     ],
     metadata={
         "regrade_schema_version": str(SCHEMA_VERSION),

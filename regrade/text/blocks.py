@@ -64,7 +64,15 @@ class Interval:
     high: float | None = None
 
 
-Words = str | Strong | Code | Link | Mark | Gap | Badge | Interval
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """An image in a text, as a `data:` address; where there is no room for it, its text."""
+
+    text: str
+    address: str
+
+
+Words = str | Strong | Code | Link | Mark | Gap | Badge | Interval | Picture
 Text = Words | Sequence[Words]
 """A line of text; a tuple holds its parts."""
 

@@ -145,6 +145,8 @@ def _part(part: b.Words) -> Markup:
             return Markup("<b>{}</b>").format(as_html(part.text))
         case b.Mark():
             return Markup("<mark>{}</mark>").format(as_html(part.text))
+        case b.Picture() if part.address.startswith("data:image/"):
+            return Markup('<img src="{}" alt="{}">').format(part.address, visible(part.text))
         case b.Gap():
             return Markup('<span class="left">{}</span>').format(as_html(part.text.strip()))
         case b.Badge():

@@ -1,5 +1,6 @@
 """Texts of the chosen answers: cut to what can be read, and without questions that must not be published."""
 
+import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +8,13 @@ from typing import Any
 from regrade.pages.report.choosing import ChosenAnswer
 from regrade.pages.viewer.answer_facts import Letter, letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
-from regrade.pages.viewer.library import Library, StoredSet
+from regrade.pages.viewer.library import Library, StoredSet, absent_image
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.rubrics.facts import model_title
+from regrade.records.images import split_at_marks
+from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
-from regrade.text.blocks import Gap, Mark, Words, plain
+from regrade.text.blocks import Gap, Mark, Picture, Words, plain
 from regrade.text.hidden import Span
 
 Cut = tuple[Words, ...]
@@ -35,7 +38,12 @@ COLUMNS = (
     "reasoning",
     "reasoning_open",
     "error",
+    "images",
 )
+EMBEDDED_BYTES = 8 * 2**20
+"""Most bytes of images in a report; base64 takes a third more."""
+LARGEST_EMBEDDED = 2 * 2**20
+"""Largest image in a report, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +94,49 @@ def examples_of(library: Library, choices: Sequence[ChosenAnswer]) -> Iterator[E
             flip = choice.flip
             rows.setdefault(f"base {flip.base.id}", (flip.base, []))[1].append(flip.row)
     texts = {key: _texts(library, stored, wanted) for key, (stored, wanted) in rows.items()}
+    album = _Album(library)
     for choice in choices:
         mine = texts[choice.stored.id][choice.row]
         before = None
         if choice.flip is not None:
             before = texts[f"base {choice.flip.base.id}"][choice.flip.row]
-        yield _example(choice, mine, before)
+        yield _example(choice, mine, before, album)
+
+
+class _Album:
+    """Images of a report's questions, as many as have room."""
+
+    def __init__(self, library: Library) -> None:
+        self._library, self._room = library, EMBEDDED_BYTES
+
+    def with_images(self, text: Cut | None, stored: StoredSet, row: dict[str, Any]) -> Cut | None:
+        """Return a question with its images where their marks stand, or with words about them."""
+        if text is None or not row["images"]:
+            return text
+        found: list[Words] = []
+        for words in text:
+            if isinstance(words, str):
+                parts = split_at_marks(words, row["images"])
+                found += [self._shown(p, stored, row) if is_mark else p for p, is_mark in parts]
+            else:
+                found.append(words)
+        return tuple(found)
+
+    def _shown(self, sha256: str, stored: StoredSet, row: dict[str, Any]) -> Words:
+        try:
+            images = self._library.images(stored.answers)
+            if sha256 not in images:
+                return absent_image(stored.answers, sha256, row["index"])
+            image = images.read(sha256)
+        except DamagedAnswersError:
+            return f"[image {sha256[:8]} is damaged]"
+        kind = image.media_type.removeprefix("image/").upper()
+        named = f"image {sha256[:8]}: {kind}, {image.width:,} x {image.height:,} pixels"
+        if len(image.content) > min(self._room, LARGEST_EMBEDDED):
+            return f"[{named}, too large for this page]"
+        self._room -= len(image.content)
+        data = base64.b64encode(image.content).decode()
+        return Picture(f"[{named}]", f"data:{image.media_type};base64,{data}")
 
 
 def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, dict[str, Any]]:
@@ -100,7 +145,9 @@ def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, di
     return dict(zip(wanted, map(stored.answers.public, read), strict=True))
 
 
-def _example(choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] | None) -> Example:
+def _example(
+    choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] | None, album: _Album
+) -> Example:
     manifest = choice.stored.answers.manifest
     answers: tuple[Shown, ...]
     if choice.flip is not None and before is not None:
@@ -128,7 +175,7 @@ def _example(choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] 
         repeat=mine["repeat"],
         subset=mine["subset"],
         withheld=manifest.withheld,
-        question=_cut(question, QUESTION_CHARACTERS),
+        question=album.with_images(_cut(question, QUESTION_CHARACTERS), choice.stored, mine),
         is_prompt=is_prompt,
         target=mine["target"],
         answers=answers,

@@ -1,16 +1,21 @@
 """Texts of one answer as HTML, of bounded length."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import orjson
 from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
+from regrade.records.images import split_at_marks
 from regrade.text.hidden import Span, as_html, marked, with_tokens
 
+Pictures = Mapping[str, Markup]
+"""What stands for an image of a question, by its sha256. A model's own text has none."""
+EMPTY: Pictures = MappingProxyType({})
 SHOWN_CHARACTERS = 60_000
 """Longest text shown at once; a link shows all of it."""
 
@@ -30,15 +35,15 @@ class TextMaker:
     def __init__(self, kind: str, full: bool) -> None:
         self._markdown, self._full = kind == "markdown", full
 
-    def plain(self, text: str) -> Text:
-        """Return a text in the form that the reader chose."""
+    def plain(self, text: str, pictures: Pictures = EMPTY) -> Text:
+        """Return a text in the form that the reader chose; `pictures` stand for the marks of their images."""
         shown, cut = self.cut(text)
-        return Text(formatted(shown) if self._markdown else as_html(shown), cut)
+        return Text(_with(pictures, shown, formatted if self._markdown else as_html), cut)
 
-    def sent(self, text: str) -> Text:
-        """Return a part of a prompt: always as it was sent."""
+    def sent(self, text: str, pictures: Pictures = EMPTY) -> Text:
+        """Return a part of a prompt: always as it was sent, but for images."""
         shown, cut = self.cut(text)
-        return Text(with_tokens(shown), cut)
+        return Text(_with(pictures, shown, with_tokens), cut)
 
     def answer(self, text: str, mark: Span | None) -> Text:
         """Return an answer in the form that the reader chose, with a part of it marked."""
@@ -54,6 +59,11 @@ class TextMaker:
         if self._full or len(text) <= SHOWN_CHARACTERS:
             return text, 0
         return text[:SHOWN_CHARACTERS], len(text) - SHOWN_CHARACTERS
+
+
+def _with(pictures: Pictures, text: str, html: Callable[[str], Markup]) -> Markup:
+    parts = split_at_marks(text, pictures.keys())
+    return Markup("").join(pictures[part] if is_mark else html(part) for part, is_mark in parts)
 
 
 def thought_and_answer(

@@ -62,6 +62,7 @@ class Viewer:
             Route("/compare/{base}/{candidate}/question", self._question, methods=["GET"]),
             Route("/sets/{answer_set}", self._answers, methods=["GET"]),
             Route("/sets/{answer_set}/answer", self._answer, methods=["GET"]),
+            Route("/sets/{answer_set}/image/{sha256}", self._image, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
             Mount(
                 "/static", StaticFiles(packages=[("regrade.pages.viewer", "static")]), name="static"
@@ -126,6 +127,16 @@ class Viewer:
             every_model=p.one_of(given, "models", ("all",), "") == "all",
         )
         return self._page("answer.html", filters.at, page=page)
+
+    def _image(self, request: Request) -> Response:
+        """Send an image as its content says; an address of anything else is not found."""
+        shelf = self.library.shelf(p.text(_given(request), "at"))
+        stored = shelf.find(request.path_params["answer_set"])
+        images, sha256 = self.library.images(stored.answers), request.path_params["sha256"]
+        if sha256 not in images:
+            raise NotFoundError(f"No image '{sha256[:80]}' is stored beside '{stored.id}'.")
+        image = images.read(sha256)
+        return Response(image.content, media_type=image.media_type)
 
     def _compare_form(self, request: Request) -> Response:
         """Send the form of two chosen answer sets on to their comparison."""

@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from regrade.answers.base import Repository
 from regrade.answers.content import REVISION
 from regrade.answers.figures import figures_of
+from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest
 from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
@@ -36,6 +37,8 @@ INDEXED_ROWS = 2_500_000
 """Answers in all remembered indexes together; about 100 bytes each."""
 REVISIONS_KEPT = 4
 CALIBRATIONS_KEPT = 10_000
+IMAGES_KEPT = 32
+"""Benchmarks of which the places of images are remembered."""
 
 
 class NotFoundError(UserError):
@@ -200,6 +203,7 @@ class Library:
         self._head: tuple[str, float] | None = None
         self._shelves: LRUCache[str, Shelf] = LRUCache(REVISIONS_KEPT)
         self._indexes: dict[tuple[str, ...], AnswerIndex] = {}
+        self._images: LRUCache[tuple[str, str, str], StoredImages] = LRUCache(IMAGES_KEPT)
         self._calibrations: LRUCache[tuple[str, str, str], str] = LRUCache(CALIBRATIONS_KEPT)
 
     def shelf(self, at: str | None = None) -> Shelf:
@@ -246,6 +250,13 @@ class Library:
                 self._calibrations[key] = "" if found is None else found.text
             return self._calibrations[key]
 
+    def images(self, answers: AnswerSet) -> StoredImages:
+        """Return the images of a set's benchmark."""
+        images = answers.images
+        key = answers.repository.uri, answers.revision, images.folder
+        with self._lock:
+            return self._images.setdefault(key, images)
+
     def _remembered(self) -> int:
         return sum(index.rows for index in self._indexes.values())
 
@@ -265,6 +276,21 @@ class Library:
 
     def _resolved(self, at: str) -> str:
         return at if REVISION.fullmatch(at) and at in self._shelves else self.repository.resolve(at)
+
+
+def absent_image(answers: AnswerSet, sha256: str, number: int) -> str:
+    """Return what is said in place of an image that is not stored.
+
+    Args:
+        answers: Answers whose question shows it.
+        sha256: The image.
+        number: Number of the question.
+    """
+    if answers.manifest.images == "stored":
+        return f"[image {sha256[:8]} is missing]"
+    benchmark = answers.manifest.specification.benchmark
+    revision = benchmark.source_revision[:12]
+    return f"[image of {benchmark.source}@{revision}, row {number}, not copied]"
 
 
 def _read_shelf(repository: Repository, revision: str) -> Shelf:

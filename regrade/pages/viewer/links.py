@@ -33,6 +33,10 @@ class Links:
         given = "&".join(part for part in (filters.but(page=1).query, more) if part)
         return _with(f"{self.root}{answer_path(answer_set_id, sample_id, repeat)}", given)
 
+    def image(self, answer_set_id: str, sha256: str, revision: str) -> str:
+        """Return the address of an image of an answer set's benchmark, at a revision."""
+        return f"{self.root}{set_path(answer_set_id)}/image/{sha256}?at={revision}"
+
     def comparison(self, base: str, candidate: str, query: str = "") -> str:
         """Return the address of a comparison of two answer sets."""
         return _with(f"{self.root}{comparison_path(base, candidate)}", query)

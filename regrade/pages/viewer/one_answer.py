@@ -1,6 +1,8 @@
 """The page of one answer: question, prompt, thought, answer, all scorings, repeats, and other models."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -26,11 +28,18 @@ from regrade.pages.viewer.answer_texts import (
 from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
 from regrade.pages.viewer.index import AnswerIndex, Rows
 from regrade.pages.viewer.judged import Grading, People, PersonLabel, gradings_of
-from regrade.pages.viewer.library import Library, NotFoundError, Shelf, StoredSet
+from regrade.pages.viewer.library import (
+    Library,
+    NotFoundError,
+    Shelf,
+    StoredSet,
+    absent_image,
+)
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError
+from regrade.text.hidden import as_html
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +139,7 @@ def one_answer(
         )
     [texts] = library.readers.take(stored.answers, [row], GENERATION_SCHEMA.names).to_pylist()
     makers = TextMaker(filters.format, full)
+    pictures = pictures_of(library, stored, texts, links)
     thought, answer, mark, is_open = thought_and_answer(
         texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
@@ -162,11 +172,13 @@ def one_answer(
         subset=index.subsets[index.subset[row]],
         verdict=VERDICTS[index.verdict[row]],
         truncated=bool(index.truncated[row]),
-        question=None if texts["question"] is None else makers.plain(texts["question"]),
+        question=None if texts["question"] is None else makers.plain(texts["question"], pictures),
         doc=None if texts["doc"] is None else makers.sent(indented(texts["doc"])),
         turns=()
         if texts["prompt"] is None
-        else tuple(ShownTurn(turn.role, makers.sent(turn.text)) for turn in turns if turn.text),
+        else tuple(
+            ShownTurn(turn.role, makers.sent(turn.text, pictures)) for turn in turns if turn.text
+        ),
         thought=None if thought is None else makers.plain(thought),
         thought_open=is_open,
         answer=None if answer is None else makers.answer(answer, mark),
@@ -198,6 +210,34 @@ def one_answer(
             filters.but(format="plain" if filters.format == "markdown" else "markdown")
         ),
     )
+
+
+def pictures_of(
+    library: Library, stored: StoredSet, texts: Mapping[str, Any], links: Links
+) -> dict[str, Markup]:
+    """Return what stands for each image of a question, by sha256: the image, or words if it is not stored.
+
+    Args:
+        library: The repository.
+        stored: Answer set.
+        texts: Row with `images` and `index`.
+        links: Makes the addresses.
+    """
+    answers, pictures = stored.answers, {}
+    tag = Markup('<img src="{}" alt="image {}" loading="lazy">')
+    for sha256 in texts["images"] or ():
+        try:
+            is_stored = sha256 in library.images(answers)
+        except DamagedAnswersError as error:  # the texts can be read without them
+            words = f"[image {sha256[:8]}: {error}]"
+        else:
+            if is_stored:
+                address = links.image(stored.id, sha256, answers.revision)
+                pictures[sha256] = tag.format(address, sha256[:8])
+                continue
+            words = absent_image(answers, sha256, texts["index"])
+        pictures[sha256] = Markup('<span class="dim">{}</span>').format(as_html(words))
+    return pictures
 
 
 def _near(

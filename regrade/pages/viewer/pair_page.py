@@ -14,6 +14,7 @@ from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answe
 from regrade.pages.viewer.filters import KINDS, PAGE_ROWS, AnswerFilters, PairFilters
 from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
 from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.one_answer import pictures_of
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
 from regrade.text.hidden import Span, as_html, highlighted, marked
 
@@ -71,6 +72,8 @@ COLUMNS = (
     "reasoning_open",
     "error",
     "repeat",
+    "index",
+    "images",
 )
 
 
@@ -229,7 +232,7 @@ def pair_page(
         sample_id=sample_id,
         subset=str(found.subset[place]),
         kind=KINDS[found.kind[place]],
-        question=makers.sent(text or ""),
+        question=makers.sent(text or "", pictures_of(library, base, left, links)),
         target=None if target is None else as_html(target),
         same=same,
         position=None if position is None else position + 1,

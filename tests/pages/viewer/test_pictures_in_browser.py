@@ -1,0 +1,124 @@
+"""Images of questions in real Chromium: loaded in the viewer and in a report, and a hostile file in the store is not."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import uvicorn
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+from regrade.answers.local import LocalRepository
+from regrade.answers.parquet import parquet_bytes
+from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.page import html_report
+from regrade.pages.viewer.serving import application, bound_socket, place_for
+from regrade.records.columns import IMAGE_SCHEMA
+from tests.answers.test_images import with_shard
+from tests.browser.pages import chromium
+from tests.pictures import SVG, header_of, image, publish_showing, showing
+from tests.stored import score
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+KINDS = ("PNG", "JPEG", "WEBP")
+GOOD = [image(n, kind, size=(1600, 40 + n)) for n, kind in enumerate(KINDS)]
+NAMED = [image(number) for number in range(10, 13)]
+"""Images under whose hashes the store holds an SVG, a file of too many pixels, and another image."""
+FALSE = (SVG, header_of(60_000, 60_000), image(20, size=(9, 9)).content)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A browser, and a viewer of one set with a question of good images, and one of hostile ones."""
+
+    browser: webdriver.Chrome
+    address: str
+    folder: Path
+    answer_set_id: str
+
+    def widths(self) -> list[int]:
+        """Natural widths of the images in texts, once all of them were loaded or refused; 0 for those that were refused."""
+        script = "return [...document.querySelectorAll('.text img')].map(i => [i.complete, i.naturalWidth])"
+        self.browser.execute_script(
+            "document.querySelectorAll('details').forEach(d => d.open = true);"
+            "document.querySelectorAll('img').forEach(i => i.loading = 'eager')"
+        )
+
+        def loaded(browser: webdriver.Chrome) -> bool:
+            return all(complete for complete, _ in browser.execute_script(script))
+
+        WebDriverWait(self.browser, 60, 0.1).until(loaded)
+        return [width for _, width in self.browser.execute_script(script)]
+
+    def open(self, path: str) -> None:
+        self.browser.get(f"{self.address}/sets/{self.answer_set_id}/{path}")
+
+    def refused_by_policy(self) -> list[str]:
+        logs = [str(entry["message"]) for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
+        return [message for message in logs if "Content Security" in message]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
+    home = tmp_path_factory.mktemp("pictures")
+    repository = LocalRepository(home / "answers")
+    rows = [showing(1, *GOOD, text="#### 0"), showing(2, *NAMED, text="#### 0")]
+    answers = publish_showing(repository, home / "spool", rows, [*GOOD, *NAMED])
+    score(answers)
+    contents = [*(one.content for one in GOOD), *FALSE]
+    hashes = [one.sha256 for one in (*GOOD, *NAMED)]
+    stored = [
+        {"sha256": sha256, "image": {"bytes": content, "path": f"{sha256}.png"}}
+        for sha256, content in zip(hashes, contents, strict=True)
+    ]
+    with_shard(answers, parquet_bytes(pa.Table.from_pylist(stored, schema=IMAGE_SCHEMA)), hashes)
+    with bound_socket("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        app = application(repository, replace(place_for("127.0.0.1", 0), port=port))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        with chromium(tmp_path_factory.mktemp("profile")) as browser:
+            address = f"http://127.0.0.1:{port}"
+            yield Shown(browser, address, repository.folder, answers.manifest.answer_set_id)
+        server.should_exit = True
+        thread.join(20)
+
+
+def test_the_images_of_a_prompt_are_loaded_and_fit_the_page(shown: Shown) -> None:
+    shown.open("answer?sample=sample-00001&number=0")
+
+    assert shown.widths() == [1600, 1600, 1600] * 2  # in the question and in the prompt
+    wider = "return document.documentElement.scrollWidth > window.innerWidth + 1"
+    assert not shown.browser.execute_script(wider)
+    sources = [i.get_attribute("src") for i in shown.browser.find_elements(By.TAG_NAME, "img")]
+    assert all(str(source).startswith(f"{shown.address}/sets/") for source in sources)
+    assert shown.refused_by_policy() == []
+
+
+def test_no_hostile_file_in_the_store_is_shown(shown: Shown) -> None:
+    shown.open("answer?sample=sample-00002&number=0")
+
+    assert shown.widths() == [0, 0, 0] * 2
+    assert "taken" not in shown.browser.title
+    for one in NAMED:
+        shown.open(f"image/{one.sha256}")
+        assert shown.browser.title.startswith("Damaged answers")
+        assert shown.browser.find_elements(By.CSS_SELECTOR, "svg, img") == []
+
+
+def test_a_report_shows_the_images_without_a_network_and_no_hostile_file(
+    shown: Shown, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    path.write_text(html_report(gather(Request(answers=str(shown.folder)))))
+    shown.browser.get(path.as_uri())
+
+    assert shown.widths() == [1600, 1600, 1600]
+    assert shown.browser.page_source.count("is damaged]") == 3
+    assert "taken" not in shown.browser.title
+    assert shown.refused_by_policy() == []
