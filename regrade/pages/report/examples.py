@@ -10,8 +10,8 @@ from regrade.pages.viewer.answer_facts import Letter, letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
 from regrade.pages.viewer.library import Library, StoredSet, absent_image
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.records.rubrics.facts import model_title
 from regrade.records.images import split_at_marks
+from regrade.records.rubrics.facts import model_title
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
 from regrade.text.blocks import Gap, Mark, Picture, Words, plain
