@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import PIL.Image
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
 
 from regrade.answers.base import Repository
 from regrade.answers.origin import begin_session
@@ -75,3 +78,32 @@ def publish_showing(
         published = publish_answers(repository, spool, described)
     assert published is not None
     return published
+
+
+def picture_questions(path: Path, images: Sequence[Image]) -> Path:
+    """Write a dataset with a question about each image, whose answer is its number."""
+    rows = [
+        {
+            "question": f"Which number is picture {number}?",
+            "picture": {"bytes": one.content, "path": None},
+            "answer": str(number),
+        }
+        for number, one in enumerate(images)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+def picture_config(folder: Path, address: str, images: Sequence[Image], **changes: object) -> Path:
+    """Write a configuration file of questions about images, and of a server that answers them."""
+    dataset = {
+        "name": "pictures",
+        "path": str(picture_questions(folder / "pictures.parquet", images)),
+        "prompt": "{{ picture }} {{ question }}",
+        "format": "chat",
+        "scorer": "number",
+    }
+    engine = {"kind": "openai", "base_url": address, "max_concurrency": 1, "max_retries": 1}
+    path = folder / "pictures.yaml"
+    path.write_text(yaml.safe_dump({"datasets": [dataset | changes], "engine": engine}))
+    return path

@@ -25,6 +25,7 @@ from tests.command_line import ROOT
 from tests.crash.harness import config, many_questions, spooled, tell
 from tests.judged import fill, rows_of
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+from tests.pictures import image, picture_config
 from tests.stored import score
 
 SIGNALS = int(os.environ.get("REGRADE_TEST_SIGNALS", "12"))
@@ -112,6 +113,25 @@ def test_publish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     killed(tmp_path, 3, "publish")
     whole(tmp_path / "answers", 3000)
     assert spooled(tmp_path / "spool") == {}
+
+
+@pytest.mark.prefect
+def test_generate_with_images(tmp_path: Path, prefect_server: str):
+    shown = [image(number) for number in range(120)]
+
+    def reply(_: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        time.sleep(0.1)
+        return 200, said("#### 1")
+
+    with answering(reply, lambda: {"id": "demo", "root": "/served/demo"}) as url:
+        file = picture_config(tmp_path, url, shown)
+        words = ["generate", "--config", str(file), "--model", "demo"]
+        words += ["--answers", str(tmp_path / "answers")]
+        killed(tmp_path, 12, *words, PREFECT_API_URL=prefect_server)
+    repository = whole(tmp_path / "answers", len(shown))
+    (stored,) = list_sets(repository, repository.head() or "")
+    listed = Counter(sha256 for shard in stored.images.index.shards for sha256 in shard.images)
+    assert listed == Counter(one.sha256 for one in shown)
 
 
 @pytest.mark.prefect
