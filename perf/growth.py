@@ -32,6 +32,7 @@ import psutil
 
 from perf.measuring import RESULTS, python, report
 from perf.workloads import ENGINE_OPTIONS, write_questions
+from regrade.stats.drawing import COLOURS, SMALL, style
 
 KINDS = ("generate", "score", "commits")
 SHARD_ROWS = 20
@@ -229,7 +230,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
     figure = Figure(figsize=(9, 3.6), layout="constrained")
     time_axes, memory_axes = figure.subplots(1, 2)
-    for kind, colour in zip(KINDS, ("#4477aa", "#cc6677", "#228833"), strict=True):
+    for kind, colour in zip(KINDS, COLOURS, strict=False):
         points = [row for row in rows if row["kind"] == kind]
         n = [row["n"] for row in points]
         time_axes.plot(n, [row["seconds"] for row in points], "o-", color=colour, label=kind)
@@ -241,8 +242,8 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     memory_axes.set(xscale="log", xlabel="answers or commits", ylabel="peak memory in MiB")
     memory_axes.set_ylim(bottom=0)
     for axes in (time_axes, memory_axes):
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.legend(frameon=False)
+        style(axes, grid="both")
+        axes.legend(fontsize=SMALL)
     figure.savefig(path, dpi=110)
 
 

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from regrade.stats.drawing import COLOURS, SMALL, ImageFormat, image_of, plain, style
+from regrade.stats.drawing import (
+    COLOURS,
+    REFERENCE,
+    SMALL,
+    WHISKERS,
+    ImageFormat,
+    image_of,
+    percent,
+    plain,
+    style,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as MatplotlibAxes
@@ -89,10 +99,10 @@ def _draw(
             marker=_MARKERS[number % len(_MARKERS)],
             linestyle="-" if curve.joined else "none",
             color=COLOURS[number % len(COLOURS)],
-            capsize=3,
-            linewidth=1.4,
+            linewidth=1.5,
             markersize=6,
             label=curve.name,
+            **WHISKERS,
         )
         texts.extend(
             plot.annotate(p.label, (p.x, p.y), (6, 5), textcoords="offset points", fontsize=SMALL)
@@ -103,7 +113,7 @@ def _draw(
             [p.x for p in front],
             [p.y for p in front],
             where="post",
-            color="#888888",
+            color=REFERENCE,
             linestyle="--",
             linewidth=1,
             zorder=0,
@@ -117,7 +127,7 @@ def _draw(
     else:
         plot.set_xlim(left=0)
     if axes.percent_y:
-        plot.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.4g} %")
+        plot.yaxis.set_major_formatter(lambda value, _: percent(100 * value))
     else:
         plot.set_ylim(bottom=0)
     plot.set_xlabel(axes.x)

@@ -13,12 +13,23 @@ if TYPE_CHECKING:
 
 # Palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), readable with colour blindness.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+BAR, BAR_ON_DARK, DROP = COLOURS[0], COLOURS[4], COLOURS[5]
+"""Colours of a bar on a light and on a dark page, and of one that shows a drop. The viewer and HTML reports take theirs from here."""
+INTERVAL, REFERENCE, GRID = "#000000", "#666666", "#dddddd"
+"""Colours of intervals, of lines to compare with, and of the grid."""
 MAX_BARS = 80
 MAX_CHANGES = 40
 TITLE_CHARACTERS = 90
 SMALL = 8
 """Size of the font of labels; titles are a point larger."""
 ImageFormat = Literal["png", "svg"]
+WHISKERS = {"elinewidth": 1.2, "capsize": 3}
+
+
+def css() -> str:
+    """Return the colours of charts as variables of a style sheet."""
+    dark = f"@media (prefers-color-scheme: dark) {{ :root {{ --bar: {BAR_ON_DARK}; }} }}"
+    return f":root {{ --bar: {BAR}; }}\n{dark}\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class Point:
 
 def style(axes: "Axes", title: str = "", grid: Literal["x", "y", "both"] = "x") -> None:
     """Give axes the style of all charts: no frame, a light grid, a short title on the left, names as they are."""
-    axes.grid(axis=grid, color="#dddddd", linewidth=0.6)
+    axes.grid(axis=grid, color=GRID, linewidth=0.6)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
     if title:
@@ -86,14 +97,14 @@ def draw_accuracies(axes: "Axes", bars: Sequence[Bar], title: str = "") -> None:
         [bar.name for bar in bars],
         [100 * bar.accuracy for bar in bars],
         xerr=_errors(bars),
-        color=COLOURS[0],
-        ecolor="black",
-        capsize=3,
+        color=BAR,
+        error_kw=WHISKERS | {"ecolor": INTERVAL},
         height=0.6,
     )
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
-    axes.set_xlabel("accuracy in % (95 % interval)")
+    axes.xaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.set_xlabel("accuracy, 95 % interval")
     style(axes, title)
 
 
@@ -122,19 +133,19 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         range(len(bars)),
         [100 * bar.accuracy for bar in bars],
         xerr=_errors(bars),
-        color=[colours.get(part.category or part.name, COLOURS[0]) for part in parts],
-        error_kw={"elinewidth": 1, "ecolor": "black"},
+        color=[colours.get(part.category or part.name, BAR) for part in parts],
+        error_kw=WHISKERS | {"ecolor": INTERVAL},
         height=0.75,
     )
     labels = [f"{_short(part.name, 60)} (n={part.metrics.n:,})" for part in parts]
     axes.set_yticks(range(len(bars)), labels, fontsize=SMALL)
     axes.set_ylim(-0.6, len(bars) - 0.4)
     axes.set_xlim(0, 100)
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")
+    axes.xaxis.set_major_formatter(lambda value, _: percent(value))
     overall = summary.overall.accuracy
     note = "accuracy, 95 % interval"
     if overall is not None:
-        axes.axvline(100 * overall, color="#444444", linestyle="--", linewidth=1)
+        axes.axvline(100 * overall, color=REFERENCE, linestyle="--", linewidth=1)
         note += f"; dashed: all questions, {overall:.1%}"
     if left_out:
         note += f"; {left_out} subsets between the best and the worst left out"
@@ -171,7 +182,7 @@ def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
     left_out = max(len(shown) - MAX_CHANGES, 0)
     if left_out:
         shown = shown[: MAX_CHANGES // 2] + shown[-MAX_CHANGES // 2 :]
-    colours = [COLOURS[5] if change.difference < 0 else COLOURS[0] for change in shown]
+    colours = [DROP if change.difference < 0 else BAR for change in shown]
     axes.barh(
         range(len(shown)),
         [100 * change.difference for change in shown],
@@ -185,7 +196,7 @@ def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
     labels = [f"{_short(change.name, 60)} (n={change.n:,})" for change in shown]
     axes.set_yticks(range(len(shown)), labels, fontsize=SMALL)
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.axvline(0, color="#444444", linewidth=1)
+    axes.axvline(0, color=REFERENCE, linewidth=1)
     note = "change in percentage points; filled: significant among all subsets"
     if left_out:
         note += f"; {left_out} subsets in between left out"
@@ -211,12 +222,13 @@ def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -
             color=COLOURS[number % len(COLOURS)],
             marker="o",
             markersize=4,
-            capsize=3,
             linewidth=1.5,
             label=name,
+            **WHISKERS,
         )
     axes.set_xlabel("training step")
-    axes.set_ylabel("accuracy in % (95 % interval)")
+    axes.yaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.set_ylabel("accuracy, 95 % interval")
     style(axes, title, grid="both")
     plain(axes.legend(fontsize=SMALL).get_texts())
 
@@ -233,6 +245,11 @@ def bar_of(name: str, part: SubsetMetrics | Summary) -> Bar:
     low = metrics.accuracy if metrics.accuracy_low is None else metrics.accuracy_low
     high = metrics.accuracy if metrics.accuracy_high is None else metrics.accuracy_high
     return Bar(name, metrics.accuracy, low, high)
+
+
+def percent(value: float) -> str:
+    """Return the label of a tick of an axis in percent."""
+    return f"{value:.4g} %"
 
 
 def plain(texts: "Iterable[Text]") -> None:

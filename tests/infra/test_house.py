@@ -8,7 +8,6 @@ from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, r
 
 LONELY = {
     "regrade.pages.report.plots": "draws what the report's page lays out",
-    "regrade.pages.viewer.templating": "what every template of the viewer may call",
     "regrade.scorers.extraction.canonical": "one spelling for equal numbers; its source is hashed",
     "regrade.scorers.number_strict": "a scorer: a plug-in that is found by its file",
 }

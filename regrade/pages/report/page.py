@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 
 from regrade.answers.figures import figures_in
 from regrade.comparing.gate_report import GateReport
@@ -12,6 +11,7 @@ from regrade.pages.report.examples import Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
 from regrade.pages.viewer.provenance import Made, provenance, shown_place
+from regrade.pages.viewer.templating import style_sheet
 from regrade.records.rubrics.facts import answers_per_question, model_title
 from regrade.results.results import flat_metrics
 from regrade.settings.project_folder import VERSION
@@ -62,9 +62,8 @@ li code { overflow-wrap: anywhere; color: inherit; } ul { margin: 4px 0; padding
 
 def html_report(report: Report, verdict: GateReport | None = None) -> str:
     """Return the report as an HTML page, which begins with a gate's verdict if there is one."""
-    style = files("regrade.pages.viewer").joinpath("static/style.css").read_text("utf-8")
     title = report.title if verdict is None else f"{verdict.verdict}: {report.title}"
-    return html_page(title, list(_blocks(report, verdict=verdict)), style + _STYLE)
+    return html_page(title, list(_blocks(report, verdict=verdict)), style_sheet() + _STYLE)
 
 
 def markdown_report(report: Report) -> str:

@@ -26,7 +26,7 @@ from regrade.pages.viewer.pair_list import pair_list
 from regrade.pages.viewer.pair_page import pair_page
 from regrade.pages.viewer.provenance import provenance
 from regrade.pages.viewer.set_list import SetFilters, set_list
-from regrade.pages.viewer.templating import page_templates
+from regrade.pages.viewer.templating import page_templates, style_sheet
 from regrade.processes.web_guard import App, OwnPagesOnly, WithHeaders
 from regrade.settings.errors import (
     DamagedAnswersError,
@@ -64,6 +64,7 @@ class Viewer:
             Route("/sets/{answer_set}/answer", self._answer, methods=["GET"]),
             Route("/sets/{answer_set}/image/{sha256}", self._image, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
+            Route("/static/style.css", self._style, methods=["GET"]),
             Mount(
                 "/static", StaticFiles(packages=[("regrade.pages.viewer", "static")]), name="static"
             ),
@@ -71,6 +72,9 @@ class Viewer:
         # Keyed by class: Starlette takes the handler of the nearest base class.
         handlers: dict[Any, Any] = {RegradeError: self._failed, HTTPException: self._refused}
         return Starlette(routes=routes, exception_handlers=handlers)
+
+    def _style(self, _: Request) -> Response:
+        return Response(style_sheet(), media_type="text/css")
 
     def _home(self, request: Request) -> Response:
         given = _given(request)

@@ -1,18 +1,25 @@
 """Jinja templates of pages: everything is escaped, and numbers have one form."""
 
 from collections.abc import Callable
+from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from regrade.answers.figures import Figure
 from regrade.comparing.text import p_text
+from regrade.stats.drawing import css
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
 from regrade.text.hidden import as_html
 from regrade.text.html import badge, drawn
 from regrade.text.numbers import interval_of
 from regrade.text.text import visible
+
+
+def style_sheet() -> str:
+    """Return the style of the viewer's pages and of HTML reports, whose charts have the colours of all charts."""
+    return css() + files("regrade.pages.viewer").joinpath("static/style.css").read_text("utf-8")
 
 
 def page_templates() -> Environment:

@@ -183,7 +183,7 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
     ("arguments", "problem"),
     [
         (["nowhere"], "there is no such folder"),
-        (["ANSWERS", "ffff"], "should match one answer set"),
+        (["ANSWERS", "ffff"], "no answers of 'ffff'"),
         (["ANSWERS", "--port", "70000"], "from 0 to 65535"),
         (["ANSWERS", "--against", "ffff"], "needs the answer set"),
         (["ANSWERS", "--at", "ffffffff"], "should match one revision"),
