@@ -14,6 +14,7 @@ from flows.gating import (
     NotFirstError,
     announce,
     check_baseline,
+    check_planned,
     completed,
     gate_answers,
     is_first,
@@ -136,6 +137,11 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     first = job.gate is not None and is_first(job.gate, job.answers, job.names)
     if job.gate is not None and not first:
         check_baseline(job.gate, job.answers, job.names, job.limit)
+
+    def check(works: Sequence[Work]) -> None:
+        if job.gate is not None and not first:
+            check_planned(job.gate, job.answers, works)
+
     prepare()  # imports MLflow while the engine loads
     scorers = None if job.scorer is None else (stored_name(job.scorer),)
 
@@ -144,11 +150,12 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
 
     if job.machines is None:
         with generating.plan(job) as works:
+            check(works)
             # Each answer set is published and scored while the others are generated.
             generating.generate(job, works, score_published, session)
             sets = generating.publish(works)
     else:
-        works, sets = generating.generate_on_machines(job, job.machines)
+        works, sets = generating.generate_on_machines(job, job.machines, check)
     early = {work: work.stopped for work in works if work.stopped is not None}
     for work, stopped in early.items():
         saved = EarlyEnd.of_set(work.answers.manifest, stopped).saved

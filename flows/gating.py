@@ -11,8 +11,8 @@ from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.manifest import Stopped
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.comparing.gate import check_comparable, shown_beforehand
 from regrade.comparing.gate import gate as judge
-from regrade.comparing.gate import shown_beforehand
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side, find_side
 from regrade.settings import JUDGE_PREFIX, GateSettings
@@ -20,6 +20,7 @@ from regrade.settings.errors import SettingsError, TrackingError
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_baseline, show_verdict
+from tasks.work import Work
 
 logger = logging.getLogger("regrade.gate")
 MAX_MESSAGE = 500
@@ -65,6 +66,25 @@ def check_baseline(
     }
     for line in shown_beforehand(settings, questions):
         logger.info("%s", line)
+
+
+def check_planned(settings: GateSettings, answers: str, works: Sequence[Work]) -> None:
+    """Fail before an engine starts if planned answers could not be compared with the baseline.
+
+    Raises:
+        NotComparableError: If more than the model differs, or too few questions are the same.
+    """
+    names = [work.plan.specification.benchmark.name for work in works]
+    side = find_side(settings.baseline, settings.base_answers or answers, names)
+    pairs = zip(names, works, strict=True)
+    check_comparable(
+        (
+            (side.sets[name].manifest, work.answers.manifest)
+            for name, work in pairs
+            if name in side.sets
+        ),
+        settings,
+    )
 
 
 def gate_answers(

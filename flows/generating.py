@@ -152,15 +152,18 @@ def _whole(works: Sequence[Work]) -> PooledRequests:
     return PooledRequests(tuple(w.plan.requests(w.plan.missing(set()), w.sessions) for w in works))
 
 
-def generate_on_machines(job: EvaluationJob, machines: int) -> tuple[list[Work], list[AnswerSet]]:
+def generate_on_machines(
+    job: EvaluationJob, machines: int, check: Callable[[Sequence[Work]], None]
+) -> tuple[list[Work], list[AnswerSet]]:
     """Have other machines generate the answers of a job, wait for them, and return what is complete.
 
-    No machine is asked if all answers are stored.
+    No machine is asked if all answers are stored, or if `check` raises an error about the planned answer sets.
 
     Raises:
         MachinesEndedError: If they all ended before all answers were published.
     """
     works = plan_answers(job)
+    check(works)
     engine_no_longer_needed()
     specifications = [job.engine.on_any_machine(work.plan.specification) for work in works]
 

@@ -1,17 +1,19 @@
 """The gate: compare a candidate with a baseline; the verdict is pass, regression or cannot tell."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from math import ceil, log
 
-from regrade.answers.manifest import Stopped
+from regrade.answers.manifest import Manifest, Stopped
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport, Verdict
+from regrade.comparing.likeness import NotComparableError, differences
+from regrade.comparing.pairing import MIN_COVERAGE
 from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import error_at_end, judge
+from regrade.scorers import JUDGE
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
-from regrade.stats.power import can_pass, drop_that_passes
+from regrade.stats.power import can_pass, drop_that_passes, what_passes
 
 CHANGED = (0.05, 0.2)
 """Shares of changed answers for which a gate says beforehand what its questions can show: noise, and another training."""
@@ -145,10 +147,7 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
     for name, n in questions.items():
         points = accepted.get(name, settings.max_drop)
         if points and not can_pass(n, points / 100, alpha):
-            least = next(p for p in range(1, 101) if p == 100 or can_pass(n, p / 100, alpha))
-            enough = ceil(log(alpha) / log(1 - points / 100))
-            while not can_pass(enough, points / 100, alpha):
-                enough += 1
+            least, enough = what_passes(n, points / 100, alpha)
             raise SettingsError(
                 f"{name}: {n:,} questions cannot show that a model drops by at most {points:g} "
                 f"{'point' if points == 1 else 'points'}; not even an unchanged model would pass. Take at least {enough:,} "
@@ -161,6 +160,34 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
             f"{drops} points while {shares} % of its answers change; accepted: {points:g}"
         )
     return lines
+
+
+def check_comparable(pairs: Iterable[tuple[Manifest, Manifest]], settings: GateSettings) -> None:
+    """Refuse candidates that could not be compared once all their answers are there; what only answers show is checked later.
+
+    Args:
+        pairs: Manifests of the baseline and of the planned candidate for each benchmark.
+        settings: Differences that are allowed, and the share of the questions that has to be compared.
+
+    Raises:
+        NotComparableError: If more than the model differs.
+    """
+    percent = 100 * MIN_COVERAGE if settings.min_coverage is None else settings.min_coverage
+    problems, kinds = [], []
+    for base, candidate in pairs:
+        if base.answer_set_id == candidate.answer_set_id or JUDGE in candidate.scorers[:1]:
+            continue  # refused at the end in other words; a judge's verdicts are compared, not these answers
+        found = differences(base, candidate)[0]
+        few, many = sorted((base.n_samples, candidate.n_samples))
+        if few < percent / 100 * many:
+            asked = f"{candidate.n_samples:,} questions, and the baseline has {base.n_samples:,} (`--limit`)"
+            found.append(("overlap", f"{asked}; {percent:g} % have to be compared"))
+        refused = [(kind, text) for kind, text in found if kind not in settings.allow]
+        name = candidate.specification.benchmark.name
+        problems += [f"{name}: {text}" for _, text in refused]
+        kinds += [kind for kind, _ in refused]
+    if problems:
+        raise NotComparableError(problems, tuple(dict.fromkeys(kinds)))
 
 
 def _sure_reason(early: Stopped, points: float) -> str:

@@ -9,7 +9,7 @@ from regrade.comparing.comparison import Compared
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Verdict
 from regrade.settings import GateSettings
 from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
-from regrade.stats.power import detectable_drop, questions_needed
+from regrade.stats.power import can_pass, detectable_drop, questions_needed, what_passes
 from regrade.stats.sequential import Sure, final_rate
 from regrade.stats.significance import holm
 
@@ -134,7 +134,7 @@ def _verdict(
     high = upper_end(changes, level, (test.max_drop,))
     by_drop = by_interval(low, high, test.max_drop)
     needed = questions_needed(changes, test.max_drop, alpha)
-    reason = _reason(by_drop, test, span * low, span * high, needed)
+    reason = _reason(by_drop, test, span * low, span * high, needed, alpha)
     worst = max((by_drop, *(check.verdict for check in checks)), key=SEVERITY.index)
     broken = [check for check in checks if check.verdict != "pass"]
     reason += "".join(
@@ -160,7 +160,9 @@ def _verdict(
     )
 
 
-def _reason(verdict: Verdict, test: _Tested, low: float, high: float, needed: int | None) -> str:
+def _reason(
+    verdict: Verdict, test: _Tested, low: float, high: float, needed: int | None, alpha: float
+) -> str:
     comparison = test.compared.comparison
     scale = comparison.scale
     worst, best = scale.difference_text(low), scale.difference_text(high)
@@ -173,6 +175,12 @@ def _reason(verdict: Verdict, test: _Tested, low: float, high: float, needed: in
     if verdict == "pass":
         return f"{difference}, at worst {worst}: not worse by more than {accepted}"
     n = comparison.n
+    if test.compared.changes.counts and test.max_drop and not can_pass(n, test.max_drop, alpha):
+        least, enough_to_pass = what_passes(n, test.max_drop, alpha)
+        return (
+            f"{difference}, from {worst} to {best}: with {n:,} questions, not even a model that changes no answer passes "
+            f"with {accepted}; {enough_to_pass:,} questions or a drop of {least} could"
+        )
     enough = "" if needed is None or needed <= n else f"; an unchanged model needs about {needed:,}"
     few = f"{n:,} questions" + (" and their labels" if test.compared.changes.corrected else "")
     return f"{difference}, from {worst} to {best}: {few} are too few to compare that with {accepted}{enough}"

@@ -103,6 +103,15 @@ def can_pass(n: int, drop: float, alpha: float) -> bool:
     return pass_p(changes_of_counts(0, 0, n), drop) < alpha
 
 
+def what_passes(n: int, drop: float, alpha: float) -> tuple[int, int]:
+    """Return the smallest whole drop in points with which `n` questions can pass, and the number that can with `drop`, above 0."""
+    least = next(p for p in range(1, 101) if p == 100 or can_pass(n, p / 100, alpha))
+    enough = ceil(log(alpha) / log(1 - drop))
+    while not can_pass(enough, drop, alpha):
+        enough += 1
+    return least, enough
+
+
 def drop_that_passes(n: int, changed: float, alpha: float, power: float = POWER) -> float:
     """Return the smallest accepted drop at which an unchanged model passes with a probability of `power`, approximately.
 

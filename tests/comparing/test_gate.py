@@ -6,10 +6,12 @@ from scipy.stats import binom
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.answers.sets import AnswerSet
 from regrade.comparing import verdict_text
-from regrade.comparing.gate import gate
+from regrade.comparing.gate import check_comparable, gate
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit
+from regrade.comparing.likeness import NotComparableError
 from regrade.records.computed import Computed
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
@@ -324,3 +326,50 @@ def test_a_report_survives_json_with_everything_in_it(repository: LocalRepositor
     newer = report.model_dump(mode="json") | {"report_version": 99}
     with pytest.raises(ValueError, match="report_version"):
         GateReport.model_validate(newer)
+
+
+def planned(base: AnswerSet, candidate: AnswerSet, **settings: object) -> None:
+    chosen = GateSettings(**settings)  # type: ignore[arg-type]
+    check_comparable([(base.manifest, candidate.manifest)], chosen)
+
+
+@pytest.mark.parametrize(("asked", "stored"), [(50, 400), (400, 50)])
+def test_a_plan_with_a_part_of_the_questions_is_refused_by_both_numbers(
+    tmp_path: Path, asked: int, stored: int
+) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    base = answer(repository, "org/base", total=stored)
+    candidate = answer(repository, "org/new", total=asked)
+
+    with pytest.raises(NotComparableError) as told:
+        planned(base, candidate)
+
+    assert f"sums: {asked} questions, and the baseline has {stored} (`--limit`)" in str(told.value)
+    assert "90 % have to be compared" in str(told.value)
+    assert str(told.value).endswith("pass `--allow overlap`.")
+    planned(base, candidate, allow=("overlap",))
+    planned(base, candidate, min_coverage=12)
+
+
+def test_a_plan_with_other_settings_is_refused(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    base = answer(repository, "org/base")
+
+    with pytest.raises(NotComparableError, match=r"sums: temperature: '0\.0' against '0\.7'"):
+        planned(base, answer(repository, "org/new", temperature=0.7))
+    planned(base, answer(repository, "org/new", temperature=0.7), allow=("sampling",))
+    planned(base, answer(repository, "org/new"))
+
+
+def test_a_verdict_says_where_not_even_an_unchanged_model_passes(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    for model in ("org/base", "org/same"):
+        answer(repository, model, right=40, total=50)
+
+    few = verdict(repository, "org/same", baseline="org/base")
+    enough = verdict(repository, "org/same", baseline="org/base", max_drop=6)
+
+    assert few.verdict == "cannot tell"
+    assert "with 50 questions, not even a model that changes no answer passes" in few.summary
+    assert "299 questions or a drop of 6 could" in few.summary
+    assert enough.verdict == "pass"

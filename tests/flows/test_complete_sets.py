@@ -26,6 +26,7 @@ def test_no_machine_is_asked_for_a_set_that_is_complete(
     publish(repository, numbers(0, stored), total=4)
     work = SimpleNamespace(repository=repository, plan=replace(plan_of(4), specification=planned))
     asked: list[int] = []
+    checked: list[Any] = []
 
     def start_machines(machines: int, _: object) -> list[Any]:
         asked.append(machines)
@@ -40,8 +41,9 @@ def test_no_machine_is_asked_for_a_set_that_is_complete(
     monkeypatch.setattr(generating, "wait_for_machines", finish)
     job: Any = SimpleNamespace(generation_parameters={}, engine=VllmEngine())
 
-    _, (answers,) = generating.generate_on_machines(job, 3)
+    _, (answers,) = generating.generate_on_machines(job, 3, checked.append)
 
     assert answers.manifest.state == "complete"
     assert work.plan.specification.answer_set_id == answers.manifest.answer_set_id
     assert asked == ([] if is_complete else [3])
+    assert checked == [[work]]

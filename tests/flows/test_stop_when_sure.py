@@ -241,6 +241,19 @@ def test_each_of_several_benchmarks_stops_by_itself_and_one_verdict_says_it_all(
     assert message.startswith("regression: sums: after ")
 
 
+def test_a_gate_that_cannot_compare_ends_before_anything_is_generated(setup: Setup) -> None:
+    setup.baseline()
+    engine, limits = Leaving(RIGHT), GateSettings(baseline="regrade-demo", max_drop=20)
+
+    with pytest.raises(NotComparableError, match="sums: 20 questions, and the baseline has 160"):
+        setup.run(engine, limit=20, gate=limits)
+    with pytest.raises(NotComparableError, match="sums: temperature: '0.0' against '0.7'"):
+        setup.run(engine, sampling={"temperature": 0.7}, gate=limits)
+    assert engine.asked == []
+    allowed = limits.model_copy(update={"allow": ("overlap",)})
+    assert setup.run(engine, limit=20, gate=allowed)[1].startswith("pass: sums")
+
+
 def _fields(completion: Completion) -> dict[str, Any]:
     return {name: getattr(completion, name) for name in completion.__slots__}
 
