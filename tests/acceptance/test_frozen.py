@@ -21,8 +21,10 @@ from regrade.settings import Reuse, SamplingParams
 from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work
+from tests.answering import answering, said
 from tests.command_line import DEMO, ROOT, regrade
 from tests.crash.machines import NoArtifact
+from tests.pictures import picture_config
 from tests.reasoning_model import reasoning_model
 from tests.sums import Answering
 
@@ -264,3 +266,52 @@ def test_what_is_incomplete_goes_on_where_it_stopped(
         for found in done.document["answer_sets"]
     }
     assert accuracy == dict(zip(("demo-arithmetic", "demo-choice"), expected, strict=True))
+
+
+def checked(folder: Path) -> AnswerSet:
+    """The only answer set of a repository without problems."""
+    repository = LocalRepository(folder)
+    head = repository.head() or ""
+    assert verify(repository, head).problems == []
+    [answers] = list_sets(repository, head)
+    return answers
+
+
+def shown_by(answers: AnswerSet) -> set[str]:
+    rows = [row for batch in answers.batches(["images"]) for row in batch.to_pylist()]
+    return {sha256 for row in rows for sha256 in row["images"]}
+
+
+def test_stored_images_are_read_by_their_hashes(tmp_path: Path) -> None:
+    answers = checked(copy_of("format-3/images", tmp_path))
+
+    assert answers.manifest.images == "stored"
+    kinds = {answers.images.read(sha256).media_type for sha256 in shown_by(answers)}
+    assert kinds == {"image/png", "image/jpeg", "image/webp"}
+
+
+@pytest.mark.prefect
+def test_answers_of_the_version_that_stored_no_image_are_continued_and_get_theirs(
+    tmp_path: Path, prefect_server: str
+) -> None:
+    folder = copy_of("format-3/images-not-stored", tmp_path)
+    before = checked(folder)
+    assert (before.manifest.images, before.manifest.rows) == (None, 2)
+    assert len(shown_by(before)) == 2
+
+    with answering(
+        lambda _: (200, said("#### 1")), lambda: {"id": "one", "root": "/served/one"}
+    ) as url:
+        questions = FROZEN / "format-3" / "images-not-stored.parquet"
+        config = picture_config(tmp_path, url, [], path=str(questions))
+        words = ("generate", "--config", config, "--answers", folder, "--model", "one")
+        done = regrade(
+            *words, PREFECT_API_URL=prefect_server, REGRADE_SPOOL=str(tmp_path / "spool")
+        )
+
+    assert done.code == 0, done.out + done.err
+    after = checked(folder)
+    assert after.manifest.answer_set_id == before.manifest.answer_set_id
+    assert (after.manifest.images, after.manifest.state) == ("stored", "complete")
+    assert len(shown_by(after)) == 3
+    assert shown_by(after) == after.images.places.keys()
