@@ -13,8 +13,8 @@ without a judge, and says what differs.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.questions.targets import LETTERS, RowError, choice_texts, number_target
-from regrade.benchmarks.questions.visual import ImageQuestions
+from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target
+from regrade.benchmarks.questions.visual import ImageQuestions, listed_texts
 from regrade.settings import ScorerName
 
 _ANSWERS = ("integer", "float", "list")
@@ -51,7 +51,7 @@ class MathVista(ImageQuestions):
             return ()
         if kind != "multi_choice":
             raise RowError(index, f"question_type is {kind!r}; expected multi_choice or free_form")
-        return choice_texts(index, row["choices"])
+        return listed_texts(index, "choices", row["choices"])
 
     def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:
         """Return the letter, the list, or the number with as many decimals as `precision` says."""

@@ -21,7 +21,7 @@ from regrade.benchmarks.questions.visual import (
     ImageQuestions,
     accepted_list,
     letter_of,
-    listed_options,
+    listed_texts,
     question_with_images,
     with_images,
 )
@@ -95,7 +95,9 @@ class Mmmu(ImageQuestions):
             return ()
         if kind != "multiple-choice":
             raise RowError(index, f"question_type is {kind!r}; expected multiple-choice or open")
-        return tuple(with_images(index, text, row) for text in listed_options(index, row))
+        return tuple(
+            with_images(index, text, row) for text in listed_texts(index, "options", row["options"])
+        )
 
     def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:
         """Return the letter, or the accepted answers to an open question, which may be a list in Python's notation."""
@@ -103,7 +105,7 @@ class Mmmu(ImageQuestions):
         if choices:
             return letter_of(index, answer, choices)
         if isinstance(answer, str) and answer.startswith("["):
-            answer = list(listed_options(index, {"options": answer}))
+            answer = list(listed_texts(index, "answer", answer))
         return stored_target(accepted_list(index, "answer", answer))
 
 

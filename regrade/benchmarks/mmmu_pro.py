@@ -19,7 +19,7 @@ from regrade.benchmarks.questions.visual import (
     NUMBERED,
     ImageQuestions,
     letter_of,
-    listed_options,
+    listed_texts,
     question_with_images,
     with_images,
 )
@@ -68,7 +68,7 @@ class MmmuPro(ImageQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the choices, with the marks of the images that they name; of a picture as they stand in the column."""
-        options = listed_options(index, row)
+        options = listed_texts(index, "options", row["options"])
         if row[SUBSET] == VISION:
             return options
         return tuple(with_images(index, text, row) for text in options)

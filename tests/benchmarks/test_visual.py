@@ -258,9 +258,9 @@ def test_a_row_that_cannot_be_asked_is_refused(
     [
         (
             {"options": "['one', 2]"},
-            "the options are \"['one', 2]\"; expected a list of up to 26 texts",
+            "column 'options' is \"['one', 2]\"; expected a list of up to 26 texts",
         ),
-        ({"options": "__import__('os')"}, "the options are"),
+        ({"options": "__import__('os')"}, "column 'options' is"),
         ({"answer": "E"}, "the answer is 'E'; expected a letter from A to D"),
         ({"question": "What is <image 2>?"}, "the text names <image 2>, which the row lacks"),
         ({"question_type": "essay"}, "question_type is 'essay'"),

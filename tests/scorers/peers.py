@@ -146,6 +146,19 @@ def bfcl(category: str, functions: list[Any], calls: list[Any], right: list[Any]
     return float(checked["valid"])
 
 
+def bfcl_tools(functions: list[Any]) -> list[Any]:
+    """Functions as BFCL gives them to models that take tools."""
+    parsers = "bfcl_eval.model_handler.parser"
+    _without(
+        parsers,
+        "bfcl_eval.utils",
+        *(f"{parsers}.{n}_parser" for n in ("java", "js", "json", "xml")),
+    )
+    utils = importlib.import_module("bfcl_eval.model_handler.utils")
+    style = importlib.import_module("bfcl_eval.constants.enums").ModelStyle.OPENAI_COMPLETIONS
+    return list(utils.convert_to_tool(functions, utils.GORILLA_TO_OPENAPI, style))
+
+
 def main() -> None:
     requests = json.load(sys.stdin)
     stdout, sys.stdout = sys.stdout, sys.stderr

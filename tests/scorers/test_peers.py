@@ -341,6 +341,32 @@ def bfcl_data() -> Path:
     return Path(done.stdout.strip())
 
 
+@pytest.mark.parametrize("name", ["bfcl", "bfcl_live"])
+def test_functions_are_given_to_a_model_as_bfcl_gives_them(name: str, bfcl_data: Path) -> None:
+    benchmark = open_benchmark(name, source=str(bfcl_data))
+    assert isinstance(benchmark, Bfcl)
+    files = [{"simple": "simple_python"}.get(one, one) for one in benchmark.categories]
+    questions = [
+        row
+        for file in files
+        for row in lines(bfcl_data / f"BFCL_v4_{file}.json")
+        if row["function"]
+    ]
+    samples = by_index(benchmark)
+
+    theirs = asked([["bfcl_tools", row["function"]] for row in questions])
+
+    differ = [
+        (row["id"], tools)
+        for row, sample, tools in zip(questions, samples, theirs, strict=True)
+        if list(sample.tools) != tools
+    ]
+    assert differ == []
+    assert [list(benchmark.prompt(sample)) for sample in samples] == [
+        row["question"][0] for row in questions
+    ]
+
+
 def changed_calls(
     right: Sequence[dict[str, dict[str, list[Any]]]], drawn: random.Random
 ) -> list[dict[str, dict[str, Any]]]:

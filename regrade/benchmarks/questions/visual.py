@@ -143,17 +143,16 @@ def question_with_images(index: int, row: Mapping[str, Any]) -> str:
     return with_images(index, question, row)
 
 
-def listed_options(index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the texts in the column `options`, which is a list or, as in the datasets, its Python notation.
+def listed_texts(index: int, column: str, value: object) -> tuple[str, ...]:
+    """Return the texts of a list in a column or, as MMMU writes it, of its Python notation.
 
     Raises:
         RowError: If it is none, or has more texts than there are letters.
     """
-    options = row["options"]
-    found = options
-    if isinstance(options, str) and len(options) <= _LONGEST_LIST:
+    found = value
+    if isinstance(value, str) and len(value) <= _LONGEST_LIST:
         try:
-            found = ast.literal_eval(options)
+            found = ast.literal_eval(value)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             found = None
     if (
@@ -163,7 +162,7 @@ def listed_options(index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
     ):
         raise RowError(
             index,
-            f"the options are {str(options)[:100]!r}; expected a list of up to {len(LETTERS)} texts, also in Python's notation",
+            f"column '{column}' is {str(value)[:100]!r}; expected a list of up to {len(LETTERS)} texts, also in Python's notation",
         )
     return tuple(found)
 
