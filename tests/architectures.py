@@ -1,10 +1,13 @@
 """Tiny models of real architectures with random weights, and the answers that transformers computes for them."""
 
 import json
+import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import PIL.Image
 
 if TYPE_CHECKING:  # torch takes seconds to import
     from transformers import PreTrainedModel
@@ -115,7 +118,7 @@ SEEING: Mapping[str, Mapping[str, Any]] = {
     },
     "gemma3": {
         "text_config": {"model_type": "gemma3_text", **ARCHITECTURES["gemma3_text"]},
-        "vision_config": {"model_type": "siglip_vision_model", **_TOWER},
+        "vision_config": {"model_type": "siglip_vision_model", "vision_use_head": False, **_TOWER},
         "mm_tokens_per_image": 4,
     },
     "mistral3": {
@@ -161,8 +164,86 @@ _LOOKS: Mapping[str, Mapping[str, Any]] = {
             "merge_size": 2,
         },
     },
+    "gemma3": {
+        "preprocessor_config.json": {
+            "image_processor_type": "Gemma3ImageProcessorFast",
+            "processor_class": "Gemma3Processor",
+            "size": {"height": 56, "width": 56},
+            "image_seq_length": 4,
+        },
+        "processor_config.json": {"processor_class": "Gemma3Processor", "image_seq_length": 4},
+    },
 }
 """Further files of models that also see."""
+
+
+_SHOWN: Mapping[str, tuple[str, ...]] = {
+    "qwen3_vl": ("<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<|video_pad|>"),
+    "gemma3": ("<start_of_image>", "<image_soft_token>", "<end_of_image>"),
+}
+"""Tokens of images, by `model_type`."""
+_LINES = ("\n", "\n\n", "\n\n\n", "\n\n\n\n")
+"""Tokens that Gemma's processor needs."""
+PLACEHOLDERS = {
+    "qwen3_vl": "<|vision_start|><|image_pad|><|vision_end|>",
+    "gemma3": "<start_of_image>",
+}
+"""What stands for an image in a prompt, by `model_type`."""
+_IN_PARTS = """{%- for turn in messages -%}
+{{ '<|im_start|>' ~ turn.role ~ '\n' }}
+{%- for part in turn.content -%}
+{{ 'PLACEHOLDER' if part.type == 'image' else part.text | trim }}
+{%- endfor -%}
+{{ '<|im_end|>\n' }}
+{%- endfor -%}
+{%- if add_generation_prompt -%}
+{{ '<|im_start|>assistant\n' }}
+{%- endif -%}
+"""
+"""Chat template that expects the content of a message in parts; the demo model's expects a text."""
+
+
+def seeing_model(model_type: str, demo_model: Path, folder: Path) -> Path:
+    """Make a model that sees: as `random_model`, with tokens of images and a processor."""
+    tokens = _SHOWN[model_type]
+    tokenizer = json.loads((demo_model / "tokenizer.json").read_text())
+    first = int(_COMMON["vocab_size"])
+    ids = {token: first + number for number, token in enumerate(tokens)}
+    text = {**_COMMON, **SEEING[model_type]["text_config"], "vocab_size": first + 128}
+    if model_type == "qwen3_vl":
+        start, image, end, video = ids.values()
+        named = {"vision_start_token_id": start, "vision_end_token_id": end}
+        named |= {"image_token_id": image, "video_token_id": video}
+    else:
+        start, image, end = ids.values()
+        named = {"boi_token_index": start, "image_token_index": image, "eoi_token_index": end}
+    random_model(model_type, demo_model, folder, text_config=text, **named)
+    lines = {line: first + 100 + number for number, line in enumerate(_LINES)}
+    for token, number in {**ids, **(lines if model_type == "gemma3" else {})}.items():
+        kind = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
+        added = {"id": number, "content": token, **kind, "special": token in ids}
+        tokenizer["added_tokens"].append(added)
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    template = _IN_PARTS.replace("PLACEHOLDER", PLACEHOLDERS[model_type])
+    (folder / "chat_template.jinja").write_text(template)
+    if model_type == "qwen3_vl":
+        return folder
+    _name_as_published(folder / "model.safetensors")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= dict(zip(("boi_token", "image_token", "eoi_token"), tokens, strict=True))
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def _name_as_published(weights: Path) -> None:
+    """Give the tensors of Gemma's tower the names that they have in its own files; transformers writes others, which vLLM does not read."""
+    from safetensors.torch import load_file, save_file
+
+    tensors = {
+        re.sub(r"^((?:model\.)?vision_tower\.)(?!vision_model\.)", r"\1vision_model.", name): tensor
+        for name, tensor in load_file(weights).items()
+    }
+    save_file(tensors, weights, metadata={"format": "pt"})
 
 
 def random_model(model_type: str, demo_model: Path, folder: Path, **changes: Any) -> Path:
@@ -245,3 +326,39 @@ class Reference:
 
         with torch.inference_mode():
             return self._model(torch.tensor([ids]), use_cache=False).logits[0].log_softmax(-1)
+
+
+class SeeingReference:
+    """transformers' own answers of a model that sees, and its processor."""
+
+    def __init__(self, folder: Path):
+        import torch
+        from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self.processor: Any = AutoProcessor.from_pretrained(folder)
+        self._model: Any = AutoModelForImageTextToText.from_pretrained(
+            folder, dtype=torch.float32, attn_implementation="eager"
+        ).eval()
+
+    def inputs(self, prompt: str, images: Sequence[PIL.Image.Image]) -> Mapping[str, Any]:
+        """The model's inputs for a prompt with placeholders."""
+        # Not the template's special tokens again.
+        return self.processor(  # type: ignore[no-any-return]
+            text=prompt, images=[[*images]], return_tensors="pt", add_special_tokens=False
+        )
+
+    def greedy(self, inputs: Mapping[str, Any], max_tokens: int) -> list[int]:
+        """The most likely tokens after the prompt."""
+        found = self._model.generate(**inputs, do_sample=False, max_new_tokens=max_tokens)
+        return [int(token) for token in found[0][inputs["input_ids"].shape[1] :]]
+
+    def logprob(self, prompt: str, label: str, images: Sequence[PIL.Image.Image]) -> float:
+        """Log-probability of a label as the continuation of a prompt."""
+        import torch
+
+        length = self.inputs(prompt, images)["input_ids"].shape[1]
+        inputs = self.inputs(prompt + label, images)
+        with torch.inference_mode():
+            logprobs = self._model(**inputs).logits[0].log_softmax(-1)
+        tokens = inputs["input_ids"][0]
+        return sum(float(logprobs[at - 1, tokens[at]]) for at in range(length, len(tokens)))

@@ -122,6 +122,22 @@ class Pooled(Protocol):
         """The requests of each answer set; they can be read again."""
 
 
+@runtime_checkable
+class Illustrated(Protocol):
+    """Requests that can tell without being read whether they show images."""
+
+    @property
+    def shows_images(self) -> bool:
+        """True if a request may show an image."""
+
+
+def shows_images(requests: "Iterable[Request]") -> bool:
+    """Return True if a request may show an image; the requests can be read again."""
+    if isinstance(requests, Illustrated):
+        return requests.shows_images
+    return any(request.images for request in requests)
+
+
 def first_requests(planned: "Sequence[Iterable[Request]]") -> "Iterator[Request]":
     """Yield the first request of each answer set in planned streams that can be read again."""
     for requests in planned:

@@ -163,6 +163,11 @@ class PlannedRequests:
             (sample.id, repeat) for sample, repeat in other.rows
         }
 
+    @property
+    def shows_images(self) -> bool:
+        """True if a request may show an image; see `Illustrated`."""
+        return any(sample.images for sample, _ in self.rows)
+
     def withdraw(self, published: Collection[RowKey]) -> None:
         """Withdraw the requests whose rows are published."""
         self.withdrawn |= {
@@ -241,6 +246,11 @@ class PooledRequests:
             for request in part:
                 yield replace(request, key=start + request.key) if start else request
 
+    @property
+    def shows_images(self) -> bool:
+        """True if a request may show an image; see `Illustrated`."""
+        return any(part.shows_images for part in self.parts)
+
     def place(self, key: int) -> tuple[int, int] | None:
         """Return the number of the part to which a request belongs, and its key there; None if there is no such request."""
         if not 0 <= key < len(self):
@@ -316,11 +326,6 @@ def make_plan(
         prompt_identity = prompt_identity.model_copy(update={"prefill": prompt.prefill})
     if model.identity.kind == "served":
         _check_server(benchmark, samples[0], prompt.prefill)
-    elif any(sample.images for sample in samples):
-        raise SettingsError(
-            f"Benchmark '{benchmark.name}' shows images, which are sent to servers only. Serve the model (`vllm serve`) and use "
-            "`--engine openai`."
-        )
     identity = benchmark.identity
     if identity.limit is not None and len(samples) < identity.limit:
         identity = identity.model_copy(update={"limit": None})  # the limit has no effect

@@ -43,6 +43,7 @@ _COLUMNS = (
     "completion_tokens",
     "error",
     "token_ids",
+    "images",
 )
 
 
@@ -262,6 +263,8 @@ def _unreadable(row: Mapping[str, Any]) -> str | None:
         return f"There is no answer to read: {row['error']}"
     if row["prompt_kind"] == "messages" or not row["prompt"]:
         return "Only its server knows the text of the prompt."
+    if row["images"]:
+        return "Its prompt shows images, which are not read again."
     if row["prompt_truncated"]:
         return "Its prompt was cut to fit the context, so that its tokens are not known."
     if row["token_ids"] is None and row["reasoning"] is not None:

@@ -4,7 +4,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from regrade.answers.manifest import Session
-from regrade.jobs.plan import Plan, make_plan, request_seed
+from regrade.engines.base import shows_images
+from regrade.jobs.plan import Plan, PooledRequests, make_plan, request_seed
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Message, Sample
 from regrade.records.columns import generation_row
@@ -131,9 +132,18 @@ def test_a_request_takes_the_images_of_its_question_along() -> None:
     assert [image.content for image in request.images] == [PNG]
 
 
-def test_images_are_refused_before_an_engine_that_cannot_show_them_is_started() -> None:
-    with pytest.raises(SettingsError, match="shows images, .* `--engine openai`"):
-        begun(None, benchmark=Seen(1))
+@pytest.mark.parametrize(("benchmark", "shows"), [(Seen(1), True), (Sums(1), False)])
+def test_requests_tell_without_being_read_whether_they_show_images(
+    benchmark: Sums, shows: bool
+) -> None:
+    plan = begun(None, benchmark=benchmark)
+    text = begun(None, benchmark=Sums(1))
+    asked, other = (one.requests(one.missing(set())) for one in (plan, text))
+
+    assert shows_images(asked) is shows
+    assert shows_images(PooledRequests((other, asked))) is shows
+    assert shows_images(plan.requests([])) is False
+    assert shows_images([*asked]) is shows
 
 
 def test_a_row_names_the_images_that_were_sent() -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _GIB = 1 << 30
 _SMALL_BLOCK = 32
 """Smallest block of vLLM's prefix cache on a CPU without a slower kernel, in tokens; the default is 128."""
+_IMAGE_CACHE = 1
+"""GiB of processed images that vLLM keeps on a CPU, beside the KV cache; its default is 4."""
 _T = TypeVar("_T")
 
 
@@ -100,8 +102,14 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     values |= {"model": open_message["model"], "revision": open_message["revision"]}
     if open_message["revision"] is not None:
         values["tokenizer_revision"] = open_message["revision"]
-    # All prompts are text: of a model that also sees, neither is its tower loaded nor its images profiled.
-    ours = {"disable_log_stats": False, "language_model_only": True}
+    # If all prompts are text, neither is the tower of a model that also sees loaded, nor are its images profiled.
+    shows_images = open_message.get("shows_images", False)
+    ours = {"disable_log_stats": False, "language_model_only": not shows_images}
+    if shows_images:
+        # Else vLLM normalises pixels as the processor's file says, and not at all if it says nothing, whatever the processor's defaults.
+        ours["mm_device_do_normalize"] = False
+        if is_cpu:
+            extra.setdefault("mm_processor_cache_gb", _IMAGE_CACHE)
     return _accepted(lambda: EngineArgs(**(values | ours | adapter | extra)))
 
 

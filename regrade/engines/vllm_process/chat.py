@@ -19,7 +19,8 @@ from regrade.settings.errors import SettingsError
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import BaseRenderer, ModelConfig, TokenizerLike
 
-Messages = Sequence[Mapping[str, str]]
+Messages = Sequence[Mapping[str, Any]]
+"""The content of a message is a text, or a list of parts for a template that expects one."""
 _ENDING = 32
 """Characters at the end of a prompt that determine the white space after it."""
 _SECONDS = 120.0
@@ -123,7 +124,7 @@ class TemplateChat:
         """
         self._tokenizer = tokenizer
         self.template = template
-        self._content_parts = content_parts
+        self.content_parts = content_parts
         self._spaces: dict[str, str] = {}
         # A tokenizer that overrides the method may return other tokens than those of its text.
         own = inspect.unwrap(type(tokenizer).apply_chat_template)
@@ -185,7 +186,7 @@ class TemplateChat:
             length: Length of the text, as `_lengths` gives it.
             options: How the model's turn begins.
         """
-        given = sum(len(message["content"]) for message in messages)
+        given = sum(len(str(message["content"])) for message in messages)
         if length > _LONGER * given + _LONGEST:
             return "", f"The chat template makes {length:,} characters of {given:,}"
         try:
@@ -230,9 +231,10 @@ class TemplateChat:
 
     def _conversation(self, messages: Messages) -> list[dict[str, Any]]:
         conversation: list[dict[str, Any]] = [dict(message) for message in messages]
-        if self._content_parts:
+        if self.content_parts:
             for message in conversation:
-                message["content"] = [{"type": "text", "text": message["content"]}]
+                if isinstance(message["content"], str):
+                    message["content"] = [{"type": "text", "text": message["content"]}]
         return conversation
 
     def _apply(self, messages: Messages, variables: TemplateVariables, **options: object) -> Any:  # noqa: ANN401 - text or tokens

@@ -91,7 +91,7 @@ def completion_of(
     if aborted is not None:
         return failed(request, f"vLLM ended the request with '{aborted.finish_reason}'.")
     completion = _base(request) | {
-        "prompt_tokens": len(request.ids),
+        "prompt_tokens": request.prompt_tokens,
         "completion_tokens": sum(len(answer.token_ids) for answer in answers),
         **_times(outputs),
     }
@@ -195,7 +195,7 @@ def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:
 
 def failed(request: Prepared, error: str) -> WireCompletion:
     """Return the completion of a request that failed."""
-    fields = _base(request) | {"error": error, "prompt_tokens": len(request.ids)}
+    fields = _base(request) | {"error": error, "prompt_tokens": request.prompt_tokens}
     return fields | {"error_permanent": True} if request.error_permanent else fields
 
 

@@ -1,5 +1,6 @@
 """Owner side of the engine `vllm`: send requests to a worker process and receive completions."""
 
+import base64
 import logging
 import math
 import threading
@@ -17,6 +18,7 @@ from regrade.engines.base import (
     PromptRendering,
     Withdrawable,
     first_requests,
+    shows_images,
 )
 from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.channel import Message
@@ -100,7 +102,18 @@ def to_wire(request: Request) -> dict[str, Any]:
         "stored": None if request.stored is None else asdict(request.stored),
         "cut_middle": request.cut_middle,
         "tools": [dict(tool) for tool in request.tools],
+        "images": [image.sha256 for image in request.images],
     }
+
+
+def image_messages(requests: Iterable[Request], sent: set[str]) -> Iterator[Message]:
+    """Yield a message for each image of requests that is not in `sent`, which grows."""
+    for request in requests:
+        for image in request.images:
+            if image.sha256 not in sent:
+                sent.add(image.sha256)
+                content = base64.b64encode(image.content).decode()
+                yield {"type": "images", "images": {image.sha256: content}}
 
 
 _CHUNK = 64
@@ -134,6 +147,8 @@ class VllmProcess(WorkerOwner):
         """Downloads the model that comes later."""
         self._sent: list[list[int]] = []
         """Keys of the requests of each planned stream, which the worker has tokenised."""
+        self._images: set[str] = set()
+        """sha256 of the images that the worker has."""
         self._info: EngineInfo | None = None
         self._window = 0
         self._round = 0
@@ -281,6 +296,8 @@ class VllmProcess(WorkerOwner):
             self._coming.join()
         folder = files_folder(model, download=True)
         reason = reason_for_new_start(self._settings, former, model, self.info)
+        if any(map(shows_images, requests)):
+            reason = "its questions show images, which each model's own processor reads"
         replaced: Message | None = None
         key: dict[str, Any] = {}
         if reason is None and folder is not None:
@@ -439,7 +456,11 @@ class VllmProcess(WorkerOwner):
         for stream, planned in enumerate(self._planned):
             if planned == requests:
                 return _take_tokenised(stream, self._sent[stream], requests)
-        return _take_new(requests)
+        return _take_new(requests, self._send_images)
+
+    def _send_images(self, requests: Iterable[Request]) -> None:
+        for message in image_messages(requests, self._images):
+            self._send(message)
 
     def _start(self) -> EngineProcess:
         if (early := take_early(hub_token=self._from_hub)) is not None:
@@ -461,15 +482,29 @@ class VllmProcess(WorkerOwner):
         later = [
             part for pool in self._planned if isinstance(pool, Pooled) for part in pool.parts[1:]
         ]
-        sample = [to_wire(r) for r in (*chain(*firsts), *first_requests(later))]
+        first = [*chain(*firsts), *first_requests(later)]
+        self._images = set()
+        images: dict[str, str] = {}
+        for message in image_messages(first, self._images):
+            images |= message["images"]
         planned = sum(len(requests) for requests in self._planned if isinstance(requests, Sized))
-        self._send({**self._open_message, "sample": sample, "planned": planned})
+        self._send(
+            {
+                **self._open_message,
+                "sample": [to_wire(request) for request in first],
+                "planned": planned,
+                "shows_images": any(map(shows_images, self._planned)),
+                "images": images,
+            }
+        )
         self._sent = []
         for stream, requests in enumerate(map(chain, firsts, streams)):
             self._sent.append([])
-            while chunk := [to_wire(request) for request in islice(requests, _CHUNK_AHEAD)]:
-                self._send({"type": "ahead", "stream": stream, "requests": chunk})
-                self._sent[stream] += (request["key"] for request in chunk)
+            while chunk := [*islice(requests, _CHUNK_AHEAD)]:
+                self._send_images(chunk)
+                wire = [to_wire(request) for request in chunk]
+                self._send({"type": "ahead", "stream": stream, "requests": wire})
+                self._sent[stream] += (request.key for request in chunk)
                 while process.channel.has_message():
                     self._receive()
         self._send({"type": "load"})
@@ -506,12 +541,16 @@ _Take = Callable[[int], _Taken]
 """Takes up to n requests."""
 
 
-def _take_new(requests: Iterable[Request]) -> _Take:
+def _take_new(
+    requests: Iterable[Request], send_images: Callable[[Sequence[Request]], None]
+) -> _Take:
     waiting = iter(requests)
 
     def take(n: int) -> _Taken:
-        chunk = [to_wire(request) for request in islice(waiting, n)]
-        return _Taken(len(chunk), {"type": "requests", "requests": chunk})
+        chunk = [*islice(waiting, n)]
+        send_images(chunk)
+        wire = [to_wire(request) for request in chunk]
+        return _Taken(len(chunk), {"type": "requests", "requests": wire})
 
     return take
 

@@ -150,7 +150,7 @@ _ONLY_SPEED = frozenset(
         "disable_nccl_for_dp_synchronization dp_sync_interval enable_batch_sharded_sampling enable_cumem_allocator "
         "enable_dbo enable_ep_weight_filter enable_fault_tolerance enable_nccl_comm_suspend enable_shm_tensor_arena "
         "fail_on_environ_validation fault_tolerance_config renderer_num_workers ubatch_size",
-        # Images, audio and videos: all prompts are text.
+        # Images, audio and videos: of no effect on texts, and `pictures` refuses beside images what changes what is seen.
         "allowed_local_media_path allowed_media_domains disable_chunked_mm_input enable_mm_embeds "
         "enable_mm_processor_stats interleave_mm_strings language_model_only limit_mm_per_prompt media_io_kwargs "
         "mm_device_do_normalize mm_encoder_attn_backend mm_encoder_attn_dtype mm_encoder_tp_mode mm_hasher_algorithm "

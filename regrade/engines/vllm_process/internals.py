@@ -99,7 +99,7 @@ MEMBERS: Mapping[type, str] = {
     CompletionOutput: "finish_reason logprobs text token_ids",
     EngineArgs: (
         "create_engine_config create_model_config kv_cache_memory_bytes disable_log_stats enable_lora "
-        "language_model_only max_lora_rank max_loras reasoning_parser"
+        "language_model_only limit_mm_per_prompt max_lora_rank max_loras mm_device_do_normalize reasoning_parser"
     ),
     FinishedRequestStats: "e2e_latency mean_time_per_output_token num_generation_tokens queued_time",
     LLMEngine: (
@@ -108,7 +108,7 @@ MEMBERS: Mapping[type, str] = {
     ),
     LoRAConfig: "max_lora_rank",
     LoRARequest: "lora_int_id lora_name lora_path",
-    ModelConfig: "dtype hf_config hf_text_config max_model_len use_mla",
+    ModelConfig: "dtype hf_config hf_text_config max_model_len supports_multimodal_inputs use_mla",
     PrefixCacheStats: "hits queries",
     PEFTHelper: "from_local_dir r rank_pattern validate_legal",
     ParserManager: "get_parser",
@@ -181,6 +181,30 @@ def planning_names() -> SimpleNamespace:
         resolve_kv_cache_layout=resolve_kv_cache_layout,
         set_current_vllm_config=set_current_vllm_config,
         set_default_torch_dtype=set_default_torch_dtype,
+    )
+
+
+def seeing_names() -> SimpleNamespace:
+    """Return the names with which images are read; most requests show none.
+
+    Raises:
+        ImportError: If vLLM lacks one of them.
+    """
+    from vllm.model_executor.model_loader import get_model_cls
+    from vllm.multimodal import MULTIMODAL_REGISTRY
+    from vllm.multimodal.media import ImageMediaIO
+    from vllm.multimodal.processing import ProcessorInputs, TimingContext
+    from vllm.renderers.chat_utils import parse_chat_messages
+    from vllm.utils.torch_utils import set_default_torch_num_threads
+
+    return SimpleNamespace(
+        ImageMediaIO=ImageMediaIO,
+        ProcessorInputs=ProcessorInputs,
+        TimingContext=TimingContext,
+        create_processor=MULTIMODAL_REGISTRY.create_processor,
+        get_model_cls=get_model_cls,
+        parse_chat_messages=parse_chat_messages,
+        set_default_torch_num_threads=set_default_torch_num_threads,
     )
 
 

@@ -23,6 +23,7 @@ from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
+from regrade.engines.vllm_process.pictures import open_pictures
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
 from regrade.engines.vllm_process.reloading import (
@@ -32,13 +33,18 @@ from regrade.engines.vllm_process.reloading import (
     memory_digest,
 )
 from regrade.engines.vllm_process.structures import backend_of
-from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
+from regrade.engines.vllm_process.tokenising import (
+    AS_MEMORY_ALLOWS,
+    PromptsAhead,
+    Summary,
+    Tokenising,
+)
 from regrade.engines.vllm_process.tool_calling import CallReader, open_call_reader
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import EngineMemory
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import ModelConfig, VllmConfig
+    from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -155,6 +161,7 @@ def load(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
     )
     summary = tokenising.summary
+    see_only(arguments, prompts, summary, open_message)
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
@@ -244,6 +251,9 @@ def open_prompts(
         tokenizer,
         chat_template=None if chat is None else chat.template,
     )
+    pictures = None
+    if open_message.get("shows_images"):
+        pictures = open_pictures(model, tokenizer, chat, open_message["extra"])
     prompts = Prompts(
         tokenizer,
         chat,
@@ -251,8 +261,25 @@ def open_prompts(
         window=open_message["settings"]["max_model_len"] or model.max_model_len,
         limit=model.max_model_len,
         reads_calls=open_message["settings"]["tool_parser"] != "none",
+        pictures=pictures,
     )
+    prompts.keep_images(open_message.get("images", {}))
     return prompts, reader, chat
+
+
+def see_only(
+    arguments: "EngineArgs", prompts: Prompts, summary: Summary, open_message: Message
+) -> None:
+    """Let vLLM reserve memory for as many images as the requests show, and for no videos and sounds.
+
+    Raises:
+        SettingsError: If a prompt shows more images than the model takes.
+    """
+    if prompts.pictures is None:
+        return
+    limits = prompts.pictures.limits(summary.most_images)
+    if "limit_mm_per_prompt" not in open_message["extra"]:
+        arguments.limit_mm_per_prompt = {**limits}
 
 
 def import_vllm() -> ModuleType:

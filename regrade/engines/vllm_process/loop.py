@@ -105,6 +105,7 @@ class Loop:
         reader: ReasoningReader | None = None,
         see: Callable[[float], None] = lambda _: None,
         arrive: Callable[[], None] = lambda: None,
+        show: Callable[[list[int], Sequence[str]], object] | None = None,
     ) -> None:
         """Connect the engine with the queues.
 
@@ -115,6 +116,7 @@ class Loop:
             max_running: Most requests in flight at vLLM.
             reader: Separates the reasoning of chat answers.
             arrive: Called before a request is passed to vLLM.
+            show: Returns vLLM's input for the tokens of a prompt and the sha256 of its images.
             see: Called with the seconds from passing each request to vLLM until its answer arrived here.
         """
         self._engine = engine
@@ -122,7 +124,7 @@ class Loop:
         self._finished = finished
         self._max_running = max_running
         self._reader = reader
-        self._see, self._arrive = see, arrive
+        self._see, self._arrive, self._show = see, arrive, show
         self._running: dict[str, tuple[_Running, int]] = {}
         self._started: dict[str, float] = {}
         self._added = 0
@@ -230,11 +232,15 @@ class Loop:
     ) -> None:
         from regrade.engines.vllm_process.internals import tokens_input
 
+        shown = running.request.shown
+        prompt: object = tokens_input(sequence)
+        if shown and self._show is not None:
+            prompt = self._show(sequence, shown)
         self._added += 1
         name = str(self._added)
         self._arrive()
         started = monotonic()
-        self._engine.add_request(name, tokens_input(sequence), params)
+        self._engine.add_request(name, prompt, params)
         self._running[name], self._started[name] = (running, part), started
 
     def _fail(self, running: _Running, error: str) -> None:
@@ -252,7 +258,8 @@ class Loop:
     def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
         running, part = self._running.pop(output.request_id)
         separate = running.request.separate
-        if separate is not None and 0 < separate.starts[part] <= (output.num_cached_tokens or 0):
+        cached = (output.num_cached_tokens or 0) - running.request.image_tokens
+        if separate is not None and 0 < separate.starts[part] <= cached:
             # The cache had tokens of the label, of which vLLM then computes no log-probabilities.
             params = choice_params(reads_cache=False, greedy=running.request.greedy)
             self._start(running, part, separate.sequences[part], params)

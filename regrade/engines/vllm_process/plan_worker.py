@@ -98,6 +98,8 @@ class Planner:
         self.built_here = False
         self._max_model_len = 0
         self._unchunked = False
+        self._limits: dict[str, int] = {}
+        """vLLM's `limit_mm_per_prompt`; empty without images."""
         count, memory = 1, None
         if not self._here_is_cpu:  # neither call initialises the GPU, which would break the forks
             count, memory = platform.device_count(), platform.get_device_total_memory()
@@ -130,6 +132,8 @@ class Planner:
             summary = tokenised(_chain(first, messages), prompts, self._open["model"]).summary
             if not summary.needs:
                 raise SettingsError(str(summary.first_error))
+            if prompts.pictures is not None:
+                self._limits = prompts.pictures.limits(summary.most_images)
         self._max_model_len = choose_max_model_len(
             summary.needs,
             limit=model.max_model_len,
@@ -220,10 +224,12 @@ class Planner:
         arguments = engine_arguments(message, is_cpu=self._is_cpu)
         arguments = dataclasses.replace(
             arguments,
-            skip_tokenizer_init=True,
+            skip_tokenizer_init=not self._open.get("shows_images", False),
             load_format="dummy",
             enforce_eager=True,  # compiling takes time and changes neither weights nor KV cache
         )
+        if self._limits and "limit_mm_per_prompt" not in self._open["extra"]:
+            arguments.limit_mm_per_prompt = {**self._limits}
         if self._here_is_cpu and self._target is not None:
             _as_on_a_gpu(arguments, self._target)
         if tensor * pipeline * data > 1:

@@ -1,14 +1,19 @@
 """Owner side: compute the memory of the splits of a model with vLLM, in a separate process."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
-from regrade.engines.base import PromptRendering
-from regrade.engines.vllm_process.engine import needs_hub_token, open_message, to_wire
+from regrade.engines.base import PromptRendering, shows_images
+from regrade.engines.vllm_process.engine import (
+    image_messages,
+    needs_hub_token,
+    open_message,
+    to_wire,
+)
 from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess
@@ -92,7 +97,7 @@ class VllmPlanner(WorkerOwner):
         model: ResolvedModel,
         *,
         target: tuple[str, int] | None,
-        requests: Iterable[Request],
+        requests: Sequence[Iterable[Request]],
         rendering: PromptRendering,
         log: Path,
         on_progress: Callable[[str], None] | None = None,
@@ -103,7 +108,7 @@ class VllmPlanner(WorkerOwner):
             settings: Settings of the engine.
             model: The model; it needs no weights, and no tokenizer without requests.
             target: Name and memory in bytes of the GPUs to plan for. None: this machine.
-            requests: Requests whose length decides the context; empty: the settings, or the model's limit.
+            requests: Requests whose length decides the context, of each benchmark; empty: the settings, or the model's limit.
             rendering: Rules for turning chat prompts into text.
             log: File for the output of vLLM.
             on_progress: Called with the name of each stage.
@@ -113,7 +118,11 @@ class VllmPlanner(WorkerOwner):
         """
         super().__init__(log, on_progress)
         named = None if target is None else {"name": target[0], "memory": target[1]}
-        self._opening = {**open_message(settings, model, rendering), "target": named}
+        self._opening = {
+            **open_message(settings, model, rendering),
+            "target": named,
+            "shows_images": any(map(shows_images, requests)),
+        }
         self._hub_token = needs_hub_token(settings, model)
         self._requests = requests
         self._machine: Machine | None = None
@@ -161,9 +170,13 @@ class VllmPlanner(WorkerOwner):
     def _open(self) -> None:
         self._send(self._opening)
         self._machine = Machine(**self._answer("machine"))
-        waiting = iter(self._requests)
-        while chunk := [to_wire(request) for request in islice(waiting, _CHUNK)]:
-            self._send({"type": "ahead", "stream": 0, "requests": chunk})
+        waiting = chain.from_iterable(self._requests)
+        sent: set[str] = set()
+        while chunk := [*islice(waiting, _CHUNK)]:
+            for message in image_messages(chunk, sent):
+                self._send(message)
+            wire = [to_wire(request) for request in chunk]
+            self._send({"type": "ahead", "stream": 0, "requests": wire})
         self._send({"type": "load"})
         self._length = Length(**self._answer("length"))
 

@@ -19,6 +19,7 @@ from regrade.engines.vllm_process.continuations import (
     windows,
 )
 from regrade.engines.vllm_process.labels import LabelSequences, LabelTokens, Tokens
+from regrade.engines.vllm_process.pictures import UNPLANNED, Pictures
 from regrade.settings.errors import SettingsError
 
 WireRequest = Mapping[str, Any]
@@ -83,6 +84,10 @@ class Prepared:
     """Functions that the answer may call."""
     stored: bool = False
     """A stored answer is read, of which the log-probability of each token is wanted."""
+    shown: tuple[str, ...] = ()
+    """sha256 of each image, in the order of their placeholders."""
+    image_tokens: int = 0
+    """Tokens that the images have beyond their placeholders in `ids`."""
 
     @property
     def separate(self) -> LabelSequences | Continuations | None:
@@ -95,15 +100,20 @@ class Prepared:
         return 0 if self.separate is None else len(set(self.separate.owners))
 
     @property
+    def prompt_tokens(self) -> int:
+        """Tokens of the prompt, with those of its images."""
+        return len(self.ids) + self.image_tokens
+
+    @property
     def need(self) -> Need:
         """Number of tokens that the request needs in the context."""
         if self.ranking is None:
-            return Need(len(self.ids), int(self.sampling["max_tokens"]))
+            return Need(self.prompt_tokens, int(self.sampling["max_tokens"]))
         if isinstance(self.ranking, list):
-            return Need(len(self.ids), 1)
+            return Need(self.prompt_tokens, 1)
         longest = max(len(sequence) for sequence in self.ranking.sequences)
         prompt = min(len(self.ids), longest)
-        return Need(prompt, longest - prompt + 1)
+        return Need(prompt + self.image_tokens, longest - prompt + 1)
 
 
 class Prompts:
@@ -118,6 +128,7 @@ class Prompts:
         window: int = 2048,
         limit: int | None = None,
         reads_calls: bool = False,
+        pictures: Pictures | None = None,
     ) -> None:
         """Prepare for a model.
 
@@ -130,7 +141,9 @@ class Prompts:
             limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
                 None: answers have `max_tokens`.
             reads_calls: Calls of tools in the answers will be read.
+            pictures: Shows the images of requests; None: requests show none.
         """
+        self.pictures = pictures
         self._reads_calls = reads_calls
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
         self._window, self._limit = window, limit
@@ -140,6 +153,11 @@ class Prompts:
     def has_chats(self) -> bool:
         """True if the model can be asked in chats."""
         return self._chat is not None
+
+    def keep_images(self, images: Mapping[str, str]) -> None:
+        """Keep files of images that later requests show: their bytes in base64, by sha256."""
+        if self.pictures is not None:
+            self.pictures.keep(images)
 
     def check_tools(self, model: str) -> None:
         """Refuse tools that the model does not get, or whose calls are not read.
@@ -179,15 +197,48 @@ class Prompts:
             ]
             # Repeats of a question follow each other.
             runs = [
-                _Run(prompt, variables, list(run))
-                for (prompt, variables), run in groupby(
-                    group, key=lambda request: (request["prompt"], _variables(request))
+                self._showing(_Run(prompt, variables, list(run), images=images))
+                for (prompt, variables, images), run in groupby(
+                    group,
+                    key=lambda request: (
+                        request["prompt"],
+                        _variables(request),
+                        tuple(request.get("images", ())),
+                    ),
                 )
             ]
             for run, rendered in zip(runs, self._rendered(runs), strict=True):
+                counted = self._counted(run, rendered) if run.shown else run
                 for request in run.requests:
-                    prepared[request["key"]] = self._prepared(request, run, rendered)
+                    prepared[request["key"]] = self._prepared(request, counted, rendered)
         return [prepared[request["key"]] for request in requests]
+
+    def _showing(self, run: "_Run") -> "_Run":
+        """Return a run with images in place of their marks, or with the error why they cannot be shown."""
+        if not run.images:
+            return run
+        if self.pictures is None:
+            return replace(run, error=UNPLANNED)
+        if isinstance(run.prompt, str):
+            return replace(run, error="Images can be shown in chats only.")
+        if any(request["labels"] and request["ranking"] != "labels" for request in run.requests):
+            return replace(run, error="Continuations cannot be ranked after images.")
+        try:
+            chat = self.pictures.shown(run.prompt, run.images)
+        except ValueError as error:
+            return replace(run, error=str(error))
+        return replace(run, prompt=chat.messages, shown=chat.shown) if chat.shown else run
+
+    def _counted(self, run: "_Run", rendered: RenderedChat) -> "_Run":
+        """Return a run with the tokens of its images, and the prompt with their marks, as it is stored."""
+        if self.pictures is None or rendered.error is not None:
+            return run
+        marked = self.pictures.with_marks(rendered.text, run.shown)
+        try:
+            tokens = self.pictures.tokens(rendered.ids, run.shown)
+        except ValueError as error:
+            return replace(run, marked=marked, error=str(error))
+        return replace(run, marked=marked, image_tokens=tokens - len(rendered.ids))
 
     def _rendered(self, runs: "Sequence[_Run]") -> Iterator[RenderedChat]:
         """Yield the prompts with their tokens; all are text, or all are chats."""
@@ -202,7 +253,7 @@ class Prompts:
 
     def _prepared(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:
         is_chat = not isinstance(run.prompt, str)
-        error, ranking = rendered.error, None
+        error, ranking = run.error or rendered.error, None
         if error is None and request["labels"]:
             if is_chat and rendered.text.rstrip().endswith(self._thought):
                 error = _OPENS_A_THOUGHT
@@ -220,20 +271,22 @@ class Prompts:
         reasons = is_chat and request.get("reasons", False)
         sampling = request["sampling"]
         if reasons and ranking is None:
-            sampling = self._with_room(sampling, len(rendered.ids))
+            sampling = self._with_room(sampling, len(rendered.ids) + run.image_tokens)
         prepared = Prepared(
             request["key"],
-            rendered.text,
+            rendered.text if run.marked is None else run.marked,
             sampling,
             rendered.ids,
             ranking,
             is_chat,
             error=error,
-            error_permanent=error is not None,
+            error_permanent=error not in (None, UNPLANNED),
             structure=request.get("structure"),
             reasons=reasons,
             cut_middle=request.get("cut_middle", False),
             tools=request.get("tools", ()),
+            shown=run.shown,
+            image_tokens=run.image_tokens,
         )
         # The context is chosen for what is left of it.
         return prepared if self._limit is None else self._without_middle(prepared, self._limit)
@@ -326,6 +379,7 @@ class Prompts:
         room = context - int(prepared.sampling["max_tokens"])
         if (
             not prepared.cut_middle
+            or prepared.shown
             or prepared.error is not None
             or prepared.ranking is not None
             or not 1 < room < len(prepared.ids)
@@ -337,7 +391,7 @@ class Prompts:
     def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
         """Return the request if it fits into the context; otherwise cut if allowed, or with an error.
 
-        The beginning is cut, or of some benchmarks the middle.
+        The beginning is cut, or of some benchmarks the middle; a prompt with images is not cut.
 
         Args:
             prepared: Result of `prepare`.
@@ -353,6 +407,8 @@ class Prompts:
         surplus = need.prompt + need.new - context
         if prepared.error is not None or surplus <= 0:
             return prepared
+        if prepared.shown:
+            return too_large
         ranking = prepared.ranking
         if isinstance(ranking, Continuations):
             cut = ranking.cut(context - 1)
@@ -408,6 +464,14 @@ class _Run:
     """Text, or messages."""
     variables: TemplateVariables
     requests: list[WireRequest]
+    images: tuple[str, ...] = ()
+    """sha256 of the images whose marks the prompt may hold."""
+    shown: tuple[str, ...] = ()
+    image_tokens: int = 0
+    """As of a `Prepared`."""
+    marked: str | None = None
+    """The rendered prompt with marks of its images; None if it shows none."""
+    error: str | None = None
 
 
 def _impossible(prepared: Prepared, error: str) -> Prepared:

@@ -39,6 +39,8 @@ class Summary:
     """An answer has a form."""
     structured_after_reasoning: bool = False
     """An answer has a form, and free reasoning before it."""
+    most_images: int = 0
+    """Most images of a prompt."""
     first_error: str | None = None
 
     @property
@@ -57,6 +59,7 @@ class Summary:
         self.structured_after_reasoning = self.structured_after_reasoning or (
             request.structure is not None and request.reasons
         )
+        self.most_images = max(self.most_images, len(request.shown))
         if request.error is not None:
             self.first_error = self.first_error or request.error
             return
@@ -104,7 +107,8 @@ _T = TypeVar("_T")
 class Tokenising:
     """The planned requests, tokenised in a thread. `summary` and `context` are what the model is loaded with.
 
-    If the context is given, the model loads meanwhile. With many requests it also does, with the context that memory
+    Requests with images are all read first, since vLLM reserves memory for the most images of a prompt. Otherwise, if the context is given,
+    the model loads meanwhile. With many requests it also does, with the context that memory
     allows, unless prompts are cut to the context, or are sampled on a CPU, where vLLM computes each prompt at once and
     needs a small context. Otherwise the longest request decides, so that all of them are tokenised first.
     """
@@ -139,6 +143,7 @@ class Tokenising:
         many = open_message["planned"] >= MANY and not self._truncate
         by_memory = self._explicit is None and many and not (is_cpu and sample.sampled)
         meanwhile = bool(sample.needs) and (self._explicit is not None or by_memory)
+        meanwhile = meanwhile and prompts.pictures is None
         self.summary = sample if meanwhile else self._ahead.result().summary
         if self.summary.requests and not self.summary.needs:
             raise SettingsError(str(self.summary.first_error))
@@ -204,6 +209,9 @@ def tokenised(messages: Iterator[Message], prompts: Prompts, model: str) -> Prom
     for message in messages:
         if message["type"] == "load":
             break
+        if message["type"] == "images":
+            prompts.keep_images(message["images"])
+            continue
         requests = message["requests"]
         if not prompts.has_chats and any(isinstance(r["prompt"], list) for r in requests):
             raise SettingsError(

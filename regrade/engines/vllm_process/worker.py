@@ -84,6 +84,7 @@ def serve(channel: Channel) -> int:
         reader=loaded.reader,
         see=loaded.meter.see,
         arrive=loaded.meter.arrive,
+        show=None if loaded.prompts.pictures is None else loaded.prompts.pictures.prompt,
     )
     _start("engine cores", _wait_for_engine_core)
     _start(
@@ -174,6 +175,9 @@ def _read(
         if message["type"] == "limit":
             in_flight = message["in_flight"]
             queued.put(Limit(max_running if in_flight is None else in_flight))
+            continue
+        if message["type"] == "images":
+            loaded.prompts.keep_images(message["images"])
             continue
         if message["type"] == "read_ahead":
             prefetch_weights(message)

@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -228,7 +227,7 @@ def make_memory_plan(
         engine,
         model,
         target=None if given is None else (given.gpu or "", given.memory or 0),
-        requests=chain.from_iterable(_requests(plan) for plan in plans),
+        requests=[_requests(plan) for plan in plans],
         rendering=prompt_rendering(request.prompt),
         log=log,
         on_progress=on_progress,

@@ -71,6 +71,14 @@ def test_a_name_for_planning_that_vllm_lacks_is_named_and_an_engine_works_withou
 
 @pytest.mark.vllm
 @imports_torch
+def test_the_installed_vllm_has_all_names_for_images():
+    from regrade.engines.vllm_process import internals
+
+    assert all(vars(internals.seeing_names()).values())
+
+
+@pytest.mark.vllm
+@imports_torch
 def test_a_group_of_processes_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
     from vllm.distributed import parallel_state
 
