@@ -27,6 +27,8 @@ class ShownChat:
     messages: Messages
     shown: tuple[str, ...]
     """sha256 of each image, in the order in which they stand in the chat; an image that is shown twice is there twice."""
+    error: str | None = None
+    """Reason why the model does not get it; the messages are as they were."""
 
 
 class Pictures:
@@ -97,9 +99,6 @@ class Pictures:
         Args:
             messages: Texts with marks.
             images: sha256 of the images whose marks they may hold.
-
-        Raises:
-            ValueError: If vLLM rejects the messages.
         """
         from PIL.Image import new
 
@@ -119,15 +118,15 @@ class Pictures:
                     parts.append({"type": "text", "text": part})
             turns.append({**message, "content": parts})
         if len(shown) > self.most:
-            raise ValueError(
-                f"The prompt shows {len(shown)} images; the model takes at most {self.most}."
-            )
+            error = f"The prompt shows {len(shown)} images; the model takes at most {self.most}."
+            return ShownChat(messages, tuple(shown), error)
         try:
             conversation, _, _ = self._vllm.parse_chat_messages(
                 turns, self._model, "openai" if self._content_parts else "string"
             )
-        except VLLMValidationError as error:
-            raise ValueError(f"vLLM rejects the messages: {_one_line(error)}") from error
+        except VLLMValidationError as rejected:
+            error = f"vLLM rejects the messages: {_one_line(rejected)}"
+            return ShownChat(messages, tuple(shown), error)
         return ShownChat([dict(turn) for turn in conversation], tuple(shown))
 
     def with_marks(self, text: str, shown: Sequence[str]) -> str:

@@ -223,15 +223,14 @@ class Prompts:
             return replace(run, error="Images can be shown in chats only.")
         if any(request["labels"] and request["ranking"] != "labels" for request in run.requests):
             return replace(run, error="Continuations cannot be ranked after images.")
-        try:
-            chat = self.pictures.shown(run.prompt, run.images)
-        except ValueError as error:
-            return replace(run, error=str(error))
-        return replace(run, prompt=chat.messages, shown=chat.shown) if chat.shown else run
+        chat = self.pictures.shown(run.prompt, run.images)
+        if not chat.shown:
+            return run
+        return replace(run, prompt=chat.messages, shown=chat.shown, error=chat.error)
 
     def _counted(self, run: "_Run", rendered: RenderedChat) -> "_Run":
         """Return a run with the tokens of its images, and the prompt with their marks, as it is stored."""
-        if self.pictures is None or rendered.error is not None:
+        if self.pictures is None or run.error is not None or rendered.error is not None:
             return run
         marked = self.pictures.with_marks(rendered.text, run.shown)
         try:

@@ -26,7 +26,7 @@ from tests.engines.vllm_process.test_arguments import open_message
 
 pytestmark = [
     pytest.mark.vllm,
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # while vLLM imports torch
     pytest.mark.filterwarnings("ignore:.*SwigPy.*"),
 ]
