@@ -19,7 +19,7 @@ from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, messag
 from regrade.engines.vllm_process.loading import INSTALL_SUPPORTED, import_vllm, open_prompts
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.engines.vllm_process.serve import serve_owner
-from regrade.engines.vllm_process.tokenising import PromptsAhead, tokenised
+from regrade.engines.vllm_process.tokenising import Summary, tokenised
 from regrade.records.computed import NONE
 from regrade.settings.errors import SettingsError
 
@@ -124,16 +124,19 @@ class Planner:
             if not self._here_is_cpu or self._is_cpu:
                 raise
             raise SettingsError(f"{error} {_ON_A_GPU}") from error
-        summary = PromptsAhead().summary
+        summary = Summary()
         first = next(messages)
         if first["type"] != "load":
             arguments.skip_tokenizer_init = False
             prompts, _, _ = open_prompts(self._open, model_config(arguments))
-            summary = tokenised(_chain(first, messages), prompts, self._open["model"]).summary
+            ahead = tokenised(_chain(first, messages), prompts, self._open["model"])
+            summary = ahead.summary
+            ahead.close()
             if not summary.needs:
                 raise SettingsError(str(summary.first_error))
             if prompts.pictures is not None:
                 self._limits = prompts.pictures.limits(summary.most_images)
+                prompts.pictures.close()
         self._max_model_len = choose_max_model_len(
             summary.needs,
             limit=model.max_model_len,

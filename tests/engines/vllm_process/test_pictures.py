@@ -15,7 +15,9 @@ import pytest
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.chat import open_chat
+from regrade.engines.vllm_process.engine import open_message as whole_open_message
 from regrade.engines.vllm_process.pictures import Pictures, open_pictures
+from regrade.engines.vllm_process.plan_worker import Planner
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.records import Completion, Request
 from regrade.records.images import Image, read_image
@@ -386,3 +388,33 @@ def test_template_variables_reach_a_chat_with_images(opened: Opener, eyes: Path)
     )
 
     assert prepared.text == f"{RED.mark}What?!"
+
+
+def test_a_plan_of_memory_counts_the_images(eyes: Path) -> None:
+    settings = VllmEngine()
+    model = settings.resolve_to_plan(str(eyes), needs_tokenizer=True)
+    opening = whole_open_message(settings, model, PromptRendering())
+    planner = Planner({**opening, "target": None, "shows_images": True})
+    files = {RED.sha256: base64.b64encode(RED.content).decode()}
+
+    length = planner.length(
+        iter(
+            [
+                {"type": "images", "images": files},
+                {"type": "ahead", "stream": 0, "requests": [wire(0, f"{RED.mark}What?", RED)]},
+                {"type": "load"},
+            ]
+        )
+    )
+    split = planner.split({"tensor": 1, "pipeline": 1, "data": 1, "reserved": 0})
+
+    assert length["longest_prompt"] == 32
+    assert split["refused"] is None
+    assert split["parameters"] == tensors_of(eyes)
+
+
+def tensors_of(folder: Path) -> int:
+    """Number of parameters in a model's file, those of its tower too."""
+    from safetensors.torch import load_file
+
+    return sum(tensor.numel() for tensor in load_file(folder / "model.safetensors").values())
