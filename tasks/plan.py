@@ -72,7 +72,7 @@ def find_missing(work: Work) -> None:
     """Set `work.requests` to those whose answers are neither in the repository nor in the open spool."""
     ordered = work.share or work.watch or work.plan.specification.asked_again
     found = remaining(work.plan, work.repository, work.spool, work.reuse, ordered)
-    work.requests = work.plan.requests(found.missing, found.sessions)
+    work.requests = work.plan.requests(found.missing, found.sessions, found.before)
     work.replaced, work.fresh = found.replaced, found.fresh
     work.published, work.sessions = None, found.sessions
     if not found.missing:

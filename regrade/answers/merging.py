@@ -25,6 +25,7 @@ from regrade.answers.rows import (
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError
+from regrade.settings.turn_ids import turn_of
 
 SMALL_SHARDS = 10
 """Least number of small shards to join; fewer cost nothing."""
@@ -55,6 +56,7 @@ def merge(
     *,
     expected: int,
     fresh: bool = False,
+    by_question: bool = False,
 ) -> Merged:
     """Return the shards of an answer set with the rows of sealed files.
 
@@ -66,6 +68,7 @@ def merge(
         expected: Rows of the complete answer set.
         fresh: Drop the replaced shards only if a new row has an answer: a server that fails every request must not
             cost the answers of an earlier run.
+        by_question: Rows are turns of conversations, which follow each other's answers.
 
     Raises:
         DamagedAnswersError: If a stored shard cannot be read.
@@ -83,7 +86,7 @@ def merge(
     states = RowStates()
     if stored is not None:
         states = stored.only({shard.sha256 for shard in merged.shards}).states(known)
-    chosen, answered_now = _chosen(new, states)
+    chosen, answered_now = _chosen(new, states, by_question=by_question)
     if stored is not None and (superseded := states.failed & answered_now):
         _drop_rows(stored, merged, superseded, known)
     for file, rows in zip(new, chosen, strict=True):
@@ -151,7 +154,9 @@ def _join(
     merged.shards += others[others.index(first) + 1 :]
 
 
-def _chosen(sealed: Sequence[SealedFile], states: RowStates) -> tuple[list[list[int]], set[RowKey]]:
+def _chosen(
+    sealed: Sequence[SealedFile], states: RowStates, *, by_question: bool = False
+) -> tuple[list[list[int]], set[RowKey]]:
     """Return the rows of each file to keep, and the keys of those that did not fail."""
     best: dict[RowKey, tuple[int, int, bool]] = {}
     for number, file in enumerate(sealed):
@@ -163,11 +168,30 @@ def _chosen(sealed: Sequence[SealedFile], states: RowStates) -> tuple[list[list[
                 if is_new and (other is None or (other[2] and not failed)):
                     best[key] = number, row, failed
                 row += 1
+    if by_question:
+        _leave_out_followers(sealed, best)
     rows: list[list[int]] = [[] for _ in sealed]
     for number, row, _ in best.values():
         rows[number].append(row)
     answered = {key for key, (_, _, failed) in best.items() if not failed}
     return [sorted(of_file) for of_file in rows], answered
+
+
+def _leave_out_followers(
+    sealed: Sequence[SealedFile], best: dict[RowKey, tuple[int, int, bool]]
+) -> None:
+    """Leave out turns of conversations whose turn before is in the same files and is not kept: they follow another answer."""
+    given = {
+        key
+        for file in sealed
+        for batch in _reader(file.path, STATE_COLUMNS).batches()
+        for key in row_keys(batch)
+    }
+    turns = ((turn, repeat) for sample_id, repeat in best if (turn := turn_of(sample_id)))
+    for turn, repeat in sorted(turns, key=lambda known: known[0].number):
+        before = (turn.earlier[-1].id, repeat) if turn.earlier else None
+        if before in given and before not in best:
+            del best[turn.id, repeat]
 
 
 def _drop_rows(

@@ -84,7 +84,7 @@ def publish_answers(
         DamagedAnswersError: If a stored shard cannot be read.
     """
     with spool.publishing:
-        sealed = spool.seal()
+        sealed = spool.seal(by_question=description.specification.benchmark.converses)
         if only_new and not sealed:
             return None
         published = _publish_sealed(repository, sealed, description, spool)
@@ -257,7 +257,15 @@ def _change(
     replaced = origin.replaced if origin else ()
     expected = description.n_samples * description.specification.repeats
     fresh = origin is not None and origin.fresh
-    merged = merge(stored, sealed, replaced, known, expected=expected, fresh=fresh)
+    merged = merge(
+        stored,
+        sealed,
+        replaced,
+        known,
+        expected=expected,
+        fresh=fresh,
+        by_question=description.specification.benchmark.converses,
+    )
     sessions = _sessions(before.sessions if before else (), origin.sessions if origin else ())
     gone = [*(before.replaced if before else ()), *(shard.sha256 for shard in merged.dropped)]
     if stored is not None and merged.joined:  # a scoring of some of the rows is stale

@@ -33,11 +33,19 @@ import pyarrow.parquet as pq
 from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
 from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
-from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
+from regrade.answers.rows import (
+    STATE_COLUMNS,
+    RowKey,
+    RowStates,
+    ShardStates,
+    row_keys,
+    row_states,
+)
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError
 from regrade.settings.files import atomic_write, make_folder, share, sync
+from regrade.settings.turn_ids import turn_of
 
 logger = logging.getLogger(__name__)
 
@@ -236,10 +244,14 @@ class Spool:
 
     def states(self) -> RowStates:
         """Return the state of every row in the spool."""
-        return row_states(self._batches())
+        return row_states(self.batches(STATE_COLUMNS))
 
-    def seal(self) -> list[SealedFile]:
+    def seal(self, *, by_question: bool = False) -> list[SealedFile]:
         """Close the journal and return all rows of the spool as Parquet files.
+
+        Args:
+            by_question: Keep the turns of conversations of which the last turn is not there yet: machines publish whole
+                conversations, so that no turn follows another machine's answer.
 
         Raises:
             SpoolError: If the disk is full or read-only; no row is lost.
@@ -249,6 +261,8 @@ class Spool:
             journals, self._journals = self._journals, []
         self._check_owned()
         try:
+            if by_question and journals:
+                journals = self._without_open(journals)
             while journals:
                 journal = journals[0]
                 table = _read_journal(journal)
@@ -295,6 +309,37 @@ class Spool:
         for path in published:
             path.unlink(missing_ok=True)
 
+    def _without_open(self, journals: list[Path]) -> list[Path]:
+        """Return the journals without the conversations whose last turn is in none of them, which are in a new journal then."""
+        whole: set[RowKey] = set()
+        for journal in journals:
+            for batch in _journal_batches(journal):
+                for sample_id, repeat in row_keys(batch):
+                    if (turn := turn_of(sample_id)) is not None and turn.number == turn.of:
+                        whole.add((turn.question, repeat))
+        kept = []
+        for journal in journals:
+            lines = journal.read_bytes().splitlines(keepends=True)
+            parts: dict[bool, list[bytes]] = {True: [], False: []}
+            for line in lines:
+                row = orjson.loads(line)
+                turn = turn_of(row["sample_id"])
+                is_whole = turn is None or (turn.question, row["repeat"]) in whole
+                parts[is_whole].append(line)
+            if parts[False]:
+                # First what stays, so that a crash doubles rows and loses none.
+                with self._guard:
+                    number, self._number = self._number, self._number + 1
+                open_ = journal.with_name(f"journal-{number:05d}{journal.stem[13:]}.jsonl")
+                for path, content in ((open_, parts[False]), (journal, parts[True])):
+                    with atomic_write(path) as file:
+                        file.write(b"".join(content))
+                    share(path)
+                with self._guard:
+                    self._journals.append(open_)
+            kept.append(journal)
+        return kept
+
     def release(self, published: Iterable[Path]) -> None:
         """Remove sealed files whose rows are published."""
         for path in published:
@@ -333,9 +378,10 @@ class Spool:
     def _has_rows(self) -> bool:
         return any(path.name.startswith(("journal-", "sealed-")) for path in self.folder.iterdir())
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the spool, with at least these columns."""
         for path in sorted(self.folder.glob("sealed-*.parquet")):
-            yield from ParquetReader(path.name, path, GENERATION_SCHEMA, STATE_COLUMNS).batches()
+            yield from ParquetReader(path.name, path, GENERATION_SCHEMA, columns).batches()
         for path in sorted(self.folder.glob("journal-*.jsonl")):
             yield from _journal_batches(path)
 

@@ -35,6 +35,7 @@ from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.settings import Difference, ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.settings.turn_ids import question_numbers
 from regrade.stats.corrected import (
     Corrected,
     LabelledVerdicts,
@@ -317,7 +318,8 @@ def _compared(
     base, candidate = (side.answers.manifest.specification for side in sides)
     n = len(pairs.base)
     by_subset = cluster == "subset" and len(set(pairs.subset)) > 1
-    clusters = pairs.subset_codes if by_subset else np.arange(n)
+    numbers = np.array(question_numbers(map(str, pairs.base_id)), np.int64)
+    clusters = pairs.subset_codes if by_subset else numbers
     # Scaled to whole numbers, the permutation test is exact; its result does not depend on the scale.
     factor = base.repeats if base.repeats == candidate.repeats else 1
     changes = paired_changes(pairs.change, clusters, factor)
@@ -326,7 +328,8 @@ def _compared(
     if correction is not None and correction.change is not None:
         changes = changes.by_labels(correction.change)
     low, high = difference_interval(changes, 1 - LEVEL)
-    single = base.repeats == candidate.repeats == 1 and not by_subset
+    apart = not by_subset and len(np.unique(clusters)) == n  # turns of a conversation are not
+    single = base.repeats == candidate.repeats == 1 and apart
     binary = bool(np.isin(pairs.change, (-1.0, 0.0, 1.0)).all())
     test: Test = "exact McNemar" if single and binary else "paired permutation"
     means = float(pairs.base.mean()), float(pairs.candidate.mean())

@@ -68,6 +68,8 @@ class Baseline:
         title = candidate.specification.benchmark.name
         if JUDGE in candidate.scorers[:1]:
             raise cannot_stop(title, "a judge model grades the answers once they are all there")
+        if candidate.specification.benchmark.converses:
+            raise cannot_stop(title, "the turns of its conversations depend on each other")
         check_alike(differences(base.manifest, candidate)[0], settings.allow)
         scorer = common_scorer(base.manifest, candidate)
         scored = score_answers(base, scorer, options=options).read()

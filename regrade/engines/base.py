@@ -114,6 +114,20 @@ class Withdrawable(Protocol):
 
 
 @runtime_checkable
+class Growing(Protocol):
+    """Requests of which some are ready only when others are answered, such as the next turn of a conversation.
+
+    An engine that knows this asks for them while it answers; to others they are given in a further call of `generate`.
+    """
+
+    def ready(self, count: int) -> "Sequence[Request]":
+        """Return the next requests that became ready, at most `count`, each once.
+
+        Call it on the thread that reads the completions.
+        """
+
+
+@runtime_checkable
 class Pooled(Protocol):
     """Requests of several answer sets in one stream, whose kinds may differ."""
 

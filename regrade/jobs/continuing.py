@@ -1,18 +1,19 @@
 """Find the rows that a stored answer set lacks."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import HEAL
 from regrade.answers.manifest import Session
 from regrade.answers.origin import read_origin
-from regrade.answers.rows import RowStates
+from regrade.answers.rows import RowKey, RowStates
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool
 from regrade.answers.verify import intact_part
 from regrade.jobs.plan import Ordered, Plan
+from regrade.jobs.turns import Before, stored_before
 from regrade.records import Sample
 from regrade.records.specification import Specification
 from regrade.settings import Reuse
@@ -34,6 +35,8 @@ class Remaining:
     """The replaced shards can be read."""
     sessions: tuple[Session, ...] = ()
     """Earlier sessions whose rows are kept."""
+    before: Mapping[RowKey, Before] = field(default_factory=dict)
+    """Stored answers before the turns of conversations that are missing, if the turn before is not."""
 
 
 def as_stored(
@@ -114,18 +117,26 @@ def remaining(
         for problem in problems:
             logger.warning("%s: %s Its rows are generated again", problem.path, problem.problem)
         replaced = shards - {shard.sha256 for shard in intact.manifest.shards}
+        if (
+            replaced and plan.converses
+        ):  # later turns may be in other shards than those that they follow
+            logger.warning("All conversations are asked again: their turns follow each other")
+            replaced = shards
     if stored is not None and not replaced and _is_complete(stored):
         return Remaining(stored, [])
     states = RowStates()
-    if stored is not None:
-        states.update(_states(stored.only(shards - replaced), spool))
+    left = stored.only(shards - replaced) if stored is not None else None
+    if left is not None:
+        states.update(_states(left, spool))
     states.update(spool.states())
     done = states.done | states.failed if reuse.keep_failed else states.done
     kept = (
         *(stored.manifest.sessions if stored is not None and not fresh else ()),
         *(origin.sessions if origin is not None else ()),
     )
-    return Remaining(stored, plan.missing(done, ordered), tuple(sorted(replaced)), fresh, kept)
+    missing = plan.missing(done, ordered)
+    before = stored_before(missing, left, spool)
+    return Remaining(stored, missing, tuple(sorted(replaced)), fresh, kept, before)
 
 
 def _is_complete(stored: AnswerSet) -> bool:

@@ -2,7 +2,8 @@
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from time import monotonic
@@ -12,7 +13,7 @@ from regrade.answers.manifest import Session
 from regrade.answers.spool import Spool
 from regrade.engines.base import BaseEngineSettings, CheckedEngine, Engine, LimitedEngine
 from regrade.jobs.plan import PlannedRequests, PooledRequests
-from regrade.records import Completion
+from regrade.records import Completion, Request
 from regrade.records.columns import generation_row
 from regrade.settings.errors import EngineError
 from regrade.settings.project_folder import VERSION
@@ -132,15 +133,11 @@ class Filling:
         self.unanswered = set(range(len(requests)))
         """Keys of requests without a row, here or from another machine."""
         self._withdrawn: frozenset[int] = frozenset()
-        self._varying = {sample.id for sample in requests.plan.samples if sample.by_repeat}
+        self._varying = {s.id for s in requests.plan.samples if s.by_repeat or s.previous}
 
     def impossible(self) -> list[tuple[int, Completion]]:
         """Return the answers to questions that cannot be asked."""
-        return [
-            (key, Completion(key, "", error=sample.error, error_permanent=True))
-            for key, (sample, _) in enumerate(self.requests.rows)
-            if sample.error is not None
-        ]
+        return list(self.requests.unasked())
 
     def leave_out_withdrawn(self) -> None:
         """Count the rows that other machines published since the last call, or that are left out from now on."""
@@ -168,7 +165,9 @@ class Filling:
         progress, plan = self.progress, self.requests.plan
         progress.seconds = seconds
         rows = []
-        for key, completion in batch:
+        left = deque(batch)
+        while left:
+            key, completion = left.popleft()
             if key in self._withdrawn and key not in self.unanswered:
                 continue
             if key not in self.unanswered:
@@ -176,9 +175,12 @@ class Filling:
             self.unanswered.remove(key)
             sample, repeat = self.requests.rows[key]
             if plan.withheld is not None and sample.id in self._varying:
-                completion = replace(completion, prompt="")  # noqa: PLW2901 - kept once for all repeats
+                completion = replace(completion, prompt="")  # kept once for all repeats
             rows.append(generation_row(sample, repeat, completion, seconds))
             self._count(completion)
+            following = self.requests.answered(key, rows[-1])
+            if following is not None:
+                left.append((following.key, following))
         if self._before_rows is not None:
             self._before_rows()
         if rows:
@@ -245,15 +247,18 @@ def fill(
             on_complete(number)
 
     advance({n: known for n, filling in enumerate(fillings) if (known := filling.impossible())})
-    for batch in engine.generate(pool):
-        batches: dict[int, list[tuple[int, Completion]]] = {}
-        for completion in batch:
-            place = pool.place(completion.key)
-            if place is None:
-                raise _unknown(completion)
-            batches.setdefault(place[0], []).append((place[1], completion))
-        advance(batches)
-    advance({})
+    stream: Iterable[Request] = pool
+    while stream:
+        for batch in engine.generate(stream):
+            batches: dict[int, list[tuple[int, Completion]]] = {}
+            for completion in batch:
+                place = pool.place(completion.key)
+                if place is None:
+                    raise _unknown(completion)
+                batches.setdefault(place[0], []).append((place[1], completion))
+            advance(batches)
+        advance({})
+        stream = pool.ready(len(pool))  # of an engine that did not ask for them
     if incomplete:
         left = sum(len(fillings[number].unanswered) for number in incomplete)
         raise EngineError(f"The engine ended with {left} of {len(pool)} requests unanswered.")

@@ -2,7 +2,8 @@
 
 import hashlib
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from itertools import accumulate, zip_longest
@@ -16,11 +17,17 @@ from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions.prompting import read_chat_template
 from regrade.engines.base import BaseEngineSettings, PromptRendering
 from regrade.jobs.question_settings import question_settings
+from regrade.jobs.turns import Before, conversation, row_question, turns_until
 from regrade.models.base import ResolvedModel
-from regrade.records import Message, Request, Sample
+from regrade.records import Completion, Message, Request, Sample
 from regrade.records.images import Image
-from regrade.records.specification import Specification, effective_sampling, version_1_folder
-from regrade.settings import PromptSettings, SamplingSettings
+from regrade.records.specification import (
+    PromptIdentity,
+    Specification,
+    effective_sampling,
+    version_1_folder,
+)
+from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 
 
@@ -91,7 +98,8 @@ class Plan:
         repeats = range(self.specification.repeats)
         samples = self.samples
         if ordered is not None:
-            samples = [self.samples[position] for position in ordered.order(len(self.samples))]
+            questions = self._questions
+            samples = [turn for place in ordered.order(len(questions)) for turn in questions[place]]
         return [
             (s.of_repeat(repeat), repeat)
             for s in samples
@@ -99,20 +107,39 @@ class Plan:
             if (s.id, repeat) not in done
         ]
 
+    @property
+    def converses(self) -> bool:
+        """True if questions are conversations, whose turns are asked one after the other."""
+        return any(sample.previous is not None for sample in self.samples)
+
+    @property
+    def _questions(self) -> list[list[Sample]]:
+        """The samples of each question: the turns of a conversation, else one."""
+        questions: list[list[Sample]] = []
+        for sample in self.samples:
+            if sample.previous is None:
+                questions.append([])
+            questions[-1].append(sample)
+        return questions
+
     def requests(
-        self, missing: Sequence[tuple[Sample, int]], sessions: Sequence[Session] = ()
+        self,
+        missing: Sequence[tuple[Sample, int]],
+        sessions: Sequence[Session] = (),
+        before: Mapping[RowKey, Before] | None = None,
     ) -> "PlannedRequests":
         """Return the requests of rows.
 
         Args:
             missing: Pairs of sample and repeat.
             sessions: Earlier sessions of the answer set, whose prompts print the same day.
+            before: Stored answers before those turns whose turn before is not missing.
         """
         day = None
         if self.prints_the_day:
             days = [s.prompt_day or s.started_at.astimezone().date() for s in sessions]
             day = days[0] if days else datetime.now().astimezone().date()
-        return PlannedRequests(self, missing, day)
+        return PlannedRequests(self, missing, day, before or {})
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +147,8 @@ class PlannedRequests:
     """Requests of rows of an answer set, rendered while iterating; a request's key is the position of its row.
 
     Rows whose question cannot be asked have no request. Requests of the same rows are equal, whatever the model.
-    Rows that another machine published meanwhile can be withdrawn; see `regrade.engines.base.Withdrawable`.
+    Rows that another machine published meanwhile can be withdrawn; see `regrade.engines.base.Withdrawable`. The next turn of a
+    conversation becomes ready with the answer before it; see `regrade.engines.base.Growing`.
     """
 
     plan: Plan
@@ -128,10 +156,59 @@ class PlannedRequests:
     """Pairs of sample and repeat."""
     day: date | None = None
     """Day that the chat template prints as today; None if it prints none, or only a server knows it."""
+    before: Mapping[RowKey, Before] = field(default_factory=dict)
+    """Stored answers before those turns whose turn before is not among the rows."""
     withdrawn: frozenset[int] = frozenset()
     """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
     stopped: bool = False
     """The rows without an answer are left out, although nobody has answered them."""
+    _told: dict[int, Before] = field(default_factory=dict, init=False)
+    """What turns have before them, by key, as far as it is known."""
+    _next: dict[int, int] = field(default_factory=dict, init=False)
+    """Key of the turn that follows another, by its key."""
+    _ready: deque[int] = field(default_factory=deque, init=False)
+
+    def __post_init__(self) -> None:
+        turns = [(key, s, r) for key, (s, r) in enumerate(self.rows) if s.previous is not None]
+        if not turns:
+            return
+        keys = {(sample.id, repeat): key for key, (sample, repeat) in enumerate(self.rows)}
+        for key, sample, repeat in turns:
+            if (known := self.before.get((sample.id, repeat))) is not None:
+                self._told[key] = known
+            elif sample.previous is not None:
+                self._next[keys[sample.previous.id, repeat]] = key
+
+    def answered(self, key: int, row: Mapping[str, Any]) -> Completion | None:
+        """Go on with a conversation whose turn has a row: the next turn becomes ready.
+
+        Returns:
+            The result of the next turn if it cannot be asked; None if it can, or there is none.
+        """
+        following = self._next.get(key)
+        if following is None:
+            return None
+        self._told[following] = before = self._told.get(key, Before()).after(row)
+        if before.error is None:
+            self._ready.append(following)
+        return unasked(following, before)
+
+    def unasked(self) -> Iterator[tuple[int, Completion]]:
+        """Yield the results of rows that cannot be asked, except of turns whose turn before has no row yet."""
+        for key, (sample, repeat) in enumerate(self.rows):
+            if sample.error is not None:
+                yield key, Completion(key, "", error=sample.error, error_permanent=True)
+            elif (completion := unasked(key, self._before(sample, repeat))) is not None:
+                yield key, completion
+
+    def ready(self, count: int) -> list[Request]:
+        """Return the next turns that became ready, at most `count`; see `Growing`."""
+        found: list[Request] = []
+        while self._ready and len(found) < count:
+            key = self._ready.popleft()
+            if key not in self.withdrawn:
+                found.append(self._request(key, self._told[key].answers))
+        return found
 
     def stop(self) -> None:
         """Withdraw all requests; those without an answer are left out."""
@@ -141,7 +218,9 @@ class PlannedRequests:
     def __eq__(self, other: object) -> bool:
         if self is other or not isinstance(other, PlannedRequests):
             return self is other
-        return self._asked == other._asked and self.rows == other.rows
+        return (
+            self._asked == other._asked and self.rows == other.rows and self.before == other.before
+        )
 
     def __hash__(self) -> int:
         return hash(len(self.rows))
@@ -159,7 +238,11 @@ class PlannedRequests:
 
     def is_part_of(self, other: "PlannedRequests") -> bool:
         """Return True if the requests are among those of another."""
-        return self.asks_as(other) and {(sample.id, repeat) for sample, repeat in self.rows} <= {
+        if self.before or not self.asks_as(
+            other
+        ):  # answers of one model are no other model's prompt
+            return False
+        return {(sample.id, repeat) for sample, repeat in self.rows} <= {
             (sample.id, repeat) for sample, repeat in other.rows
         }
 
@@ -169,58 +252,99 @@ class PlannedRequests:
         return any(sample.images for sample, _ in self.rows)
 
     def withdraw(self, published: Collection[RowKey]) -> None:
-        """Withdraw the requests whose rows are published."""
-        self.withdrawn |= {
-            key
-            for key, (sample, repeat) in enumerate(self.rows)
-            if (sample.id, repeat) in published
-        }
+        """Withdraw the requests whose rows are published, and the other turns of their conversations: one machine asks them all."""
+        keys = [(sample.id, repeat) for sample, repeat in self.rows]
+        if not self._told and not self._next:
+            self.withdrawn |= {key for key, row in enumerate(keys) if row in published}
+            return
+        begun = {row_question(row) for row in keys if row in published}
+        self.withdrawn |= {key for key, row in enumerate(keys) if row_question(row) in begun}
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def __iter__(self) -> Iterator[Request]:
-        specification, benchmark = self.plan.specification, self.plan.benchmark
+        rendered: tuple[Sample, Request] | None = None
+        later = self._later()
+        for key, (sample, repeat) in enumerate(self.rows):
+            if key in self.withdrawn or sample.error is not None:
+                continue
+            before = self._before(sample, repeat)
+            if before.error is not None or len(before.answers) < len(turns_until(sample)) - 1:
+                continue
+            if rendered is not None and sample is rendered[0] and not before.answers:
+                params = self._sampling(sample, repeat)  # repeats have the same prompt
+                request = replace(rendered[1], key=key, sampling=params)
+            else:
+                request = self._request(key, before.answers)
+                if sample.id in later:
+                    request = replace(request, later=later[sample.id])
+            rendered = sample, request
+            yield request
+
+    def _before(self, sample: Sample, repeat: int) -> Before:
+        return self.before.get((sample.id, repeat), Before())
+
+    def _later(self) -> dict[str, tuple[str, ...]]:
+        """Return the user's turns that follow each turn of the conversations, by its sample id."""
+        later: dict[str, tuple[str, ...]] = {}
+        for sample in reversed(self.plan.samples if self._told or self._next else ()):
+            if sample.previous is not None:
+                turn = self.plan.benchmark.prompt(sample)
+                text = "\n\n".join(
+                    part if isinstance(part, str) else part["content"] for part in turn
+                )
+                later[sample.previous.id] = (text, *later.get(sample.id, ()))
+        return later
+
+    def _sampling(self, sample: Sample, repeat: int) -> SamplingParams:
+        specification = self.plan.specification
         sampling = specification.sampling
         if sampling is None:
             raise SettingsError(
                 f"Answer set '{specification.answer_set_id}' was imported without sampling parameters, so no answers "
                 "can be added. Generate a new answer set instead."
             )
-        template_arguments = specification.prompt.chat_template_args
-        rendered: tuple[Sample, Request] | None = None
-        for key, (sample, repeat) in enumerate(self.rows):
-            if key in self.withdrawn or sample.error is not None:
-                continue
-            params = sampling
-            if sampling.temperature > 0:  # greedy decoding needs no seed
-                seed = request_seed(sampling.seed, sample.id, repeat)
-                params = sampling.model_copy(update={"seed": seed})
-            if rendered is not None and sample is rendered[0]:  # repeats have the same prompt
-                request = replace(rendered[1], key=key, sampling=params)
-            else:
-                prompt, labels = (
-                    prompt_of(benchmark, sample, specification.prompt.prefill),
-                    benchmark.labels(sample),
-                )
-                request = Request(
-                    key,
-                    prompt,
-                    params,
-                    labels,
-                    benchmark.ranking(sample) if labels else "labels",
-                    benchmark.contexts(sample),
-                    template_arguments,
-                    self.day,
-                    sample.structure,
-                    self.plan.reasons,
-                    sample.stored,
-                    specification.prompt.cut == "middle",
-                    sample.images,
-                    sample.tools,
-                )
-            rendered = sample, request
-            yield request
+        if sampling.temperature == 0:  # greedy decoding needs no seed
+            return sampling
+        seed = request_seed(sampling.seed, sample.id, repeat)
+        return sampling.model_copy(update={"seed": seed})
+
+    def _request(self, key: int, answers: Sequence[str] = ()) -> Request:
+        """Return the request of a row; of a later turn with the answers before it."""
+        specification, benchmark = self.plan.specification, self.plan.benchmark
+        sample, repeat = self.rows[key]
+        first, *turns = turns_until(sample)
+        prompt = prompt_of(benchmark, first, specification.prompt.prefill)
+        if turns and not isinstance(prompt, str):
+            users = (
+                turn for turn in map(benchmark.prompt, turns) if not isinstance(turn, str)
+            )  # of a chat, always
+            prompt = conversation(prompt, answers, users)
+        labels = benchmark.labels(sample)
+        return Request(
+            key,
+            prompt,
+            self._sampling(sample, repeat),
+            labels,
+            benchmark.ranking(sample) if labels else "labels",
+            benchmark.contexts(sample),
+            specification.prompt.chat_template_args,
+            self.day,
+            sample.structure,
+            self.plan.reasons,
+            sample.stored,
+            specification.prompt.cut == "middle",
+            sample.images,
+            sample.tools,
+        )
+
+
+def unasked(key: int, before: Before) -> Completion | None:
+    """Return the result of a turn that cannot be asked; None if it can."""
+    if before.error is None:
+        return None
+    return Completion(key, "", error=before.error, error_permanent=before.permanent)
 
 
 @dataclass(slots=True)
@@ -250,6 +374,14 @@ class PooledRequests:
     def shows_images(self) -> bool:
         """True if a request may show an image; see `Illustrated`."""
         return any(part.shows_images for part in self.parts)
+
+    def ready(self, count: int) -> list[Request]:
+        """Return the next turns that became ready, at most `count`; see `Growing`."""
+        found: list[Request] = []
+        for start, part in zip(self._starts, self.parts, strict=False):
+            grown = part.ready(count - len(found))
+            found += [replace(request, key=start + request.key) for request in grown]
+        return found
 
     def place(self, key: int) -> tuple[int, int] | None:
         """Return the number of the part to which a request belongs, and its key there; None if there is no such request."""
@@ -326,8 +458,11 @@ def make_plan(
         prompt_identity = prompt_identity.model_copy(update={"prefill": prompt.prefill})
     if model.identity.kind == "served":
         _check_server(benchmark, samples[0], prompt.prefill)
+    if any(sample.previous is not None for sample in samples):
+        _check_turns(benchmark, prompt_identity)
     identity = benchmark.identity
-    if identity.limit is not None and len(samples) < identity.limit:
+    questions = sum(sample.previous is None for sample in samples)
+    if identity.limit is not None and questions < identity.limit:
         identity = identity.model_copy(update={"limit": None})  # the limit has no effect
     specification = Specification(
         model=model.identity,
@@ -355,6 +490,20 @@ def make_plan(
         prints_the_day=asked.reasoning.prints_the_day,
         reasons=bool(asked.reasoning.expected),
     )
+
+
+def _check_turns(benchmark: Benchmark, prompt: PromptIdentity) -> None:
+    """Refuse settings that the turns of a conversation cannot have.
+
+    Raises:
+        SettingsError: If prompts are no chats, or begin the model's answers.
+    """
+    for wrong, option in ((prompt.format != "chat", "`--format`"), (prompt.prefill, "`--prefill`")):
+        if wrong:
+            raise SettingsError(
+                f"Benchmark '{benchmark.name}' asks conversations, turn after turn in a chat, which {option} does not allow. Leave it "
+                "out."
+            )
 
 
 def prompt_of(

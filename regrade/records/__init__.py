@@ -11,6 +11,9 @@ from regrade.settings import SamplingParams
 Message = Mapping[str, str]
 """Chat message: `role` and `content`, a text in which marks show where images stand (`regrade.records.images`)."""
 
+MESSAGES = "messages"
+"""Part of `Sample.doc` of a question that is a conversation: its turns, which a judge reads."""
+
 LabelMethod = Literal["single_token", "per_choice"]
 
 RankingRule = Literal["labels", "continuations", "text"]
@@ -83,6 +86,9 @@ class Sample:
     """Functions that the model may call, in OpenAI's form."""
     by_repeat: tuple["Sample", ...] = ()
     """Question of each repeat, with the same id, if they differ."""
+    previous: "Sample | None" = None
+    """Turn before it in a conversation, whose answer the prompt holds; None: the first turn, or no conversation. The id is
+    that of `regrade.settings.turn_ids`."""
 
     def of_repeat(self, repeat: int) -> "Sample":
         """Return the question of a repeat."""
@@ -120,6 +126,9 @@ class Request:
     """Images whose marks the prompt may hold."""
     tools: tuple[Mapping[str, Any], ...] = ()
     """Functions that the model may call, in OpenAI's form. The prompt is a chat."""
+    later: tuple[str, ...] = ()
+    """The user's turns that follow this one: their requests come once the answers before them are there, and need room in the
+    context for all of them."""
 
 
 REFUSAL = "The model refused to answer"

@@ -153,6 +153,10 @@ class ModelIdentity(StrictModel):
         return dumped
 
 
+TURNS = "turns"
+"""Parameter of a benchmark whose questions are conversations: how many turns they have at most, or the column of them."""
+
+
 class BenchmarkIdentity(StrictModel):
     """Exact identity of a benchmark's questions."""
 
@@ -171,6 +175,11 @@ class BenchmarkIdentity(StrictModel):
     """Number of questions, spread evenly over the split. None: all."""
     parameters: dict[str, Any] = Field(default_factory=dict)
     """Other settings that decide the questions and targets, such as the columns of a dataset benchmark."""
+
+    @property
+    def converses(self) -> bool:
+        """True if questions are conversations, whose later turns hold the answers to the earlier ones."""
+        return TURNS in self.parameters
 
 
 class PromptIdentity(StrictModel):

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
@@ -194,7 +195,9 @@ class _Rows:
         self.scale = scale
         self.subset = _strings(before, "subset")
         encoded = before["sample_id"].combine_chunks().dictionary_encode()
-        self.sample: IntArray = encoded.indices.to_numpy().astype(np.int64)
+        ids = map(str, encoded.dictionary.to_pylist())
+        question = np.array(question_numbers(ids), np.int64)
+        self.question: IntArray = question[encoded.indices.to_numpy()]
         self.value: tuple[FloatArray, FloatArray] = (
             scale.shares(score_values(before)),
             scale.shares(score_values(after)),
@@ -221,7 +224,7 @@ class _Rows:
             name.replace(" ", "_"): int((mask & chosen).sum()) for name, mask in self.kinds.items()
         }
         paired: PairedDifference = paired_difference(
-            self.value[0][chosen], self.value[1][chosen], self.sample[chosen]
+            self.value[0][chosen], self.value[1][chosen], self.question[chosen]
         )
         different = int((self.read_differently & chosen).sum())
         changes = Changes(**counts, read_differently=different, **asdict(paired))

@@ -260,6 +260,9 @@ class DatasetBenchmark(Settings):
     like the prompt. `--system` replaces it."""
     messages_column: str | None = None
     """Column with a conversation, a list of objects with `role` and `content`, which is sent as it is instead of `prompt`."""
+    turns_column: str | None = None
+    """Column with a list of the user's turns, which are sent one after the other, each with the model's answers before it. The
+    target is a list with one for each turn."""
     target_column: str = "answer"
     """Column with the right answer: a text, a number, or the index (from 0), letter or text of the right choice. With the
     scorer `text` also a list of accepted texts. A judge needs none: leave it empty."""

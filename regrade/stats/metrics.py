@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from regrade.settings import StrictModel
+from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import (
     FloatArray,
     IntArray,
@@ -37,11 +38,11 @@ class Metrics(StrictModel):
     """Rows that have a value: scored, unparsed, unfinished or timeout. The other rows failed or are only measured: they
     are missing, not wrong."""
     samples: int
-    """Questions behind `n`; fewer than `n` if questions were repeated."""
+    """Questions behind `n`; fewer than `n` if questions were repeated, or are conversations, each with all its turns."""
     accuracy: float | None
     """Mean value of the `n` rows (unparsed, unfinished and timeout count 0); None if n is 0."""
     accuracy_stderr: float | None
-    """Standard error of the mean, clustered by sample if questions were repeated; None below 2 samples."""
+    """Standard error of the mean, clustered by question if questions were repeated or have turns; None below 2 questions."""
     accuracy_low: float | None
     """Lower end of the 95 % interval. Without repeats: Wilson. With repeats: normal with the clustered error, or
     Wilson over the questions if that error is 0. None if n is 0, or for repeats of a single sample."""
@@ -125,6 +126,8 @@ class _Rows:
 
     sample: IntArray
     """Number of the sample, from 0."""
+    question: IntArray
+    """Number of the question, from 0; turns of a conversation have the same."""
     value: FloatArray
     """NaN if missing."""
     unparsed: NDArray[np.bool_]
@@ -140,6 +143,7 @@ class _Rows:
     def at(self, rows: IntArray) -> "_Rows":
         return _Rows(
             self.sample[rows],
+            self.question[rows],
             self.value[rows],
             self.unparsed[rows],
             self.unfinished[rows],
@@ -176,7 +180,7 @@ def summarise(
     subsets, categories = _breakdown(rows, scores, groups)
     summary = Summary(
         overall=_metrics(rows),
-        samples=len(np.unique(rows.sample)),
+        samples=len(np.unique(rows.question)),
         subsets=subsets,
         categories=categories,
         metrics=named_metrics(scores),
@@ -230,7 +234,8 @@ def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
 
 
 def _rows(scores: pa.Table, scale: Scale) -> _Rows:
-    sample, _ = _codes(scores, "sample_id")
+    sample, names = _codes(scores, "sample_id")
+    question = np.array(question_numbers(names), np.int64)
     value = scale.shares(score_values(scores))
     outcome = scores["outcome"].to_numpy()
     unfinished, timeout = (
@@ -240,7 +245,18 @@ def _rows(scores: pa.Table, scale: Scale) -> _Rows:
     unparsed = (outcome == "unparsed") & (ungraded | ~np.isnan(value))
     measured = (outcome == "measured") & np.isnan(value)
     truncated = scores["truncated"].to_numpy()
-    return _Rows(sample, value, unparsed, unfinished, timeout, measured, ungraded, truncated, scale)
+    return _Rows(
+        sample,
+        question[sample],
+        value,
+        unparsed,
+        unfinished,
+        timeout,
+        measured,
+        ungraded,
+        truncated,
+        scale,
+    )
 
 
 _UNGRADED = ("unparsed", "truncated")
@@ -256,7 +272,7 @@ def _codes(scores: pa.Table, column: str) -> tuple[IntArray, list[str]]:
 
 def _metrics(rows: _Rows) -> Metrics:
     counted = np.flatnonzero(~np.isnan(rows.value))
-    value, sample = rows.value[counted], rows.sample[counted]
+    value, sample = rows.value[counted], rows.question[counted]
     n_rows, n, n_samples = len(rows.value), len(counted), len(np.unique(sample))
     error, low, high = _uncertainty(value, sample, n_samples)
     of = rows.scale

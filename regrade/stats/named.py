@@ -8,6 +8,7 @@ import orjson
 import pyarrow as pa
 
 from regrade.settings import StrictModel
+from regrade.settings.turn_ids import question_ids
 from regrade.stats.estimates import FloatArray, clustered_standard_error, standard_error
 
 
@@ -48,7 +49,7 @@ def named_metrics(scores: pa.Table) -> dict[str, NamedMetric]:
         for name, value in row_metrics(text).items():
             values.setdefault(name, []).append(value)
             samples.setdefault(name, []).append(str(sample))
-    return {name: _mean(np.array(values[name]), samples[name]) for name in values}
+    return {name: _mean(np.array(values[name]), question_ids(samples[name])) for name in values}
 
 
 def row_metrics(text: str | None) -> Mapping[str, float]:

@@ -47,6 +47,7 @@ HARMLESS = {
         "choices_column",
         "subset_column",
         "messages_column",
+        "turns_column",
         "tools_column",
         "doc_columns",
     ),

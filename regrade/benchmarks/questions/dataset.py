@@ -26,7 +26,7 @@ import orjson
 from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
 from regrade.benchmarks.questions.reading import FILE_TYPES
-from regrade.benchmarks.questions.samples import Question
+from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, Source, open_hub
 from regrade.benchmarks.questions.standard import StandardBenchmark
 from regrade.benchmarks.questions.targets import (
@@ -39,7 +39,8 @@ from regrade.benchmarks.questions.targets import (
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
-from regrade.records import Message, Sample
+from regrade.records import MESSAGES, Message, Sample
+from regrade.records.specification import TURNS
 from regrade.records.tools import TOOLS
 from regrade.scorers import JUDGE, load_scorer, method_of
 from regrade.scorers.base import TargetKind
@@ -93,7 +94,7 @@ class DatasetQuestions(StandardBenchmark):
         # What is given with `--system` is plain text.
         self._system_template = RowTemplate("system", "" if prompt.system else system or "")
         computed = _CHOICE_NAMES if has_choices else frozenset()
-        if settings.messages_column is not None:
+        if settings.messages_column is not None or settings.turns_column is not None:
             self._check_messages()
             self._prompt_template = RowTemplate("prompt", "")
         if not settings.target_column and JUDGE not in self.scorers:
@@ -105,7 +106,7 @@ class DatasetQuestions(StandardBenchmark):
             self._prompt_template.row_columns
             | own_system.row_columns
             | ((self._prompt_template.names | own_system.names) - computed)
-            | set(filter(None, (settings.messages_column,)))
+            | set(filter(None, (settings.messages_column, settings.turns_column)))
         )
         self._shot_answer_columns = sorted(
             self._shot_template.row_columns | (self._shot_template.names - computed - _SHOT_NAMES)
@@ -138,16 +139,29 @@ class DatasetQuestions(StandardBenchmark):
 
     def _check_messages(self) -> None:
         settings = self._settings
+        column, turns = settings.messages_column, settings.turns_column
         if settings.prompt != PLAIN_PROMPT or settings.n_shots or self.method == "rank":
             raise SettingsError(
-                f"Benchmark '{self.name}' sends the conversations in '{settings.messages_column}' as they are: leave out prompt "
+                f"Benchmark '{self.name}' sends the conversations in '{column or turns}' as they are: leave out prompt "
                 "and n_shots, and use a scorer of texts."
+            )
+        if turns is None:
+            return
+        if column is not None:
+            raise SettingsError(
+                f"Benchmark '{self.name}' has conversations in '{column}' and turns in '{turns}'. Leave out messages_column or "
+                "turns_column."
+            )
+        if settings.choices_column or settings.tools_column or settings.scorer == CODE:
+            raise SettingsError(
+                f"Benchmark '{self.name}' asks the turns in '{turns}', which can have neither choices, nor tools, nor the scorer "
+                f"`{CODE}`. Leave them out."
             )
 
     @property
     def question_template(self) -> str:
         """Jinja template of the prompt."""
-        column = self._settings.messages_column
+        column = self._settings.messages_column or self._settings.turns_column
         return self._prompt_source if column is None else f"{{{{ row['{column}'] }}}}"
 
     @property
@@ -181,6 +195,8 @@ class DatasetQuestions(StandardBenchmark):
         for name in ("messages_column", "tools_column", "doc_columns"):
             if given := getattr(settings, name):
                 parameters[name] = given
+        if settings.turns_column is not None:
+            parameters[TURNS] = settings.turns_column
         if self.n_shots:
             parameters |= {
                 "shots_split": settings.shots_split,
@@ -218,6 +234,8 @@ class DatasetQuestions(StandardBenchmark):
             for index, row in enumerate(rows):
                 _check_turns(index, messages, row[messages])
         values = [row[target_column] if target_column else None for row in rows]
+        if (turns := self._settings.turns_column) is not None:
+            return self._conversations(rows, turns, values)
         tasks = [None] * len(values) if self._settings.scorer != CODE else _tasks(values)
         offered = self._settings.tools_column
         tools = [
@@ -240,6 +258,10 @@ class DatasetQuestions(StandardBenchmark):
             content = {name: marked[name] for name in self._prompt_columns if name != column}
             doc = {name: row[name] for name in self._settings.doc_columns}
             _check_content(index, content | doc)
+            if messages is not None and len(row[messages]) > 1:
+                doc.setdefault(
+                    MESSAGES, [{name: turn[name] for name in _TURN} for turn in row[messages]]
+                )
             if tools[index]:
                 doc[TOOLS] = list(tools[index])
             questions.append(
@@ -252,6 +274,44 @@ class DatasetQuestions(StandardBenchmark):
                     doc=tasks[index] if self._settings.scorer == CODE else doc or None,
                     images=images,
                     tools=tools[index],
+                )
+            )
+        return questions
+
+    def _conversations(
+        self, rows: Sequence[Mapping[str, Any]], column: str, values: Sequence[Any]
+    ) -> list[Question]:
+        """Return conversations, each with its turns as the field `TURNS`."""
+        texts = [_texts(index, column, row[column]) for index, row in enumerate(rows)]
+        targets: list[list[str]] = [[""] * len(turns) for turns in texts]
+        if named := self._settings.target_column:
+            for index, (turns, value) in enumerate(zip(texts, values, strict=True)):
+                if not isinstance(value, list) or len(value) != len(turns):
+                    raise RowError(
+                        index,
+                        f"column '{named}' is {str(value)[:100]!r}; expected a list with a target for each of the {len(turns)} turns",
+                    )
+                read, expected = _READERS[self._target_kind]
+                found = [read(one) for one in value]
+                if None in found:
+                    wrong = value[found.index(None)]
+                    raise RowError(index, f"the target {wrong!r} is not {expected}")
+                targets[index] = [str(target) for target in found]
+        questions = []
+        for index, (row, turns) in enumerate(zip(rows, texts, strict=True)):
+            content = {name: row[name] for name in self._prompt_columns}
+            doc = {name: row[name] for name in self._settings.doc_columns}
+            _check_content(index, content | doc)
+            asked = tuple(
+                UserTurn(text, target, doc or None)
+                for text, target in zip(turns, targets[index], strict=True)
+            )
+            questions.append(
+                Question(
+                    content=content,
+                    target=orjson.dumps(targets[index]).decode() if named else "",
+                    fields={**row, TURNS: asked},
+                    subset=self._subset(index, row),
                 )
             )
         return questions
@@ -272,6 +332,8 @@ class DatasetQuestions(StandardBenchmark):
 
     def question(self, sample: Sample) -> str:
         """Return the question; for ranking without white space at the end, because labels begin with a space."""
+        if self._settings.turns_column is not None:
+            return sample.question or self.turns(sample)[0].text
         if column := self._settings.messages_column:
             turns = sample.fields[column]
             return "\n\n".join(turn["content"] for turn in turns if turn["role"] == "user")
@@ -357,6 +419,24 @@ def _check_turns(index: int, column: str, turns: object) -> None:
             f"column '{column}' is {str(turns)[:100]!r}; expected a list of objects with `role` (system, user or assistant) and "
             "`content`, a text, of which the last is the user's",
         )
+
+
+def _texts(index: int, column: str, turns: object) -> list[str]:
+    """Return the user's turns.
+
+    Raises:
+        RowError: If they are no list of texts.
+    """
+    if not isinstance(turns, list) or not turns or not all(map(_is_text, turns)):
+        raise RowError(
+            index,
+            f"column '{column}' is {str(turns)[:100]!r}; expected a list of texts, one a turn",
+        )
+    return turns
+
+
+def _is_text(turn: object) -> bool:
+    return isinstance(turn, str) and bool(turn.strip())
 
 
 def _role(turn: object) -> str | None:

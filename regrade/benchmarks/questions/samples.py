@@ -3,7 +3,7 @@
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import orjson
@@ -11,6 +11,7 @@ import orjson
 from regrade.records import Sample
 from regrade.records.images import Image
 from regrade.settings.errors import SettingsError
+from regrade.settings.turn_ids import Turn, turn_of
 
 _T = TypeVar("_T")
 
@@ -66,6 +67,47 @@ def number_samples(
             )
         )
     return samples
+
+
+@dataclass(frozen=True, slots=True)
+class UserTurn:
+    """A turn of the user in a conversation, which the model answers before the next one."""
+
+    text: str
+    target: str = ""
+    doc: Mapping[str, Any] | str | None = None
+
+
+def by_turn(sample: Sample, turns: Sequence[UserTurn]) -> list[Sample]:
+    """Return a sample for each turn of a conversation, with the number of the turn as its subset, or as part of it."""
+    samples: list[Sample] = []
+    for number, turn in enumerate(turns, 1):
+        samples.append(
+            replace(
+                sample,
+                id=Turn(sample.id, number, len(turns)).id,
+                question=turn.text,
+                target=turn.target,
+                doc=turn.doc,
+                subset=", ".join(filter(None, (sample.subset, f"turn {number}"))),
+                previous=samples[-1] if samples else None,
+            )
+        )
+    return samples
+
+
+def groups_by_turn(samples: Iterable[Sample]) -> dict[str, tuple[str, ...]]:
+    """Return the subsets of each turn, and of each subset that has turns; empty if the samples are no conversations."""
+    turns: dict[str, dict[str, None]] = {}
+    subsets: dict[str, dict[str, None]] = {}
+    for sample in samples:
+        if turn_of(sample.id) is not None:
+            subset, _, turn = sample.subset.rpartition(", ")
+            turns.setdefault(turn, {})[sample.subset] = None
+            subsets.setdefault(subset, {})[sample.subset] = None
+    if set(subsets) <= {""}:
+        return {}
+    return {name: tuple(members) for name, members in (*turns.items(), *subsets.items())}
 
 
 def _only_text(content: str | Mapping[str, Any]) -> str | None:

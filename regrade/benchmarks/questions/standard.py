@@ -18,11 +18,19 @@ from regrade.benchmarks.questions.prompting import (
     completion_prompt,
 )
 from regrade.benchmarks.questions.references import Wording, wording
-from regrade.benchmarks.questions.samples import Question, check_limit, number_samples, spread
+from regrade.benchmarks.questions.samples import (
+    Question,
+    UserTurn,
+    by_turn,
+    check_limit,
+    groups_by_turn,
+    number_samples,
+    spread,
+)
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError
 from regrade.records import Message, RankingRule, Sample
-from regrade.records.specification import BenchmarkIdentity, PromptIdentity
+from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
 from regrade.settings import Cut, Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError
 
@@ -38,7 +46,6 @@ class StandardBenchmark(ABC):
     paper: str
     method: Method
     scorers: tuple[ScorerName, ...]
-    groups: Mapping[str, tuple[str, ...]] = {}
     repeats: int = 1
     """Answers per question, if their number is not set."""
     withheld: bool = False
@@ -93,6 +100,11 @@ class StandardBenchmark(ABC):
                     f"The prompts of {prompt.prompts} (`--prompts`) are chats without worked examples. Leave out "
                     f"{'`--format completion`' if self.format == 'completion' else '`--n-shots`'}."
                 )
+
+    @property
+    def groups(self) -> Mapping[str, tuple[str, ...]]:
+        """Subsets of each category; of conversations each turn is one."""
+        return groups_by_turn(self.samples()) if TURNS in self.parameters else {}
 
     @property
     def system_template(self) -> str | None:
@@ -164,6 +176,11 @@ class StandardBenchmark(ABC):
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
 
+    def turns(self, sample: Sample) -> Sequence[UserTurn]:
+        """Return the user's turns of a conversation, the field `TURNS`; () if the benchmark has no parameter of this name."""
+        found: Sequence[UserTurn] = sample.fields[TURNS] if TURNS in self.parameters else ()
+        return found
+
     def parts(self, sample: Sample) -> Mapping[str, Any]:  # noqa: ARG002 - most benchmarks have no references
         """Return the parts of a question by the names that references of `--prompts` have for them."""
         return {}
@@ -216,7 +233,9 @@ class StandardBenchmark(ABC):
         return self._loaded[0]
 
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return the prompt: text for completion, messages for chat."""
+        """Return the prompt: text for completion, messages for chat; of a later turn what follows the answer before it."""
+        if sample.previous is not None:
+            return ({"role": "user", "content": str(sample.question)},)
         if self._wording is not None:
             return self._wording.messages(self.system(sample), self.parts(sample))
         shots = self._loaded[1][sample.subset if self.shots_by_subset else ""]
@@ -246,13 +265,18 @@ class StandardBenchmark(ABC):
             samples = spread(self._read(self.split, self.columns), self._limit)
             for sample in samples:
                 self.check(sample)
-            samples = [self._with_question(sample) for sample in samples]
+            samples = [turn for sample in samples for turn in self._asked(sample)]
         if not self.shots_by_subset:
             return samples, self._shots([""])
         subsets = list(dict.fromkeys(sample.subset for sample in samples))
         # Questions with the same worked examples follow each other: engines cache shared prefixes.
         samples.sort(key=lambda sample: subsets.index(sample.subset))
         return samples, self._shots(subsets)
+
+    def _asked(self, sample: Sample) -> list[Sample]:
+        """Return the question, or the turns of a conversation."""
+        turns = self.turns(sample)
+        return by_turn(sample, turns) if turns else [self._with_question(sample)]
 
     def _with_question(self, sample: Sample) -> Sample:
         if sample.question is not None:
@@ -367,3 +391,18 @@ class PublishedBenchmark(StandardBenchmark):
             scorers=cls.scorers,
             repeats=cls.repeats,
         )
+
+
+class PublishedConversations(PublishedBenchmark):
+    """Published benchmark whose questions are turns of the user, each asked after the model's own answer to the one before."""
+
+    question_template = "{turns}"
+    only_chat = True
+
+    def question(self, sample: Sample) -> str:
+        """Return the user's turn."""
+        return sample.question or self.turns(sample)[0].text
+
+    def answer(self, sample: Sample) -> str:
+        """Return the target; there are no worked examples."""
+        return sample.target

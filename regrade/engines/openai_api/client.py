@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from regrade.engines.base import EngineInfo, PromptRendering, Withdrawable
+from regrade.engines.base import EngineInfo, Growing, PromptRendering, Withdrawable
 from regrade.engines.openai_api import bodies
 from regrade.engines.openai_api.meter import ClientMeter
 from regrade.engines.openai_api.reading import read_answer
@@ -227,7 +227,7 @@ class OpenAIClient:
         self._busy, self._speed = True, None
         try:
             while True:
-                while unanswered < window and (group := next(groups, None)) is not None:
+                while unanswered < window and (group := _next_group(requests, groups)):
                     unanswered += len(group)
                     answering = self._answer_in_turn(group, slots)
                     future = asyncio.run_coroutine_threadsafe(answering, self._loop)
@@ -515,6 +515,14 @@ class OpenAIClient:
 
     def _run(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _next_group(
+    requests: Iterable[Request], groups: Iterator[list[Request]]
+) -> list[Request] | None:
+    """Return what became ready, else the next group; None if nothing can be sent now."""
+    grown = requests.ready(1) if isinstance(requests, Growing) else ()
+    return [*grown] or next(groups, None)
 
 
 def _check_refusals(held: Sequence[Sequence[Completion]]) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from regrade.engines.base import (
     EngineInfo,
+    Growing,
     Pooled,
     PromptRendering,
     Withdrawable,
@@ -103,6 +104,7 @@ def to_wire(request: Request) -> dict[str, Any]:
         "cut_middle": request.cut_middle,
         "tools": [dict(tool) for tool in request.tools],
         "images": [image.sha256 for image in request.images],
+        "later": request.later,
     }
 
 
@@ -455,8 +457,9 @@ class VllmProcess(WorkerOwner):
     def _source(self, requests: Iterable[Request]) -> "_Take":
         for stream, planned in enumerate(self._planned):
             if planned == requests:
-                return _take_tokenised(stream, self._sent[stream], requests)
-        return _take_new(requests, self._send_images)
+                take = _take_tokenised(stream, self._sent[stream], requests)
+                return _with_grown(requests, take, self._send_images)
+        return _with_grown(requests, _take_new(requests, self._send_images), self._send_images)
 
     def _send_images(self, requests: Iterable[Request]) -> None:
         for message in image_messages(requests, self._images):
@@ -553,6 +556,24 @@ def _take_new(
         return _Taken(len(chunk), {"type": "requests", "requests": wire})
 
     return take
+
+
+def _with_grown(
+    requests: Iterable[Request], take: _Take, send_images: Callable[[Sequence[Request]], None]
+) -> _Take:
+    """Take first what became ready, whose beginning vLLM has just computed."""
+    if not isinstance(requests, Growing):
+        return take
+
+    def take_grown(n: int) -> _Taken:
+        grown = requests.ready(n)
+        if grown:
+            send_images(grown)
+            wire = [to_wire(request) for request in grown]
+            return _Taken(len(grown), {"type": "requests", "requests": wire})
+        return take(n)
+
+    return take_grown
 
 
 def _take_tokenised(stream: int, keys: Sequence[int], requests: Iterable[Request]) -> _Take:

@@ -138,7 +138,7 @@ class Planner:
                 self._limits = prompts.pictures.limits(summary.most_images)
                 prompts.pictures.close()
         self._max_model_len = choose_max_model_len(
-            summary.needs,
+            summary.within(model.max_model_len),
             limit=model.max_model_len,
             explicit=self._open["settings"]["max_model_len"],
             truncate=self._open["rendering"]["truncate"],

@@ -26,6 +26,8 @@ WireRequest = Mapping[str, Any]
 """A `Request` as JSON; `prompt` is a text, or a list of messages."""
 _THOUGHT = "<think>"
 """The usual beginning of a thought; see `Prompts`."""
+_AROUND_TURN = 32
+"""Room for what a chat template writes around a turn and its answer, in tokens."""
 _OPENS_A_THOUGHT = (
     "The chat template opens a thought, so that no label can follow the prompt. Use `--thinking off` or "
     "`--format completion`."
@@ -88,6 +90,8 @@ class Prepared:
     """sha256 of each image, in the order of their placeholders."""
     image_tokens: int = 0
     """Tokens that the images have beyond their placeholders in `ids`."""
+    later: int = 0
+    """Tokens of the turns that follow in the conversation, with their answers at their longest."""
 
     @property
     def separate(self) -> LabelSequences | Continuations | None:
@@ -286,9 +290,18 @@ class Prompts:
             tools=request.get("tools", ()),
             shown=run.shown,
             image_tokens=run.image_tokens,
+            later=self._later(request),
         )
         # The context is chosen for what is left of it.
         return prepared if self._limit is None else self._without_middle(prepared, self._limit)
+
+    def _later(self, request: WireRequest) -> int:
+        """Return the tokens of the turns that follow, with their answers at their longest."""
+        turns = request.get("later") or ()
+        if not turns:
+            return 0
+        answer = int(request["sampling"]["max_tokens"])
+        return sum(len(ids) + answer + _AROUND_TURN for ids in self._tokenize_alone(turns))
 
     def _with_room(self, sampling: Mapping[str, Any], prompt: int) -> Mapping[str, Any]:
         """Return sampling params with what the model's context leaves after a prompt, if that is at least half of `max_tokens`."""

@@ -27,6 +27,8 @@ class Summary:
     """Most tokens for prompt and answer together, of a request that can be answered."""
     most_new: Need | None = None
     """Most tokens for an answer."""
+    conversation: int = 0
+    """Most tokens of a conversation whose answers are all as long as they may be."""
     sampled: bool = False
     """A request has a temperature above 0."""
     ranked: bool = False
@@ -48,6 +50,16 @@ class Summary:
         """The needs that decide the context; empty if no request can be answered."""
         return [need for need in (self.longest, self.most_new) if need is not None]
 
+    def within(self, limit: int) -> list[Need]:
+        """Return the needs with the room of the longest conversation, as far as the model's limit allows it.
+
+        Answers are rarely as long as they may be: turns beyond the limit fail alone.
+        """
+        if self.longest is None or not self.conversation:
+            return self.needs
+        whole = max(self.longest.total, min(self.conversation, limit))
+        return [*self.needs, Need(whole - self.longest.new, self.longest.new)]
+
     def add(self, request: Prepared) -> None:
         """Count a request."""
         self.requests += 1
@@ -64,6 +76,8 @@ class Summary:
             self.first_error = self.first_error or request.error
             return
         need = request.need
+        if request.later:
+            self.conversation = max(self.conversation, need.total + request.later)
         if self.longest is None or need.total > self.longest.total:
             self.longest = need
         if self.most_new is None or need.new > self.most_new.new:
@@ -147,7 +161,7 @@ class Tokenising:
         self.summary = sample if meanwhile else self._ahead.result().summary
         if self.summary.requests and not self.summary.needs:
             raise SettingsError(str(self.summary.first_error))
-        chosen = self._chosen(self.summary.needs)
+        chosen = self._chosen(self.summary)
         self.context = AS_MEMORY_ALLOWS if meanwhile and by_memory else chosen
 
     @property
@@ -155,7 +169,7 @@ class Tokenising:
         """The smallest context for the requests; it differs from `context` if that is rounded up further."""
         if self.context == AS_MEMORY_ALLOWS:
             return self.context
-        return self._chosen(self.summary.needs, tight=True)
+        return self._chosen(self.summary, tight=True)
 
     def finished(self, max_model_len: int) -> PromptsAhead:
         """Wait for all requests and return them.
@@ -167,7 +181,7 @@ class Tokenising:
             SettingsError: If the requests do not fit the context, or the options with which the model was loaded.
         """
         ahead = self._ahead.result()
-        self._chosen(ahead.summary.needs)
+        self._chosen(ahead.summary)
         if self.context == AS_MEMORY_ALLOWS:
             check_memory(ahead.summary.needs, max_model_len)
         if self._is_cpu and ahead.summary.sampled and not self.summary.sampled:
@@ -176,9 +190,13 @@ class Tokenising:
             )
         return ahead
 
-    def _chosen(self, needs: Sequence[Need], *, tight: bool = False) -> int:
+    def _chosen(self, summary: Summary, *, tight: bool = False) -> int:
         return choose_max_model_len(
-            needs, limit=self._limit, explicit=self._explicit, truncate=self._truncate, tight=tight
+            summary.within(self._limit),
+            limit=self._limit,
+            explicit=self._explicit,
+            truncate=self._truncate,
+            tight=tight,
         )
 
 

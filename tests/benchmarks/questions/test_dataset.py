@@ -565,7 +565,7 @@ def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_
     [sample] = benchmark.samples()
 
     assert benchmark.prompt(sample) == tuple(TURNS)
-    assert (sample.target, sample.doc) == ("", {"rubrics": RUBRICS})
+    assert (sample.target, sample.doc) == ("", {"rubrics": RUBRICS, "messages": TURNS})
     assert benchmark.prompt_identity.template == "{{ row['prompt'] }}"
     with_system = opened(path, prompt=PromptSettings(system="Be brief."), **judge)
     assert with_system.prompt(sample)[0] == {"role": "system", "content": "Be brief."}

@@ -15,14 +15,17 @@ from dataclasses import dataclass, field
 import pytest
 from aiohttp import web
 
+from regrade.answers.spool import Spool
 from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.engines.openai_api.client import OpenAIClient
+from regrade.jobs.generate import Filling, fill
 from regrade.models.served import FIXED_PROMPTS
 from regrade.records import Completion, Request
 from regrade.records.images import read_image
 from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, SettingsError
+from tests.conversations import plan_of_turns, write_turns
 from tests.records.test_images import file_of
 
 Behaviour = Callable[[dict], web.StreamResponse]
@@ -199,6 +202,38 @@ def test_every_request_gets_one_completion(server):
     assert completions[0].prompt_tokens == 3
     assert completions[0].completion_tokens == 1
     assert completions[0].latency is not None
+
+
+@pytest.mark.parametrize("text", [None, "no"])
+def test_turns_are_sent_in_the_same_call_once_the_answer_before_them_is_there(
+    server, tmp_path, text
+):
+    talks = [[f"{name}{turn}" for turn in (1, 2, 3)] for name in "abcdefghijk"]
+    plan = plan_of_turns(write_turns(tmp_path / "talks.jsonl", *talks))
+    first = talks[0][0]
+
+    def behaviour(body: dict) -> web.StreamResponse:
+        asked = body["messages"][-1]["content"]
+        if text is not None and asked == first:
+            return error(400, text)
+        answer = {"message": {"role": "assistant", "content": f"re {asked}"}}
+        return web.json_response({"choices": [{"index": 0, "finish_reason": "stop", **answer}]})
+
+    server.behaviour = behaviour
+    with opened(server, max_concurrency=2) as client, Spool(tmp_path / "spool") as spool:
+        calls = []
+        generate = client.generate
+        client.generate = lambda asked: (calls.append(1), generate(asked))[1]  # type: ignore[method-assign]
+        filling = Filling(plan.requests(plan.missing(set())), spool, lambda _: None)
+        fill([filling], client)
+
+    assert len(calls) == 1
+    asked = [[turn["content"] for turn in body["messages"]] for body in server.bodies]
+    whole = [t for t in talks if text is None or t[0] != first]
+    assert sorted(turns for turns in asked if len(turns) == 5) == [
+        [a, f"re {a}", b, f"re {b}", c] for a, b, c in whole
+    ]
+    assert filling.progress.failed == (0 if text is None else 3)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 503])
