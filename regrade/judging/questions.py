@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,11 +18,13 @@ from regrade.records.rubrics.base import (
     ANSWER,
     CONVERSATION,
     FIRST,
+    LAST_QUESTION,
     NAMES,
     QUESTION,
     REFERENCE,
     REPLY,
     SECOND,
+    TURNS,
     Rubric,
 )
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun, rubric_facts
@@ -366,6 +368,8 @@ class JudgeQuestions:
             texts[ANSWER] = answer.answer
         if CONVERSATION in self._names:
             texts[CONVERSATION] = answer.conversation
+        if LAST_QUESTION in self._names:
+            texts[LAST_QUESTION] = answer.last_question or answer.question
         reply = "" if rubric.is_free else reply_text(rubric, count)
         shown = (
             fenced(texts)
@@ -375,6 +379,13 @@ class JudgeQuestions:
         values: dict[str, Any] = {
             REFERENCE: None,
             **shown,
+            TURNS: [
+                {
+                    name: None if text is None else without_control_tokens(text)
+                    for name, text in asdict(turn).items()
+                }
+                for turn in answer.turns
+            ],
             REPLY: reply,
             "criteria": without_control_tokens(criteria),
         }

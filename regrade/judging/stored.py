@@ -2,17 +2,19 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import REPOSITORY
+from regrade.records import MESSAGES
 from regrade.records.rubrics.facts import JudgedSet
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
 from regrade.scoring.batches import with_prompts
 from regrade.settings.errors import SettingsError
+from regrade.settings.turn_ids import turn_of
 
 _COLUMNS = (
     *SHARED_COLUMNS,
@@ -28,10 +30,20 @@ _COLUMNS = (
 )
 
 
+_TURN = ("role", "content")
 NO_ANSWER = "There is no answer"
 NO_BASELINE = "The baseline has no such answer."
 NOTHING_TO_JUDGE = (NO_ANSWER, NO_BASELINE)
 """Beginnings of the errors of a judge run's rows for which no judge could be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTurn:
+    """A turn of a conversation, with the model's own answer."""
+
+    question: str
+    answer: str
+    reference: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +55,7 @@ class JudgedAnswer:
     index: int
     subset: str
     question: str
+    """Text of the question; of a conversation all turns before the answer."""
     reference: str | None
     """Right answer; None if it is not known, or no text."""
     answer: str
@@ -53,6 +66,10 @@ class JudgedAnswer:
     """Parts of the question beside its text."""
     conversation: str = ""
     """All turns before the answer, each as `role: text`."""
+    turns: tuple[EarlierTurn, ...] = ()
+    """Turns before the last one, if the model answered them."""
+    last_question: str = ""
+    """The user's last turn; "" if that is the whole question."""
 
 
 def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
@@ -79,22 +96,48 @@ def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
         texts = answer_part(batch).text.to_pylist()
         for row, text in zip(batch.to_pylist(), texts, strict=True):
             found.append(_answer(row, text))
-    return found
+    by_key = {(answer.sample_id, answer.repeat): answer for answer in found}
+    return [_in_conversation(answer, by_key) for answer in found]
+
+
+def _in_conversation(
+    answer: JudgedAnswer, answers: Mapping[tuple[str, int], JudgedAnswer]
+) -> JudgedAnswer:
+    """Return an answer with the turns before it, if it is a later turn of a conversation."""
+    turn = turn_of(answer.sample_id)
+    keys = [(known.id, answer.repeat) for known in (turn.earlier if turn else ())]
+    turns = tuple(
+        EarlierTurn(known.question, known.answer, known.reference)
+        for known in map(answers.get, keys)
+        if known is not None
+    )
+    if not turns:
+        return answer
+    said = [
+        text for turn in turns for text in (f"user: {turn.question}", f"assistant: {turn.answer}")
+    ]
+    whole = "\n\n".join((*said, f"user: {answer.question}"))
+    return replace(
+        answer, question=whole, conversation=whole, turns=turns, last_question=answer.question
+    )
 
 
 def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
     doc = None if row["doc"] is None else orjson.loads(row["doc"])
+    doc = doc if isinstance(doc, dict) else None
+    conversation = _conversation(row, doc)
+    is_whole = any(turn["role"] == "assistant" for turn in messages_of(doc))
     return JudgedAnswer(
         sample_id=row["sample_id"],
         repeat=row["repeat"],
         index=row["index"],
         subset=row["subset"],
-        question=_question(row),
+        question=conversation if is_whole else _question(row),
         reference=_reference(row),
         answer=(text or "").strip(),
         error=None if row["error"] is None else f"{NO_ANSWER} to judge: {row['error']}",
-        doc=doc if isinstance(doc, dict) else None,
-        conversation=_conversation(row),
+        doc=doc,
+        conversation=conversation,
     )
 
 
@@ -116,11 +159,22 @@ def _question(row: Mapping[str, Any]) -> str:
     return "\n".join(filter(None, (text.strip(), *listed)))
 
 
-def _conversation(row: Mapping[str, Any]) -> str:
-    if row["prompt_kind"] != "messages" or not row["prompt"]:
+def messages_of(doc: Mapping[str, Any] | None) -> list[Mapping[str, str]]:
+    """Return the turns of a conversation that `doc` keeps; [] if it keeps none."""
+    found = None if doc is None else doc.get(MESSAGES)
+    turns = found if isinstance(found, list) else []
+    known = [isinstance(t, dict) and {*map(type, map(t.get, _TURN))} == {str} for t in turns]
+    return turns if all(known) else []
+
+
+def _conversation(row: Mapping[str, Any], doc: Mapping[str, Any] | None) -> str:
+    """Return all turns before the answer; a prompt that vLLM rendered does not tell them apart, so that `doc` has them."""
+    messages = messages_of(doc)
+    if not messages and row["prompt_kind"] == "messages" and row["prompt"]:
+        messages = orjson.loads(row["prompt"])
+    if not messages:
         return f"user: {_question(row)}"
-    turns = (f"{turn['role']}: {turn['content']}" for turn in orjson.loads(row["prompt"]))
-    return "\n\n".join(turns)
+    return "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in messages)
 
 
 def _reference(row: Mapping[str, Any]) -> str | None:

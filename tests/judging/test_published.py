@@ -201,3 +201,26 @@ def test_a_pattern_that_never_ends_costs_its_verdict_and_not_the_scoring(
     _, rows = scored(tmp_path / "e", benchmark, ["a" * 60 + "c", "b"])
     assert [row["outcome"] for row in rows] == ["unparsed", "scored"]
     assert "a reply is not read, because a pattern of rubric 'endless'" in caplog.text
+
+
+def test_mt_benchs_text_stands_around_the_turns_and_its_rating_is_a_number(tmp_path: Path):
+    turns = [("2 + 2?", "4, of course"), ("Twice that?", "8")]
+    rows = [
+        row(1, text, question=asked, target="", subset="")
+        | {"sample_id": f"3f9a#{number}/2", "prompt": asked}
+        for number, (asked, text) in enumerate(turns, 1)
+    ]
+    answers = publish(LocalRepository(tmp_path / "a"), rows, scorers=("judge",))
+    benchmark = published(tmp_path, "mt_bench_published", answers)
+    first, second = benchmark.samples()
+
+    assert sent(benchmark, first)[0] == ("system", "You are a helpful assistant.")
+    assert sent(benchmark, first)[1] == ("user", "(the judge's text) 2 + 2? 4, of course")
+    assert sent(benchmark, second)[1][1] == (
+        "### User:\n2 + 2?\n\n### Assistant A:\n4, of course\n\n### User:\nTwice that?\n\n### Assistant A:\n8"
+    )
+    _, scores = scored(tmp_path, benchmark, ["Good. Rating: [[9.5]]", "Rating: [[11]]"])
+    assert [(one["value"], one["outcome"]) for one in scores] == [
+        (9.5, "scored"),
+        (None, "unparsed"),
+    ]

@@ -193,7 +193,7 @@ def test_identity_is_that_of_rubric_and_answers(tmp_path: Path):
     [
         (
             "{{ answr }}",
-            "uses 'answr', expected only question, conversation, reference, answer, reply",
+            "uses 'answr', expected only question, last_question, conversation, turns, reference, answer, reply",
         ),
         ("{{ answer", "is not valid Jinja"),
         ("{{ question }}", "does not use 'answer', so that the judge would not see what it grades"),
@@ -240,3 +240,72 @@ def test_an_answer_is_never_cut_for_a_judge(tmp_path: Path):
             open_rubric("correct"),
             prompt=PromptSettings(truncate=True),
         )
+
+
+TURNS = [("I have 2 apples.", "You have 2."), ("And 3 more?", "You have 5.")]
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+
+def conversation(folder: Path, **changes: Any) -> Any:
+    """Store a conversation of two turns, as vLLM does: the prompt is a text."""
+    rows = [
+        row(1, text, question=asked, target=str(2 + 3 * number), **changes)
+        | {"sample_id": f"3f9a#{number + 1}/2", "prompt": "<|user|>" + asked}
+        for number, (asked, text) in enumerate(TURNS)
+    ]
+    return publish(LocalRepository(folder), rows, scorers=("judge",))
+
+
+@pytest.mark.parametrize("rubric", ["correct", "accuracy_style", "mt_bench"])
+def test_a_judge_sees_the_whole_conversation_before_a_later_turn(tmp_path: Path, rubric: str):
+    benchmark = questions(conversation(tmp_path), rubric)
+    first, second = benchmark.samples()
+
+    assert fences(benchmark, first)["question"] == "I have 2 apples."
+    seen = fences(benchmark, second)
+    assert seen["question"] == (
+        "user: I have 2 apples.\n\nassistant: You have 2.\n\nuser: And 3 more?"
+    )
+    assert seen["answer"] == "You have 5."
+    assert [sample.id for sample in (first, second)] == ["3f9a#1/2", "3f9a#2/2"]
+
+
+def test_the_rating_of_a_later_turn_has_the_reference_of_that_turn(tmp_path: Path):
+    benchmark = questions(conversation(tmp_path), "mt_bench")
+    first, second = benchmark.samples()
+
+    assert [fences(benchmark, s)["reference"] for s in (first, second)] == ["2", "5"]
+    text = str(benchmark.prompt(second)[0]["content"])  # type: ignore[call-overload]
+    assert "Rate only the answer to the user's last turn" in text
+    assert "Rate only the answer" not in str(benchmark.prompt(first))
+
+
+def test_a_judge_sees_a_stored_conversation_whose_prompt_was_rendered(tmp_path: Path):
+    messages = [
+        SYSTEM,
+        {"role": "user", "content": "My head aches."},
+        {"role": "assistant", "content": "Since when?"},
+        {"role": "user", "content": "Since May."},
+    ]
+    given = row(
+        1,
+        "See a doctor.",
+        question="My head aches.\n\nSince May.",
+        doc=json.dumps({"messages": messages}),
+    )
+    stored = publish(LocalRepository(tmp_path), [given], scorers=("judge",))
+
+    benchmark = questions(stored)
+
+    assert fences(benchmark, benchmark.samples()[0])["question"] == (
+        "system: Be brief.\n\nuser: My head aches.\n\nassistant: Since when?\n\nuser: Since May."
+    )
+
+
+@pytest.mark.parametrize("messages", ["hello", [], [{"role": "user"}], [["user", "hi"]], None])
+def test_a_document_with_other_messages_is_no_conversation(tmp_path: Path, messages: Any):
+    given = row(1, "It is 1.", question="What is 1?", doc=json.dumps({"messages": messages}))
+    stored = publish(LocalRepository(tmp_path), [given], scorers=("judge",))
+    benchmark = questions(stored)
+
+    assert fences(benchmark, benchmark.samples()[0])["question"] == "What is 1?"

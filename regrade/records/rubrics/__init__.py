@@ -8,7 +8,7 @@ from regrade.records.rubrics.base import Rubric
 from regrade.records.rubrics.own import read_rubric
 from regrade.settings.errors import UnknownNameError
 
-RUBRICS = ("accuracy_style", "correct", "criteria", "pairwise")
+RUBRICS = ("accuracy_style", "correct", "criteria", "mt_bench", "pairwise")
 """Names of the built-in rubrics, each a module of this package with the attribute `rubric`."""
 
 

@@ -14,14 +14,19 @@ not. `pairwise`: two answers, in both orders."""
 QUESTION, REFERENCE, ANSWER = "question", "reference", "answer"
 CONVERSATION = "conversation"
 """All turns before the answer, each as `role: text`."""
+TURNS = "turns"
+"""Earlier turns of a conversation with the model's own answers, each with `question`, `answer` and `reference`; empty without any."""
+LAST_QUESTION = "last_question"
+"""The turn of the user that the answer follows; `question` has the whole conversation if that has other turns."""
 FIRST, SECOND = "first", "second"
 TIE = "tie"
 REPLY = "reply"
 """Name of the text that tells the judge the form of its reply."""
+_OF_QUESTION = (QUESTION, LAST_QUESTION, CONVERSATION, TURNS, REFERENCE)
 NAMES: Mapping[Kind, tuple[str, ...]] = {
-    "verdict": (QUESTION, CONVERSATION, REFERENCE, ANSWER, REPLY),
-    "criteria": (QUESTION, CONVERSATION, REFERENCE, ANSWER, "criteria", REPLY),
-    "pairwise": (QUESTION, CONVERSATION, REFERENCE, FIRST, SECOND, REPLY),
+    "verdict": (*_OF_QUESTION, ANSWER, REPLY),
+    "criteria": (*_OF_QUESTION, ANSWER, "criteria", REPLY),
+    "pairwise": (*_OF_QUESTION, FIRST, SECOND, REPLY),
 }
 """Names that a template can use. Question, reference and answers are fenced; without a reference, that is none."""
 Which = Literal["only", "first", "last"]
