@@ -27,6 +27,8 @@ TESTED_ELSEWHERE = {
     *(
         "longbench_v2",
         "mrcr",
+        "multi_if",
+        "mt_bench",
         "hle",
         "simpleqa_verified",
         "ifeval",
