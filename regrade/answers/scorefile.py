@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from pydantic import Field
 
 from regrade.records.columns import SCHEMA_VERSION, json_text
-from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp
+from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp, registry
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
 from regrade.stats.scale import SHARES, Scale
 
-ORIGINAL = "original"
-"""Scorer name of the scores that came with imported answers."""
+ORIGINAL = registry.ORIGINAL
 
 
 class OriginalScoring(StrictModel):

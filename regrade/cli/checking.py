@@ -42,7 +42,8 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
     for name in _texts(parameters.get("benchmarks")) if issubclass(kind, BenchmarkChoice) else ():
         if not registry.is_known("benchmark", name):
             raise UnknownNameError("benchmark", name, registry.names("benchmark"))
-    if isinstance(scorer := parameters.get("scorer"), str):
+    scorer = parameters.get("scorer")
+    if isinstance(scorer, str) and scorer != registry.ORIGINAL:
         load_scorer(scorer)
     given = {name: value for name, value in parameters.items() if value is not None}
     try:

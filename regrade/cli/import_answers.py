@@ -45,6 +45,7 @@ def import_answers(
             help="Text before the right answer in the target column, such as `####`; its last occurrence counts.",
         ),
     ] = None,
+    score_range: tuple[float, float] | None = None,
     strict: bool = False,
     output: Output = TABLE,
 ) -> None:
@@ -59,6 +60,7 @@ def import_answers(
         model: Name of the model, instead of the name in the file.
         benchmark: Name of the benchmark, instead of the name in the file.
         scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
+        score_range: Worst and best value of the table's score, or of the reward of agents, such as `0 1.2`; 0 and 1 if not given.
         strict: Import nothing unless every file can be read.
     """
     repository = open_repository(answers or default_answers(), create=True)
@@ -66,7 +68,7 @@ def import_answers(
         repository,
         paths,
         format_name=None if format == "auto" else format,
-        table=TableOptions(column or Columns(), target_after),
+        table=TableOptions(column or Columns(), target_after, score_range),
         names=Names(model, benchmark, None if scorer is None else stored_name(scorer)),
         strict=strict,
     )

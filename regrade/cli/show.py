@@ -26,6 +26,7 @@ from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.rubrics.facts import answers_per_question
+from regrade.records.trajectory import plain_trajectory, read_trajectory, shortened
 from regrade.scorers import is_known, load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import lacking_questions
@@ -48,10 +49,13 @@ SHOWN = (
     "text",
     "reasoning",
     "tool_calls",
+    "trajectory",
     "label_logprobs",
     "error",
 )
 """Columns of an answer in the JSON document."""
+DID_CHARACTERS = 3_000
+"""Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
 def show(
@@ -259,6 +263,11 @@ def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
     title = visible(f"{row['sample_id']} repeat {row['repeat']}{subset} · ")
     stdout.print(Rule(Text.assemble(title, (visible(verdict), colour)), align="left"))
     _print_asked(row, stored)
+    if row["trajectory"] is not None:
+        did = read_trajectory(row["trajectory"])
+        text = row["trajectory"] if did is None else plain_trajectory(did, DID_CHARACTERS)
+        answer = f"assistant: {row['text']}"  # is printed below
+        _print(shortened(text.removesuffix(answer).rstrip(), DID_CHARACTERS)[0], "dim")
     if row["reasoning"]:
         _print(row["reasoning"], "dim italic")
     if row["text"] is not None:

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.result import Result
+from regrade.answers.scorefile import ORIGINAL
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.likeness import (
     FoundDifference,
@@ -33,6 +34,7 @@ from regrade.judging.labels.items import verdicts_of
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import answers_per_question, judge_run
+from regrade.scoring.originals import first_scorer
 from regrade.settings import Difference, ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.settings.turn_ids import question_numbers
@@ -251,7 +253,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         base.manifest, candidate.manifest
     )
     check_alike(differing, options.allow)
-    scorer = options.scorer or common_scorer(base.manifest, candidate.manifest)
+    scorer = options.scorer or _scorer_of(base, candidate)
     sides = score_sides(base, candidate, scorer, options.scoring)
     if sides[0].file.scale != sides[1].file.scale:
         scales = " and ".join(f"{s.file.scale.low:g} to {s.file.scale.high:g}" for s in sides)
@@ -388,6 +390,12 @@ def _subsets(
         )
         for name, row, p, q in zip(names, rows, p_values, adjusted, strict=True)
     )
+
+
+def _scorer_of(base: AnswerSet, candidate: AnswerSet) -> str:
+    if first_scorer(base) == ORIGINAL == first_scorer(candidate):
+        return ORIGINAL
+    return common_scorer(base.manifest, candidate.manifest)
 
 
 def common_scorer(base: Manifest, candidate: Manifest) -> str:

@@ -15,10 +15,10 @@ from regrade.engines.vllm_process.build import runs_on_cpu
 from regrade.jobs.job import Answers, EvaluationJob, Scoring, TrackingUri, default_answers
 from regrade.settings import (
     Between,
+    ComparedScorer,
     Difference,
     GateSettings,
     Reuse,
-    ScorerName,
     ScoringOptions,
     Settings,
 )
@@ -37,8 +37,9 @@ class Candidate(Settings):
     benchmarks: Annotated[tuple[str, ...], Option(("--benchmark",))] = ()
     """Benchmarks to compare. Empty: all of the baseline."""
     answers: Answers = Field(default_factory=default_answers)
-    scorer: ScorerName | None = None
-    """Scorer for both sides. Default: the baseline's first scorer that the candidate also has."""
+    scorer: ComparedScorer | None = None
+    """Scorer for both sides; original: the scores that came with imported answers. Default: the baseline's first scorer that the
+    candidate also has, original if no right answers came with them."""
     examples: int = Field(3, ge=0)
     """Number of changed answers to show of each kind (right to wrong, wrong to right)."""
     tracking_uri: TrackingUri = None

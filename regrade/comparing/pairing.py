@@ -10,8 +10,9 @@ import orjson
 from numpy.typing import NDArray
 
 from regrade.answers.result import Result
-from regrade.answers.scorefile import ScoreFile, environment_suffix
+from regrade.answers.scorefile import ORIGINAL, ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
+from regrade.scoring.originals import original_results
 from regrade.scoring.score import code_label, is_stale, score_answers
 from regrade.settings import ScoringOptions
 from regrade.stats.estimates import FloatArray, IntArray
@@ -69,6 +70,8 @@ def score_sides(
         SettingsError: If the scorer cannot score these answers.
         DamagedAnswersError: If stored answers or scores are damaged.
     """
+    if scorer == ORIGINAL:
+        return original_results(base, candidate)
     first, second = _in_environments(base, scorer), _in_environments(candidate, scorer)
     common = [suffix for suffix in first if suffix in second]
     if common:

@@ -24,6 +24,7 @@ from regrade.records.rubrics.base import (
     REFERENCE,
     REPLY,
     SECOND,
+    TRAJECTORY,
     TURNS,
     Rubric,
 )
@@ -370,6 +371,8 @@ class JudgeQuestions:
             texts[CONVERSATION] = answer.conversation
         if LAST_QUESTION in self._names:
             texts[LAST_QUESTION] = answer.last_question or answer.question
+        if TRAJECTORY in self._names:
+            texts[TRAJECTORY] = answer.trajectory or f"assistant: {answer.answer}"
         reply = "" if rubric.is_free else reply_text(rubric, count)
         shown = (
             fenced(texts)

@@ -10,7 +10,9 @@ import orjson
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import REPOSITORY
 from regrade.records import MESSAGES
+from regrade.records.columns import TRAJECTORY
 from regrade.records.rubrics.facts import JudgedSet
+from regrade.records.trajectory import plain_trajectory, read_trajectory
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
 from regrade.scoring.batches import with_prompts
 from regrade.settings.errors import SettingsError
@@ -27,7 +29,10 @@ _COLUMNS = (
     "doc",
     "text",
     "label_logprobs",
+    TRAJECTORY,
 )
+LONGEST_TRAJECTORY = 32_000
+"""Most characters of what an agent did that a judge sees; the middle of long calls and results is left out first."""
 
 
 _TURN = ("role", "content")
@@ -66,10 +71,10 @@ class JudgedAnswer:
     """Parts of the question beside its text."""
     conversation: str = ""
     """All turns before the answer, each as `role: text`."""
-    turns: tuple[EarlierTurn, ...] = ()
-    """Turns before the last one, if the model answered them."""
-    last_question: str = ""
-    """The user's last turn; "" if that is the whole question."""
+    doc = doc if isinstance(doc, dict) else None
+    conversation = _conversation(row, doc)
+    is_whole = any(turn["role"] == "assistant" for turn in messages_of(doc))
+    did = read_trajectory(row[TRAJECTORY]) or ()
 
 
 def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
@@ -127,6 +132,7 @@ def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
     doc = doc if isinstance(doc, dict) else None
     conversation = _conversation(row, doc)
     is_whole = any(turn["role"] == "assistant" for turn in messages_of(doc))
+    did = read_trajectory(row[TRAJECTORY]) or ()
     return JudgedAnswer(
         sample_id=row["sample_id"],
         repeat=row["repeat"],
@@ -138,6 +144,7 @@ def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
         error=None if row["error"] is None else f"{NO_ANSWER} to judge: {row['error']}",
         doc=doc,
         conversation=conversation,
+        trajectory=plain_trajectory(did, LONGEST_TRAJECTORY),
     )
 
 

@@ -18,7 +18,11 @@ TOKEN_COLUMNS = ("token_ids", "token_logprobs", "token_is_greedy")
 """Columns with a value for each token of an answer. They were added to version 3: readers without them leave them out."""
 TOOL_CALLS = "tool_calls"
 """Column with the calls of tools, as JSON. It was added to version 3, too."""
-ADDED_COLUMNS = frozenset({*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS, TOOL_CALLS, "images"})
+TRAJECTORY = "trajectory"
+"""Column with what an agent did after its prompt, as JSON (`regrade.records.trajectory`). It was added to version 3, too."""
+ADDED_COLUMNS = frozenset(
+    {*_ADDED_IN_2, *_ADDED_IN_3, *TOKEN_COLUMNS, TOOL_CALLS, TRAJECTORY, "images"}
+)
 """Columns that were added later; they are null where an older file is read."""
 
 KEYS = ("sample_id", "repeat")
@@ -57,6 +61,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("token_is_greedy", pa.list_(pa.field("element", pa.bool_()))),
     pa.field("images", pa.list_(pa.field("element", pa.string()))),
     pa.field(TOOL_CALLS, pa.string()),
+    pa.field(TRAJECTORY, pa.string()),
 ]
 
 GENERATION_SCHEMA = pa.schema(
@@ -166,6 +171,7 @@ def generation_row(
         **{name: _listed(getattr(completion, name)) for name in TOKEN_COLUMNS},
         "images": [i.sha256 for i in sample.images if i.mark in completion.prompt] or None,
         TOOL_CALLS: completion.tool_calls,
+        TRAJECTORY: None,
     }
 
 

@@ -26,7 +26,7 @@ def calls_text(calls: Iterable[tuple[str, str]]) -> str:
     Args:
         calls: Pairs of a name and the arguments as the model wrote them.
     """
-    listed = [{"name": name, "arguments": _arguments(text)} for name, text in calls]
+    listed = [{"name": name, "arguments": arguments_of(text)} for name, text in calls]
     text = json.dumps(listed, ensure_ascii=False)
     try:
         text.encode()
@@ -51,7 +51,7 @@ def read_calls(text: str) -> list[ToolCall] | None:
     return calls if len(calls) == len(listed) else None
 
 
-def _arguments(text: str) -> Any:  # noqa: ANN401 - any JSON object
+def arguments_of(text: str) -> Any:  # noqa: ANN401 - any JSON object
     """Return the object in a text, or the text if it is none that JSON can hold again."""
     try:
         value = json.loads(text, parse_constant=_refuse)

@@ -38,6 +38,11 @@ def _known_scorer(name: str) -> str:
     raise ValueError(str(UnknownNameError("scorer", base, registry.names("scorer"))))
 
 
+def _known_or_original(name: str) -> str:
+    """Refuse as `_known_scorer` does; accept the scores that came with imported answers."""
+    return name if name == registry.ORIGINAL else _known_scorer(name)
+
+
 def _known_benchmark(name: str) -> str:
     """Refuse a name that is not installed."""
     if registry.is_known("benchmark", name):
@@ -48,6 +53,7 @@ def _known_benchmark(name: str) -> str:
 if TYPE_CHECKING:
     BenchmarkName: TypeAlias = str
     ScorerName: TypeAlias = str
+    ComparedScorer: TypeAlias = str
     EngineName: TypeAlias = str
 else:  # Pydantic accepts, and the form offers, only installed names
     _BENCHMARKS = registry.names("benchmark")
@@ -74,6 +80,21 @@ else:  # Pydantic accepts, and the form offers, only installed names
     ]
     """Also `path/to/file.py:name`, which the form does not take: a worker may lack the file. A scorer may have arguments, so that
     the form has an input for text, and no list to choose from."""
+    ComparedScorer = Annotated[
+        str,
+        AfterValidator(_known_or_original),
+        WithJsonSchema(
+            {
+                "examples": [*_SCORERS, registry.ORIGINAL],
+                "pattern": rf"^(?:(?:{'|'.join(_SCORERS)})(?:\(.*\))?|{registry.ORIGINAL})$",
+                "type": "string",
+            }
+        ),
+        PATH,
+        NAME,
+        SCORER,
+    ]
+    """Scorer of two sides: also the scores that came with imported answers."""
     EngineName = Literal[registry.names("engine")]
 HARNESS = "lm_eval:"
 """Beginning of the name of a benchmark that is a task, group or tag of lm-evaluation-harness."""

@@ -21,6 +21,7 @@ from regrade.answers.sets import list_sets
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
 from regrade.pages.viewer.serving import application, bound_socket, place_for
+from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
 from tests.browser.attacks import Attacker, hostile_page
 from tests.browser.pages import PATIENCE, Pages, chromium
 from tests.builders import row
@@ -128,12 +129,23 @@ FIELDS = ("question", "text", "reasoning", "target", "error", "subset", "sample_
 def hostile_answers(repository: LocalRepository, text: str) -> None:
     """Publish sets by models with hostile names, in which every field of an answer holds a text."""
     roles = json.dumps([{"role": text, "content": text}, {"role": "user", "content": text}])
+    did = trajectory_text(
+        [
+            TraceMessage(text[:40], (Part("text", text), Part("reasoning", text))),
+            TraceMessage("assistant", (call_of(text, text, json.dumps({text: text})),)),
+            TraceMessage("tool", (Part("tool_result", text, text, text), Part("image", text))),
+        ]
+    )
     markers = f"<|im_start|>{text}\n{text}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n"
     for model, end in ((f"<b>evil</b>{text[:80]}", "#### 1"), (f"evil'{text[80:160]}", "#### 9")):
         rows = [row(1, f"{text}\n{end}", question=text, prompt=roles, prompt_kind="messages")]
         rows += [row(2, f"<think>{text}</think>{text}\n{end}", prompt=markers, prompt_kind="text")]
         rows += [
             row(3 + number, f"evil {end}") | {field: text} for number, field in enumerate(FIELDS)
+        ]
+        rows += [
+            row(30, f"{text}\n{end}") | {"trajectory": did},
+            row(31, end) | {"trajectory": text},
         ]
         rows += [  # right in one of the two sets: the comparison links its page
             row(

@@ -9,6 +9,7 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
+from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.judged import graded
@@ -276,3 +277,24 @@ def test_what_is_about_one_answer_set_asks_which_of_several(
         said = capfd.readouterr().err
         assert "'org/one' has 2 answer sets" in said
         assert all(answer_set_id in said for answer_set_id in ids)
+
+
+def test_what_an_agent_did_is_shown_in_short_before_its_answer(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    did = trajectory_text(
+        [
+            TraceMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
+            TraceMessage("tool", (Part("tool_result", "x" * 9000 + "\x1b[31m", "c", "add"),)),
+            TraceMessage("assistant", (Part("text", "It is 1."),)),
+        ]
+    )
+    assert show(tmp_path, trajectory=did, text="It is 1.") == 0
+    out = capfd.readouterr().out
+    assert 'assistant calls add: {"x": 1}' in out
+    assert "characters left out" in out
+    assert out.count("It is 1.") == 1
+    assert len(out) < 5000
+    assert "\x1b" not in out
+    assert show(tmp_path / "other", trajectory="no JSON \x1b", text="It is 1.") == 0
+    assert "no JSON" in capfd.readouterr().out

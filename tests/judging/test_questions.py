@@ -1,6 +1,7 @@
 """Questions of a judge run, made from stored answers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,11 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
-from regrade.judging.stored import digest
+from regrade.judging.stored import LONGEST_TRAJECTORY, digest
 from regrade.records import Sample
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
+from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import row
@@ -50,6 +52,24 @@ def test_the_reasoning_before_an_answer_is_not_judged(tmp_path: Path):
     [sample] = benchmark.samples()
     assert fences(benchmark, sample)["answer"] == "It is 1."
     assert "The grader wants A" not in str(benchmark.prompt(sample))
+
+
+def test_a_judge_can_see_what_an_agent_did(tmp_path: Path):
+    did = trajectory_text(
+        [
+            TraceMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
+            TraceMessage("tool", (Part("tool_result", "y" * 90_000, "c", "add"),)),
+            TraceMessage("assistant", (Part("text", "It is 1."),)),
+        ]
+    )
+    rows = [row(1, "It is 1.") | {"trajectory": did}, row(2, "It is 2.")]
+    rubric = replace(open_rubric("correct"), template="{{ trajectory }} {{ answer }}")
+    benchmark = questions(publish(LocalRepository(tmp_path / "a"), rows), rubric)
+    first, second = (fences(benchmark, sample)["trajectory"] for sample in benchmark.samples())
+    assert first.startswith('assistant calls add: {"x": 1}\n\nresult of add: yyy')
+    assert first.endswith("assistant: It is 1.")
+    assert len(first) <= LONGEST_TRAJECTORY
+    assert second == "assistant: It is 2."  # no agent: the answer
 
 
 def test_an_answer_cannot_close_its_marks(tmp_path: Path):
@@ -193,15 +213,13 @@ def test_identity_is_that_of_rubric_and_answers(tmp_path: Path):
     [
         (
             "{{ answr }}",
-            "uses 'answr', expected only question, last_question, conversation, turns, reference, answer, reply",
+            "uses 'answr', expected only question, last_question, conversation, turns, reference, answer, trajectory, reply",
         ),
         ("{{ answer", "is not valid Jinja"),
         ("{{ question }}", "does not use 'answer', so that the judge would not see what it grades"),
     ],
 )
 def test_a_template_that_cannot_be_filled_is_refused(tmp_path: Path, template: str, says: str):
-    from dataclasses import replace
-
     rubric = replace(open_rubric("correct"), template=template)
     with pytest.raises(SettingsError, match=says):
         questions(candidates(tmp_path, ["It is 1."]), rubric)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regrade.exchange.importing.files import SourceFile
+from regrade.records.trajectory import TraceMessage
 from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
 FormatName = Literal[
@@ -16,6 +17,10 @@ FormatName = Literal[
     "mmlu-pro",
     "handbook",
     "helm",
+    "verifiers",
+    "harbor",
+    "terminal-bench",
+    "swe-bench",
     "table",
 ]
 
@@ -38,18 +43,20 @@ class Columns(Settings):
     doc: str | None = None
     """Column with what a scorer reads beside the target, as JSON: tests of a program, instructions, criteria."""
     score: str | None = None
-    """Column with the original tool's score of each answer: true or false, or a number from 0 to 1."""
+    """Column with the original tool's score of each answer: true or false, or a number from 0 to 1 or in `--score-range`."""
     extracted: str | None = None
     """Column with the final answer that the original tool extracted; without `score` it is compared with the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """Options of the format `table`."""
+    """Options of the format `table`, and of rewards."""
 
     columns: Columns = field(default_factory=Columns)
     target_after: str | None = None
     """Text before the right answer in the target column, such as `####`; its last occurrence counts."""
+    score_range: tuple[float, float] | None = None
+    """Worst and best value of the table's score or of a reward; None: 0 and 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,8 @@ class ImportedRow:
     latency: float | None = None
     """Seconds."""
     error: str | None = None
+    trajectory: tuple[TraceMessage, ...] | None = None
+    """What an agent did after its prompt, its final message included."""
     scores: Mapping[str, RowScore] = field(default_factory=dict)
     """Scores of the original tool, by `OriginalScore.name`."""
 
@@ -150,4 +159,4 @@ class ImportedSet:
     """Scorer that reads answers as the original tool does. None: the one that fits the targets."""
 
 
-Reader = Callable[[SourceFile, TableOptions], ImportedSet]
+Reader = Callable[[SourceFile, TableOptions], ImportedSet | list[ImportedSet]]

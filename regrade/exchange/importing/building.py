@@ -22,13 +22,14 @@ from regrade.exchange.importing.base import FormatName, ImportedRow, ImportedSet
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.originals import original_scores
 from regrade.exchange.importing.record import Json, as_json, clean
-from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
     PromptIdentity,
     Specification,
 )
+from regrade.records.trajectory import TrajectoryError, trajectory_text
 from regrade.scorers import load_scorer
 from regrade.settings import ScorerName
 from regrade.settings.errors import SettingsError
@@ -178,7 +179,10 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     ids = {index: sample.id for index, sample in zip(order, samples, strict=True)}
     if len({(row.index, row.repeat) for row in imported.rows}) != len(imported.rows):
         raise file.error("two answers to the same question have the same repetition number.")
-    rows = [_generation(row, ids[row.index], target) for row, target in answered]
+    rows = [
+        _generation(row, ids[row.index], target) | {TRAJECTORY: _trajectory(file, row)}
+        for row, target in answered
+    ]
     repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
     description = SetDescription(
         specification=_specification(file, format_name, imported, names, repeats),
@@ -283,6 +287,13 @@ def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[st
         "error": row.error,
         "error_permanent": None,
     }
+
+
+def _trajectory(file: SourceFile, row: ImportedRow) -> str | None:
+    try:
+        return None if row.trajectory is None else trajectory_text(row.trajectory)
+    except TrajectoryError as error:
+        raise file.error(f"{error}.", row.index) from error
 
 
 def _plain(value: Json) -> Json:

@@ -2,8 +2,10 @@
 
 import gzip
 import hashlib
+import io
 import json
 import math
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -28,10 +30,14 @@ MAX_ROW_BYTES = 64 * 2**20
 """Largest line, or archive member that holds one row, in bytes."""
 MAX_MEMBERS = 1_000_000
 """Most members of an archive."""
-READ_BESIDE = "results_*.json"
-"""Files that readers take from the folder of the samples; they have no answers."""
+READ_BESIDE = ("results_*.json", "*.traj", "*.traj.json")
+"""Names of files that readers take from the folder of the samples; they have no answers."""
 MAX_VALUES = 30_000_000
 """Most objects, lists and fourfold commas of JSON in a file: each takes up to 200 bytes of memory."""
+_ZSTD = 93
+"""Compression of the members of newer logs of Inspect."""
+_LOCAL_HEADER = 30
+"""Bytes before a member's name; the last four are the lengths of its name and its extra field."""
 _CHUNK = 2**20
 """Bytes decompressed at a time."""
 _PARQUET_ROWS = 64
@@ -62,6 +68,11 @@ class SourceFile:
             within: Folder with the dataset's files, under their paths in the dataset.
         """
         self.path, self.dataset, self._within = path, dataset, within
+        self.parts: list[Path] = []
+        """Files that belong to this one, such as the trials of a job."""
+        self.consulted: list[Path] = []
+        """Files beside this one that were read for facts about it."""
+        self._digest: tuple[int, str] | None = None
         self._present: set[Keys] = set()
         self._read: set[Keys] = set()
         self._values = 0
@@ -74,10 +85,21 @@ class SourceFile:
         return f"{self.dataset}/{self.path.relative_to(self._within).as_posix()}"
 
     @cached_property
-    def sha256(self) -> str:
+    def own_sha256(self) -> str:
         """Sha256 of the file as stored."""
         with self._opened() as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
+
+    @property
+    def sha256(self) -> str:
+        """Sha256 of the file as stored; with parts, over its hash and theirs."""
+        if not self.parts:
+            return self.own_sha256
+        if self._digest is None or self._digest[0] != len(self.parts):
+            hashes = [SourceFile(path).own_sha256 for path in sorted(set(self.parts))]
+            content = "\n".join([self.own_sha256, *hashes]).encode()
+            self._digest = len(self.parts), hashlib.sha256(content).hexdigest()
+        return self._digest[1]
 
     @property
     def kind(self) -> str:
@@ -164,17 +186,56 @@ class SourceFile:
         total = 0
         with self._archive() as archive:
             for name in names:
-                with archive.open(name) as stream:
-                    content = self._limited(stream, min(limit, MAX_BYTES - total), name)
+                content = self._member(archive, name, min(limit, MAX_BYTES - total))
                 total += len(content)
                 yield name, self._parsed(content, where=f"member '{name}': ")
+
+    def part(self, *steps: str) -> "SourceFile | None":
+        """File at a path below this file's folder, which belongs to this one; None if there is none.
+
+        Args:
+            steps: Names of folders and of the file; one that leads out of the folder names no file.
+        """
+        if not _are_names(steps) or not self._is_own(path := self.path.parent.joinpath(*steps)):
+            return None
+        self.parts.append(path)
+        return self.other(path)
+
+    def folders(self, *steps: str) -> list[str]:
+        """Names of the folders in a folder below this file's own, sorted; none if there is no such folder."""
+        path = self.path.parent.joinpath(*steps)
+        if not _are_names(steps) or not path.is_dir() or path.is_symlink():
+            return []
+        return sorted(e.name for e in path.iterdir() if e.is_dir() and not e.is_symlink())
+
+    def other(self, path: Path) -> "SourceFile":
+        """Another file of the same folder or dataset."""
+        return SourceFile(path, dataset=self.dataset, within=self._within)
+
+    def _is_own(self, path: Path) -> bool:
+        """True for a file that can be reached without symbolic links; those of a download are links to the cache."""
+        places = [path.parent] if self._within is not None else [path, path.parent]
+        folder = self.path.parent
+        within = {p for place in places for p in (place, *place.parents) if folder in p.parents}
+        if any(place.is_symlink() for place in within):
+            return False
+        try:
+            return path.is_file()
+        except OSError:  # a name that is too long
+            return False
+
+    def text(self) -> str:
+        """Text of a file of at most `MAX_ROW_BYTES`, without halves of characters."""
+        with self._stream() as stream:
+            return self._limited(stream, MAX_ROW_BYTES).decode(errors="replace")
 
     def beside(self, name: str) -> "SourceFile | None":
         """File of that name in the same folder, or None."""
         path = self.path.with_name(name)
         if not path.is_file():
             return None
-        return SourceFile(path, dataset=self.dataset, within=self._within)
+        self.consulted.append(path)
+        return self.other(path)
 
     def error(self, problem: str, row: int | None = None) -> ImportFileError:
         """Error that names this file."""
@@ -228,6 +289,31 @@ class SourceFile:
         except ValueError as error:  # also for invalid UTF-8, and numbers with thousands of digits
             raise self.error(f"{where}not JSON: {error}.", row) from error
 
+    def _member(self, archive: zipfile.ZipFile, name: str, limit: int) -> bytes:
+        """Content of a member; also if it is compressed with zstd, which Python's module cannot read before 3.14."""
+        info = archive.getinfo(name)
+        if info.compress_type != _ZSTD:
+            with archive.open(name) as stream:
+                return self._limited(stream, limit, name)
+        if info.flag_bits & 1 or archive.fp is None:
+            raise self.error(f"member '{name}' is encrypted.")
+        if info.compress_size > limit:
+            raise self.error(f"member '{name}' has more than {_size(limit)}.")
+        archive.fp.seek(info.header_offset)
+        head = archive.fp.read(_LOCAL_HEADER)
+        if len(head) < _LOCAL_HEADER:
+            raise self.error(f"member '{name}' is cut off.")
+        archive.fp.seek(sum(struct.unpack("<HH", head[-4:])), io.SEEK_CUR)
+        packed = archive.fp.read(info.compress_size)
+        try:
+            with pa.CompressedInputStream(pa.BufferReader(packed), "zstd") as unpacked:
+                content = self._limited(cast("IO[bytes]", unpacked), limit, name)
+        except (OSError, pa.ArrowException) as error:
+            raise self.error(f"member '{name}' cannot be read: {error}.") from error
+        if zlib.crc32(content) != info.CRC:
+            raise self.error(f"member '{name}' is damaged: its checksum is another.")
+        return content
+
     def _limited(self, stream: IO[bytes], limit: int, member: str = "") -> bytes:
         chunks, size = [], 0
         while chunk := stream.read(_CHUNK):
@@ -272,6 +358,11 @@ class SourceFile:
                 yield file
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise self.error(f"not Parquet that can be read: {error}.") from error
+
+
+def _are_names(steps: tuple[str, ...]) -> bool:
+    """True if steps of a path lead to what they name, and not out of the folder."""
+    return not any(s in ("", ".", "..") or "/" in s or "\0" in s for s in steps)
 
 
 def finite(value: object) -> float | None:

@@ -1,9 +1,9 @@
 """Import files of other tools as answer sets; importing a file again changes nothing."""
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Final, cast
@@ -17,6 +17,7 @@ from regrade.answers.publishing import publish_files, publish_scores
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.exchange.importing import harbor, swe_bench, terminal_bench
 from regrade.exchange.importing.base import (
     FormatName,
     ImportedRow,
@@ -35,7 +36,10 @@ from regrade.stats.metrics import summarise
 # Files of a dataset on the Hub, such as the `*-results` of the LLM Engineer's Handbook.
 
 SCHEME = "hf://"
-_SUFFIXES = (".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".zip", ".eval")
+_SUFFIXES = (
+    *(".parquet", ".jsonl", ".json", ".jsonl.gz", ".json.gz", ".zip", ".eval"),
+    *(".traj", "/prompt.txt", "/response.txt"),
+)
 """Endings of the files that a format may have; no others are downloaded."""
 
 
@@ -53,15 +57,16 @@ def dataset_files(address: str, folder: Path) -> list[SourceFile]:
     uri, _, asked = address.partition("@")
     repository = open_repository(uri, create=False)
     revision = repository.resolve(asked or "main")
-    found = []
+    names = []
     for path in repository.files(revision):
         if not path.endswith(_SUFFIXES) or ".." in PurePosixPath(path).parts:
             continue
         local = folder / path
         local.parent.mkdir(parents=True, exist_ok=True)
         local.symlink_to(repository.fetch(path, revision).resolve())
-        if not local.match(READ_BESIDE):
-            found.append(SourceFile(local, dataset=repository.uri, within=folder))
+        names.append(local)
+    paths = _own_files(folder, links=True) if names else ()
+    found = [SourceFile(path, dataset=repository.uri, within=folder) for path in paths]
     if not found:
         raise RepositoryError(
             repository.uri, f"it has no files to import ({', '.join(_SUFFIXES)})."
@@ -80,6 +85,10 @@ _MODULES: Final[dict[FormatName, str]] = {
     "mmlu-pro": "mmlu_pro",
     "handbook": "handbook",
     "helm": "helm",
+    "verifiers": "verifiers",
+    "harbor": "harbor",
+    "terminal-bench": "terminal_bench",
+    "swe-bench": "swe_bench",
     "table": "table",
 }
 """Module of this package whose `read` is the format's reader."""
@@ -91,8 +100,16 @@ _BY_COLUMNS: Final[tuple[tuple[FormatName, frozenset[str]], ...]] = (
     ("zeroeval", frozenset({"session_id", "model_input", "output", "generator"})),
     ("mmlu-pro", frozenset({"question", "options", "pred", "generated_text"})),
     ("handbook", frozenset({"prompt", "answers"})),
+    ("verifiers", frozenset({"prompt", "completion", "reward"})),
+    ("verifiers", frozenset({"task", "traces", "ok"})),
+    ("swe-bench", swe_bench.COLUMNS),
 )
 """Columns by which a table's format is detected."""
+_PARTS: Final[Mapping[FormatName, Callable[[SourceFile], bool]]] = {
+    "harbor": harbor.is_part,
+    "swe-bench": swe_bench.is_part,
+}
+"""Formats of which a file may belong to another one, with which it is imported."""
 _TABLES = ("parquet", "jsonl", "zip")
 
 
@@ -135,6 +152,12 @@ def _of_document(document: Json) -> FormatName | None:
         return "inspect"
     if {"adapter_spec", "request_states"} <= document.keys():
         return "helm"
+    if harbor.is_job(document):
+        return "harbor"
+    if terminal_bench.is_run(document):
+        return "terminal-bench"
+    if swe_bench.is_predictions(document) or swe_bench.is_report(document):
+        return "swe-bench"
     first = document.get("0")
     return "opencompass" if isinstance(first, dict) and "prediction" in first else None
 
@@ -217,7 +240,7 @@ def import_files(
         places: Files, folders, or datasets on the Hub (`hf://datasets/ORG/NAME`). In a folder or dataset, files of unknown
             format are skipped.
         format_name: Format of all files. None: detected for each file.
-        table: Names of a table's columns.
+        table: Names of a table's columns, and the scale of scores.
         names: Model, benchmark and scorer; they override the files'.
         strict: Write nothing unless every file can be read.
 
@@ -229,6 +252,11 @@ def import_files(
         HubError: If the Hub fails.
     """
     options = table or TableOptions()
+    if options.score_range is not None and not options.score_range[0] < options.score_range[1]:
+        low, high = options.score_range
+        raise SettingsError(
+            f"`--score-range {low:g} {high:g}`: the worst value comes first, then the best one, which is larger."
+        )
     if format_name is None and options.columns.text is not None:
         format_name = "table"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as downloads:
@@ -265,6 +293,11 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         if (stored.manifest.answer_set_id, file.label) not in known
     ]
     revision = publish_scores(repository, new) if new else published[0][0].revision
+    taken = {
+        entry.file.other(path).name
+        for entry in unique
+        for path in (*entry.file.parts, *entry.file.consulted)
+    }
     return Imports(
         tuple(
             Imported(
@@ -278,7 +311,7 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
             for stored, entry in stored_sets
         ),
         str(revision),
-        tuple(read.skipped),
+        tuple(name for name in read.skipped if name not in taken),
         tuple(read.failed),
         _not_imported(unique),
     )
@@ -298,9 +331,13 @@ def _read(
     for file, several in files:
         try:
             format_ = format_name or detect(file)
+            is_part = None if format_ is None else _PARTS.get(format_)
+            if several and is_part is not None and is_part(file):
+                continue
             if format_ is not None:
                 found = load_reader(format_)(file, options)
-                read.built.append(build(file, format_, found, names))
+                sets = found if isinstance(found, list) else [found]
+                read.built += [build(file, format_, imported, names) for imported in sets]
             elif several:
                 read.skipped.append(file.name)
             else:
@@ -351,10 +388,39 @@ def _files(places: Sequence[Path | str], downloads: Path) -> Iterator[tuple[Sour
         if not path.is_dir():
             yield SourceFile(path), False
             continue
-        found = (
-            entry for entry in sorted(path.rglob("*")) if entry.is_file() and not entry.is_symlink()
-        )
-        yield from ((SourceFile(entry), True) for entry in found if not entry.match(READ_BESIDE))
+        yield from ((SourceFile(entry), True) for entry in _own_files(path))
+
+
+_TRIAL_FOLDERS = {"result.json": ("agent", "verifier"), "results.json": ("agent-logs", "panes")}
+"""Files with the result of a trial, and folders one of which lies beside it: what else is there belongs to the trial. Those of
+the second name are in the results of their run, too."""
+_OF_A_JOB = ("config.json", "lock.json", "job.log")
+"""Settings beside a job's `result.json`, which has what is imported of them."""
+
+
+_LOGS = "run_evaluation"
+"""Folder in which SWE-bench logs the evaluation of each patch."""
+
+
+def _own_files(folder: Path, *, links: bool = False) -> Iterator[Path]:
+    """Yield the files below a folder that may be imported, in the order of their names.
+
+    Args:
+        folder: The folder.
+        links: Files may be symbolic links, as in a download.
+    """
+    for name, beside in _TRIAL_FOLDERS.items():
+        if (folder / name).is_file() and any((folder / other).is_dir() for other in beside):
+            yield from [folder / name] if name == "result.json" else []
+            return
+    is_job = (folder / "result.json").is_file()
+    for entry in sorted(folder.iterdir()):
+        if (entry.is_symlink() and not links) or (is_job and entry.name in _OF_A_JOB):
+            continue
+        if entry.is_dir() and not entry.is_symlink() and entry.name != _LOGS:
+            yield from _own_files(entry, links=links)
+        elif entry.is_file() and not any(entry.match(name) for name in READ_BESIDE):
+            yield entry
 
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
@@ -395,7 +461,8 @@ def _scoring(
         answers_revision=answers.revision,
         answers=tuple(shard.sha256 for shard in answers.manifest.shards),
         summary=summarise(scores, answers.manifest.groups),
-        scored_at=datetime.now(UTC),
+        # The main metric is the newest, and so the one that is shown first.
+        scored_at=datetime.now(UTC) - timedelta(microseconds=number),
         score_seconds=0.0,
         original=OriginalScoring(
             tool=built.format,

@@ -9,8 +9,10 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
+from regrade.exchange.importing.messages import is_trajectory, read_messages, split
 from regrade.exchange.importing.record import Json, Record, as_json, clean
 from regrade.exchange.importing.table import known_doc
+from regrade.records.trajectory import TraceMessage
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""
@@ -93,6 +95,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
     stopped = choice.text("stop_reason")
     usage = sample.part("output.usage")
     question = _question(sample)
+    did = _trajectory(sample)
     return ImportedRow(
         index=index,
         repeat=max(0, (sample.integer("epoch") or 1) - 1),
@@ -101,7 +104,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         doc=_doc(sample, question),
         target=clean(target) if isinstance(target, str) else None,
         choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
-        prompt=_prompt(sample),
+        prompt=_prompt(sample, is_agent=did is not None),
         prompt_kind="messages",
         text=text,
         reasoning=reasoning,
@@ -110,6 +113,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         completion_tokens=usage.integer("output_tokens"),
         latency=finite(sample.get("output.time")),
         error=error or sample.text("output.error"),
+        trajectory=did,
         scores=_scores(sample),
     )
 
@@ -140,14 +144,38 @@ def _question(sample: Record) -> str | None:
     return asked[0]["content"] if len(asked) == 1 and asked[0]["role"] == "user" else None
 
 
-def _prompt(sample: Record) -> str | None:
-    """Messages before the last answer as JSON, with role and content only."""
+def _prompt(sample: Record, *, is_agent: bool) -> str | None:
+    """Messages before the last answer as JSON, with role and content only; of an agent those before its first one."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return None
-    answers = (i for i, message in enumerate(messages) if _role(message) == "assistant")
+    answers = [i for i, message in enumerate(messages) if _role(message) == "assistant"]
+    if is_agent:
+        answers = answers[_given_answers(sample) :][:1]
     last = max(answers, default=len(messages))
     return as_json(_messages(messages[:last], sample))
+
+
+def _given_answers(sample: Record) -> int:
+    """Messages of the assistant that are part of the question."""
+    given = sample.get("input")
+    return sum(_role(message) == "assistant" for message in given) if isinstance(given, list) else 0
+
+
+def _trajectory(sample: Record) -> tuple[TraceMessage, ...] | None:
+    """What came after the prompt, if the model called tools or was answered."""
+    messages = sample.get("messages")
+    if not isinstance(messages, list) or not any(_calls_tools(message) for message in messages):
+        return None
+    read = read_messages(messages, sample, lambda text: _resolved(text, sample))
+    _, made = split(read, _given_answers(sample))
+    return tuple(made) if is_trajectory(made) else None
+
+
+def _calls_tools(message: Json) -> bool:
+    return isinstance(message, dict) and (
+        message.get("role") == "tool" or bool(message.get("tool_calls"))
+    )
 
 
 def _messages(messages: Json, sample: Record) -> Json:

@@ -44,7 +44,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
             f"and `--column.question`, `--column.target` and so on. Its columns: "
             f"{', '.join(clean(name) for name in file.columns)}."
         )
-    original = _original(columns)
+    original = _original(columns, options.score_range or (0.0, 1.0))
     rows = [
         row
         for index, record in enumerate(file.rows)
@@ -63,10 +63,10 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     )
 
 
-def _original(columns: Columns) -> OriginalScore:
+def _original(columns: Columns, ends: tuple[float, float]) -> OriginalScore:
     if columns.score is None and columns.extracted is not None:
         return OriginalScore(f"{columns.extracted} equals target", by_target=True)
-    return OriginalScore(columns.score or SCORE)
+    return OriginalScore(columns.score or SCORE, low=ends[0], high=ends[1])
 
 
 def table_rows(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from regrade.answers.labelfile import DrawnSample
+from regrade.answers.scorefile import ORIGINAL
 from regrade.answers.sets import AnswerSet
 from regrade.judging.choosing import waits_for_judge
 from regrade.judging.labels.items import Verdicts, verdicts_of
@@ -16,6 +17,7 @@ from regrade.judging.labels.stored import StoredLabels, stored_labels
 from regrade.judging.readings import judge_sets_of, judged_answers
 from regrade.judging.stored import stored_answers
 from regrade.scorers import JUDGE
+from regrade.scoring.originals import first_scorer, original_result
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_address
@@ -137,7 +139,8 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
     """
     if waits_for_judge(answers) and scorer in (None, JUDGE):
         _point_to_verdicts(answers)
-    result = score_answers(answers, scorer or answers.manifest.scorers[0])
+    chosen = scorer or first_scorer(answers)
+    result = original_result(answers) if chosen == ORIGINAL else score_answers(answers, chosen)
     file, table = result.file, result.scores
     first = verdicts_of(answers, file, table)
     items = {item.key: item for item in _items(first, _by_key(first))}

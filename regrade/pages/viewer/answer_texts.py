@@ -1,18 +1,20 @@
 """Texts of one answer as HTML, of bounded length."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
 from regrade.records.images import split_at_marks
+from regrade.records.trajectory import Part, PartKind, arguments_text, read_trajectory
 from regrade.text.hidden import Span, as_html, marked, with_tokens
 
+_Item = TypeVar("_Item")
 Pictures = Mapping[str, Markup]
 """What stands for an image of a question, by its sha256. A model's own text has none."""
 EMPTY: Pictures = MappingProxyType({})
@@ -53,6 +55,10 @@ class TextMaker:
         return Text(
             formatted(shown, mark) if self._markdown else marked(shown, mark, anchor=True), cut
         )
+
+    def first(self, items: Sequence[_Item], most: int) -> Sequence[_Item]:
+        """Return the items that are shown."""
+        return items if self._full else items[:most]
 
     def cut(self, text: str) -> tuple[str, int]:
         """Return the part of a text that is shown, and the number of characters that are not."""
@@ -104,6 +110,58 @@ def indented(document: str) -> str:
         return orjson.dumps(orjson.loads(document), option=orjson.OPT_INDENT_2).decode()
     except orjson.JSONDecodeError:
         return document
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPart:
+    """A part of a message of an agent's conversation."""
+
+    kind: PartKind
+    title: str
+    """What the part is, for one that is folded; "" for a text that is shown."""
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class ShownMessage:
+    """A message of an agent's conversation."""
+
+    role: str
+    parts: tuple[ShownPart, ...]
+
+
+SHOWN_MESSAGES = 200
+"""Messages of a conversation that are shown at once; a link shows all of them."""
+
+
+def conversation_of(
+    text: str | None, makers: TextMaker
+) -> tuple[tuple[ShownMessage, ...], int, Text | None]:
+    """Return the messages of a trajectory, the number of those that are not shown, and its text if it is no trajectory."""
+    if text is None:
+        return (), 0, None
+    messages = read_trajectory(text)
+    if messages is None:
+        return (), 0, makers.sent(text)
+    shown = makers.first(messages, SHOWN_MESSAGES)
+    found = tuple(
+        ShownMessage(m.role, tuple(_shown_part(part, makers) for part in m.parts)) for m in shown
+    )
+    return found, len(messages) - len(shown), None
+
+
+def _shown_part(part: Part, makers: TextMaker) -> ShownPart:
+    cut = f", {part.cut:,} characters left out" if part.cut else ""
+    if part.kind == "tool_call":
+        arguments = arguments_text(part)
+        return ShownPart(part.kind, f"call of {part.name}{cut}", makers.sent(indented(arguments)))
+    if part.kind == "tool_result":
+        of = f" of {part.name}" if part.name else ""
+        what = "error" if part.is_error else "result"
+        return ShownPart(part.kind, f"{what}{of}{cut}", makers.sent(part.text))
+    if part.kind == "reasoning":
+        return ShownPart(part.kind, f"thought{cut}", makers.plain(part.text))
+    return ShownPart(part.kind, "", makers.plain(part.text))
 
 
 def html_of(text: str | None) -> Markup | None:

@@ -18,8 +18,10 @@ from regrade.pages.viewer.answer_relatives import (
     scoring_rows,
 )
 from regrade.pages.viewer.answer_texts import (
+    ShownMessage,
     Text,
     TextMaker,
+    conversation_of,
     html_of,
     indented,
     thought_and_answer,
@@ -37,7 +39,7 @@ from regrade.pages.viewer.library import (
 )
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.settings.errors import DamagedAnswersError
 from regrade.text.hidden import as_html
 
@@ -72,6 +74,12 @@ class OneAnswer:
     answer: Text | None
     calls: Text | None
     """Calls of tools, as JSON."""
+    conversation: tuple[ShownMessage, ...]
+    """What an agent did after its prompt."""
+    more_messages: int
+    """Messages of it that are not shown."""
+    no_conversation: Text | None
+    """Text in the place of a trajectory that is none."""
     error: Text | None
     extracted: Markup | None
     is_marked: bool
@@ -149,6 +157,7 @@ def one_answer(
     siblings, unread = other_models(
         library, shelf, stored, index.scoring, sample_id, filters, links, every_model
     )
+    conversation, more_messages, no_conversation = conversation_of(texts[TRAJECTORY], makers)
     prompt_format = stored.answers.manifest.specification.prompt.format
     turns = turns_of(texts["prompt"] or "", texts["prompt_kind"], prompt_format)
 
@@ -183,6 +192,9 @@ def one_answer(
         thought_open=is_open,
         answer=None if answer is None else makers.answer(answer, mark),
         calls=None if texts["tool_calls"] is None else makers.sent(indented(texts["tool_calls"])),
+        conversation=conversation,
+        more_messages=more_messages,
+        no_conversation=no_conversation,
         error=None if texts["error"] is None else makers.plain(texts["error"]),
         extracted=html_of(index.extracted[row].as_py()),
         is_marked=mark is not None,

@@ -18,14 +18,16 @@ TURNS = "turns"
 """Earlier turns of a conversation with the model's own answers, each with `question`, `answer` and `reference`; empty without any."""
 LAST_QUESTION = "last_question"
 """The turn of the user that the answer follows; `question` has the whole conversation if that has other turns."""
+TRAJECTORY = "trajectory"
+"""What an agent did, in the same form with its calls and their results; of other answers the answer."""
 FIRST, SECOND = "first", "second"
 TIE = "tie"
 REPLY = "reply"
 """Name of the text that tells the judge the form of its reply."""
 _OF_QUESTION = (QUESTION, LAST_QUESTION, CONVERSATION, TURNS, REFERENCE)
 NAMES: Mapping[Kind, tuple[str, ...]] = {
-    "verdict": (*_OF_QUESTION, ANSWER, REPLY),
-    "criteria": (*_OF_QUESTION, ANSWER, "criteria", REPLY),
+    "verdict": (*_OF_QUESTION, ANSWER, TRAJECTORY, REPLY),
+    "criteria": (*_OF_QUESTION, ANSWER, TRAJECTORY, "criteria", REPLY),
     "pairwise": (*_OF_QUESTION, FIRST, SECOND, REPLY),
 }
 """Names that a template can use. Question, reference and answers are fenced; without a reference, that is none."""

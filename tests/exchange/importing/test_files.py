@@ -1,6 +1,7 @@
 import gzip
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -163,3 +164,41 @@ def test_only_finite_numbers_and_truth_values_are_numbers():
     assert [finite(value) for value in (True, 0, 0.5)] == [1.0, 0.0, 0.5]
     for value in (None, "1", float("nan"), float("inf"), 10**400, [1]):
         assert finite(value) is None
+
+
+def zstd_archive(path: Path, name: str, content: bytes) -> Path:
+    """Write an archive whose one member is compressed with zstd, as newer logs of Inspect are."""
+    packed = pa.compress(content, "zstd", asbytes=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as file:
+        file.writestr(name, packed)
+    whole = bytearray(path.read_bytes())
+    central = whole.index(b"PK\x01\x02")
+    for begin, method, crc, size in ((0, 8, 14, 22), (central, 10, 16, 24)):
+        whole[begin + method : begin + method + 2] = (93).to_bytes(2, "little")
+        whole[begin + crc : begin + crc + 4] = zlib.crc32(content).to_bytes(4, "little")
+        whole[begin + size : begin + size + 4] = len(content).to_bytes(4, "little")
+    path.write_bytes(bytes(whole))
+    return path
+
+
+def test_members_that_are_compressed_with_zstd_are_read(tmp_path: Path):
+    path = zstd_archive(tmp_path / "a.eval", "a.json", b'{"a": [1, 2]}')
+    assert list(SourceFile(path).member_documents(["a.json"])) == [("a.json", {"a": [1, 2]})]
+
+
+@pytest.mark.usefixtures("limits")
+def test_a_small_member_that_zstd_makes_large_is_refused(tmp_path: Path):
+    path = zstd_archive(tmp_path / "a.eval", "a.json", b" " * 64 * MIB)
+    assert path.stat().st_size < MIB
+    with pytest.raises(ImportFileError, match=r"'a\.json' has more than"):
+        list(SourceFile(path).member_documents(["a.json"]))
+
+
+def test_a_damaged_member_of_zstd_is_refused(tmp_path: Path):
+    path = zstd_archive(tmp_path / "a.eval", "a.json", b'{"a": "some longer text", "b": 1}')
+    whole = bytearray(path.read_bytes())
+    begin = whole.index(b"a.json") + len("a.json")
+    whole[begin + 12] ^= 255
+    path.write_bytes(bytes(whole))
+    with pytest.raises(ImportFileError, match=r"member 'a\.json'"):
+        list(SourceFile(path).member_documents(["a.json"]))

@@ -9,7 +9,7 @@ from tests.exchange.importing.writing import document, jsonl
 
 
 def test_every_format_has_a_reader():
-    assert len(format_names()) == 9
+    assert len(format_names()) == 13
     for name in format_names():
         assert callable(load_reader(name))
 

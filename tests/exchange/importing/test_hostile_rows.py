@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names, build
 from regrade.exchange.importing.files import SourceFile
-from regrade.exchange.importing.importer import load_reader
 from regrade.settings.errors import UserError
 from tests.exchange.importing import (
     test_handbook,
@@ -24,7 +23,12 @@ from tests.exchange.importing import (
     test_table,
     test_zeroeval,
 )
+from tests.exchange.importing.test_harbor import STEPS, result
 from tests.exchange.importing.test_lighteval import detail
+from tests.exchange.importing.test_swe_bench import prediction
+from tests.exchange.importing.test_terminal_bench import trial
+from tests.exchange.importing.test_verifiers import episode, rollout, trace
+from tests.exchange.importing.writing import sets
 
 JSON = st.recursive(
     st.none()
@@ -66,6 +70,13 @@ FILES: list[tuple[FormatName, object]] = [
     ("handbook", [test_handbook.ROW | {"accuracy": 2, "style": 3}]),
     ("lighteval", [detail(["4"])]),
     ("table", [test_table.ROW]),
+    ("verifiers", [rollout()]),
+    ("verifiers", [episode(trace())]),
+    ("harbor", result(step_results=[{"step_name": "one"}])),
+    ("terminal-bench", {"results": [trial("x", True)], "n_resolved": 1, "accuracy": 1.0}),
+    ("swe-bench", [prediction(1)]),
+    ("swe-bench", {"a__b-1": prediction(1)}),
+    ("inspect", test_inspect_log.header() | {"samples": [test_inspect_log.agent()]}),
 ]
 
 
@@ -81,6 +92,31 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     )
     for key, field_value in inner:
         yield from places(field_value, (*path, key))
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_value_in_a_trajectory_beside_a_trial_is_kept_or_refused(
+    tmp_path: Path, data: st.DataObject
+):
+    changed: Any = copy.deepcopy({"steps": STEPS})
+    *way, last = data.draw(st.sampled_from(list(places(changed))))
+    holder = changed
+    for step in way:
+        holder = holder[step]
+    holder[last] = data.draw(JSON)
+    (tmp_path / "agent").mkdir(exist_ok=True)
+    (tmp_path / "agent" / "trajectory.json").write_text(json.dumps(changed))
+    (tmp_path / "result.json").write_text(json.dumps(result()))
+    try:
+        [found] = sets("harbor", SourceFile(tmp_path / "result.json"))
+        built = build(SourceFile(tmp_path / "result.json"), "harbor", found, Names())
+    except UserError as error:
+        says = str(error)
+    else:
+        built.table.validate(full=True)
+        says = str(tmp_path)
+    assert str(tmp_path) in says
 
 
 @pytest.mark.parametrize(("name", "content"), FILES)
@@ -99,7 +135,7 @@ def test_any_value_in_any_field_is_kept_or_refused(
     path.write_text(json.dumps(changed))
     columns = test_table.COLUMNS if name == "table" else Columns()
     try:
-        found = load_reader(name)(SourceFile(path), TableOptions(columns, None))
+        [found, *_] = sets(name, SourceFile(path), TableOptions(columns, None))
         built = build(SourceFile(path), name, found, Names(model="m", benchmark="b"))
     except UserError as error:
         says = str(error)

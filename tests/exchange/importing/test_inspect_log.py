@@ -60,6 +60,19 @@ def sample(
     } | changes
 
 
+def agent(**changes: Any) -> dict[str, Any]:
+    """A sample as Inspect 0.3.285 stores an agent that called a tool."""
+    call = {"id": "c", "function": "add", "arguments": {"x": 2, "y": 2}, "type": "function"}
+    messages = [
+        {"role": "system", "content": "Use tools."},
+        {"role": "user", "content": "2+2?", "source": "input"},
+        {"role": "assistant", "content": "Adding.", "source": "generate", "tool_calls": [call]},
+        {"role": "tool", "content": "4", "tool_call_id": "c", "function": "add"},
+        {"role": "assistant", "content": "4", "source": "generate"},
+    ]
+    return sample(messages=messages) | changes
+
+
 def log(path: Path, *samples: dict[str, Any], **changes: Any) -> ImportedSet:
     return read(document(path / "log.json", header(**changes) | {"samples": list(samples)}))
 
@@ -192,6 +205,34 @@ def test_the_question_is_the_only_message_of_the_user(
     assert json.loads(row.content) == sent
     [row] = log(tmp_path, sample()).rows
     assert row.question == row.content == "2+2?"
+
+
+def test_what_an_agent_did_is_its_trajectory_and_its_prompt_ends_before(tmp_path: Path):
+    [row] = log(tmp_path, agent()).rows
+    assert [turn["role"] for turn in json.loads(row.prompt or "")] == ["system", "user"]
+    assert [message.role for message in row.trajectory or ()] == ["assistant", "tool", "assistant"]
+    assert (row.trajectory or ())[0].parts[1].arguments == {"x": 2, "y": 2}
+    assert (row.text, row.scores["match"].value) == ("4", 1.0)
+    assert log(tmp_path, sample()).rows[0].trajectory is None
+
+
+def test_long_texts_of_an_agent_are_read_from_the_attachments(tmp_path: Path):
+    found = agent(attachments={"k": "a long result"})
+    found["messages"][3]["content"] = "attachment://k"
+    [row] = log(tmp_path, found).rows
+    assert (row.trajectory or ())[1].parts[0].text == "a long result"
+
+
+def test_answers_that_are_part_of_the_question_are_no_trajectory(tmp_path: Path):
+    given = [
+        {"role": "user", "content": "1+1?"},
+        {"role": "assistant", "content": "2"},
+        {"role": "user", "content": "2+2?"},
+    ]
+    made = agent()["messages"][2:]
+    [row] = log(tmp_path, agent(input=given, messages=[*given, *made])).rows
+    assert len(json.loads(row.prompt or "")) == 3
+    assert len(row.trajectory or ()) == 3
 
 
 def test_what_a_log_has_beside_the_answers_is_named(tmp_path: Path):

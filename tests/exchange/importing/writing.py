@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from regrade.exchange.importing.base import ImportedSet, TableOptions
+from regrade.exchange.importing.base import FormatName, ImportedSet, TableOptions
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.importer import detect, load_reader
 
@@ -40,8 +40,22 @@ def parquet(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
 
 
 def read(path: Path, options: TableOptions | None = None) -> ImportedSet:
+    """Read a file in its detected format, which holds one answer set."""
+    [found] = read_sets(path, options)
+    return found
+
+
+def read_sets(path: Path, options: TableOptions | None = None) -> list[ImportedSet]:
     """Read a file in its detected format."""
     file = SourceFile(path)
     format_name = detect(file)
     assert format_name is not None
-    return load_reader(format_name)(file, options or TableOptions())
+    return sets(format_name, file, options or TableOptions())
+
+
+def sets(
+    format_name: FormatName, file: SourceFile, options: TableOptions | None = None
+) -> list[ImportedSet]:
+    """Read a file in a format."""
+    found = load_reader(format_name)(file, options or TableOptions())
+    return found if isinstance(found, list) else [found]

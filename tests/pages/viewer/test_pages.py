@@ -15,6 +15,7 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import AnswerFilters
+from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
@@ -324,6 +325,59 @@ def test_calls_of_tools_are_shown_under_the_text_as_text(reader: Reader):
     _, shown = page.html.split("<h2>Calls of tools</h2>")
     assert "&lt;script&gt;alert(1)" in shown
     assert "<script>alert" not in page.html
+
+
+def test_what_an_agent_did_is_a_conversation_with_folded_calls_and_results(reader: Reader):
+    did = trajectory_text(
+        [
+            TraceMessage("assistant", (Part("text", "Adding."), call_of("c", "add", '{"x": 5}'))),
+            TraceMessage("tool", (Part("tool_result", "five", "c", "add"),)),
+            TraceMessage("assistant", (Part("text", "So #### 5"),)),
+        ]
+    )
+    set_id = scored(reader, [row(5, "So #### 5") | {"trajectory": did}])
+    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
+    _, shown = page.html.split("<h2>What the agent did</h2>")
+    assert '<div class="turn assistant"><h3>assistant</h3>' in shown
+    assert '<details class="part tool_call"><summary>call of add</summary>' in shown
+    assert '<details class="part tool_result"><summary>result of add</summary>' in shown
+    assert "Adding." in page.text
+    assert '<mark id="read">5</mark>' in shown  # the answer follows, as of other sets
+
+
+def test_a_hostile_trajectory_is_text(reader: Reader):
+    hostile = [
+        TraceMessage(
+            HOSTILE,
+            (
+                Part("text", HOSTILE),
+                Part("reasoning", HOSTILE),
+                Part("image", HOSTILE),
+                call_of(HOSTILE, HOSTILE, HOSTILE),
+                Part("tool_result", HOSTILE, HOSTILE, HOSTILE),
+            ),
+        )
+    ]
+    for did in (trajectory_text(hostile), HOSTILE, f'[{{"role": "{HOSTILE[:20]}"}}]'):
+        set_id = scored(reader, [row(5, did) | {"trajectory": did}])
+        for form in ("", "&format=markdown"):
+            page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005{form}")
+            assert "What the agent did" in page.text
+            for evil in ("<script>alert", "<b>x</b>", "\u202e", "\u200b", "\x1b"):
+                assert evil not in page.html
+
+
+def test_of_a_long_trajectory_the_first_messages_are_shown_unless_all_are_asked_for(
+    reader: Reader,
+):
+    did = trajectory_text(
+        [TraceMessage("user", (Part("text", f"turn {n}."),)) for n in range(1200)]
+    )
+    set_id = scored(reader, [row(5) | {"trajectory": did}])
+    address = f"/sets/{set_id}/answer?sample=sample-00005"
+    assert "1,000 more messages are not shown" in reader.page(address).text
+    assert "turn 1199." not in reader.page(address).text
+    assert "turn 1199." in reader.page(f"{address}&full=yes").text
 
 
 def test_a_thought_in_the_text_is_folded_and_the_answer_still_marked(reader: Reader):

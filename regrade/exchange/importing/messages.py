@@ -1,0 +1,233 @@
+"""Messages of other tools' files as a prompt and a trajectory: OpenAI's form, and those of Inspect, verifiers and Anthropic."""
+
+import base64
+import binascii
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.records.trajectory import Part, TraceMessage, TrajectoryError, call_of
+
+_DATA = re.compile(r"data:image/[a-z.+-]{1,20};base64,(?P<content>.*)", re.S)
+_LONGEST_ADDRESS = 300
+_LONGEST_ROLE = 40
+Resolve = Callable[[str], str]
+"""Replaces a reference in a text by the text that is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Messages of a run: those that the model was given, and all that came after."""
+
+    prompt: str | None
+    """Messages before the first that the model wrote, as JSON; None if there are none."""
+    question: str | None
+    """The user's message, if it is the only one beside system messages."""
+    trajectory: tuple[TraceMessage, ...]
+    text: str | None
+    """Text of the last message that the model wrote, if it has one; None if it wrote none."""
+
+
+def conversation(given: Sequence[TraceMessage], made: Sequence[TraceMessage]) -> Conversation:
+    """Return the conversation of messages that the model was given, and those that came after."""
+    shown = [(message.role, plain(message)) for message in given]
+    asked = [(role, text) for role, text in shown if role not in ("system", "developer")]
+    is_single = len(asked) == 1 and asked[0][0] == "user"
+    written = [message for message in made if message.role == "assistant"]
+    texts = [text for message in reversed(written) if (text := plain(message)).strip()]
+    return Conversation(
+        as_json([{"content": text, "role": role} for role, text in shown]) if shown else None,
+        asked[0][1] if is_single else None,
+        tuple(made),
+        next(iter(texts), "") if written else None,
+    )
+
+
+def split(messages: Sequence[TraceMessage], answers: int = 0) -> tuple[Any, Any]:
+    """Return the messages before the first that the model wrote, and the others.
+
+    Args:
+        messages: All messages.
+        answers: Messages of the assistant that the model was given.
+    """
+    places = [n for n, message in enumerate(messages) if message.role == "assistant"]
+    begin = places[answers] if answers < len(places) else len(messages)
+    return messages[:begin], messages[begin:]
+
+
+def is_trajectory(messages: Sequence[TraceMessage]) -> bool:
+    """Return True if messages are more than one answer with its thought."""
+    kinds = {part.kind for message in messages for part in message.parts}
+    return len(messages) > 1 or bool(kinds & {"tool_call", "tool_result"})
+
+
+def plain(message: TraceMessage) -> str:
+    """Return the texts of a message, and marks of its images."""
+    shown = (p.text for p in message.parts if p.kind in ("text", "image", "tool_result"))
+    return "\n".join(text for text in shown if text)
+
+
+def read_messages(
+    messages: Json, record: Record, resolve: Resolve = clean
+) -> tuple[TraceMessage, ...]:
+    """Return messages of a file.
+
+    Args:
+        messages: The list, or a text, which is one message of the user.
+        record: Row that they are from, for errors.
+        resolve: Replaces references in texts.
+
+    Raises:
+        ImportFileError: If they are no messages.
+    """
+    if isinstance(messages, str):
+        return (TraceMessage("user", (Part("text", resolve(messages)),)),)
+    if not isinstance(messages, list):
+        raise record.error(f"a list of messages was expected, found {messages!r:.60}.")
+    reader = _MessageReader(record, resolve)
+    return tuple(reader.message(message) for message in messages)
+
+
+class _MessageReader:
+    def __init__(self, record: Record, resolve: Resolve) -> None:
+        self._record, self._resolve = record, resolve
+        self._names: dict[str, str] = {}
+
+    def message(self, message: Json) -> TraceMessage:
+        role = message.get("role") if isinstance(message, dict) else None
+        if not isinstance(role, str):
+            raise self._record.error(
+                f"a message should be an object with 'role' and 'content', found {message!r:.60}."
+            )
+        thought = message.get("reasoning_content") or message.get("reasoning")
+        parts = [Part("reasoning", self._resolve(thought))] if isinstance(thought, str) else []
+        try:
+            content = list(self._content(message.get("content")))
+            calls = list(self._calls(message.get("tool_calls")))
+        except TrajectoryError as error:
+            raise self._record.error(f"{error}.") from error
+        is_result = role in ("tool", "function")
+        parts += self._result(message, content) if is_result else content
+        return TraceMessage(clean(role)[:_LONGEST_ROLE], (*parts, *calls))
+
+    def _result(self, message: dict[str, Any], content: list[Part]) -> list[Part]:
+        """Return the parts of a result: its texts as one, then its images."""
+        call = _name(message.get("tool_call_id"))
+        name = _name(message.get("function")) or _name(message.get("name"))
+        error = message.get("error")
+        failed = error.get("message") if isinstance(error, dict) else error
+        texts = [part.text for part in content if part.kind == "text"]
+        texts += [clean(failed)] if isinstance(failed, str) else []
+        others = [part for part in content if part.kind != "text"]
+        text = "\n".join(text for text in texts if text)
+        named = name or self._names.get(call or "")
+        return [Part("tool_result", text, call, named, is_error=bool(error)), *others]
+
+    def _content(self, content: Json) -> Iterator[Part]:
+        if content is None:
+            return
+        if isinstance(content, str):
+            yield from [Part("text", self._resolve(content))] if content else []
+            return
+        if isinstance(content, dict):
+            content = [content]
+        if not isinstance(content, list):
+            raise self._record.error(
+                f"the content of a message should be a text or a list of parts, found {content!r:.60}."
+            )
+        for part in content:
+            yield from self._part(part)
+
+    def _part(self, part: Json) -> Iterator[Part]:
+        if isinstance(part, str):
+            yield Part("text", self._resolve(part))
+            return
+        kind = part.get("type") if isinstance(part, dict) else None
+        if not isinstance(part, dict) or not isinstance(kind, str):
+            raise self._record.error(
+                f"a part of a message should have a 'type', found {part!r:.60}."
+            )
+        address = _address(part)
+        if kind in ("reasoning", "thinking"):
+            thought = next((part[k] for k in ("reasoning", "thinking", "text") if k in part), "")
+            yield Part("reasoning", self._resolve(thought) if isinstance(thought, str) else "")
+        elif kind == "tool_use":
+            yield self._call(part.get("id"), part.get("name"), part.get("input"))
+        elif kind == "tool_result":
+            inner = list(self._content(part.get("content")))
+            yield from self._result(
+                {"tool_call_id": part.get("tool_use_id"), "error": part.get("is_error") or None},
+                inner,
+            )
+        elif address is not None:
+            yield Part("image", image_text(self._resolve(address)))
+        elif isinstance(text := part.get("text", part.get("refusal")), str):
+            yield Part("text", self._resolve(text))
+        else:
+            yield Part("text", f"[{clean(kind)[:_LONGEST_ROLE]}]")
+
+    def _calls(self, calls: Json) -> Iterator[Part]:
+        if calls is None:
+            return
+        if not isinstance(calls, list):
+            raise self._record.error(f"'tool_calls' should be a list, found {calls!r:.60}.")
+        for call in calls:
+            yield self._of_list(call)
+
+    def _of_list(self, call: Json) -> Part:
+        """Return a call: of OpenAI, of Inspect, whose function is a text, or of verifiers, which may write it as JSON."""
+        if isinstance(call, str):
+            try:
+                call = json.loads(call)
+            except (ValueError, RecursionError) as error:
+                raise self._record.error(f"a call that is no JSON: {call!r:.60}.") from error
+        if not isinstance(call, dict):
+            raise self._record.error(f"a call should be an object, found {call!r:.60}.")
+        function = call.get("function")
+        inner = function if isinstance(function, dict) else call
+        name = function if isinstance(function, str) else inner.get("name")
+        return self._call(call.get("id"), name, inner.get("arguments"))
+
+    def _call(self, call: Json, name: Json, arguments: Json) -> Part:
+        if not isinstance(name, str):
+            raise self._record.error(f"a call should name its function, found {name!r:.60}.")
+        identity = _name(call)
+        if identity is not None:
+            self._names[identity] = clean(name)
+        if isinstance(arguments, dict):
+            arguments = {
+                key: self._resolve(value) if isinstance(value, str) else value
+                for key, value in arguments.items()
+            }
+        return call_of(identity, clean(name), {} if arguments is None else arguments)
+
+
+def _name(value: Json) -> str | None:
+    return clean(value) if isinstance(value, str) and value else None
+
+
+def _address(part: dict[str, Any]) -> str | None:
+    """Return where the image of a part is; None if the part is no image."""
+    found = part.get("image_url", part.get("image", part.get("source")))
+    if isinstance(found, dict):
+        data = found.get("data")
+        if isinstance(data, str):  # Anthropic's form
+            return f"data:{found.get('media_type')};base64,{data}"
+        found = found.get("url", found.get("path"))
+    return found if isinstance(found, str) else None
+
+
+def image_text(address: str) -> str:
+    """Return the text that stands for an image: its mark if its file is in the address, else the address."""
+    data = _DATA.fullmatch(address)
+    if data is None:
+        return f"[image: {clean(address)[:_LONGEST_ADDRESS]}]"
+    try:
+        content = base64.b64decode(data["content"], validate=True)
+    except binascii.Error:
+        return "[image]"
+    return f"<image:{hashlib.sha256(content).hexdigest()}>"

@@ -1,0 +1,74 @@
+"""Rewards of runs of agents as original scores, and the numbers of tasks and their trials."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from regrade.exchange.importing.base import (
+    ImportedRow,
+    OriginalScore,
+    Reported,
+    RowScore,
+    TableOptions,
+)
+from regrade.exchange.importing.files import SourceFile, finite
+
+REWARD = "reward"
+
+
+def numbered(tasks: Iterable[Hashable]) -> list[tuple[int, int]]:
+    """Return the number of each trial's task, in order of appearance, and the trial's number among those of the task."""
+    places: dict[Hashable, int] = {}
+    trials: dict[Hashable, int] = {}
+    found = []
+    for task in tasks:
+        place = places.setdefault(task, len(places))
+        found.append((place, trials.get(task, 0)))
+        trials[task] = trials.get(task, 0) + 1
+    return found
+
+
+def reward_scores(values: Mapping[str, object]) -> dict[str, RowScore]:
+    """Return rewards and metrics of a trial; null ones, and those that are no numbers, are missing."""
+    numbers = {name: finite(value) for name, value in values.items()}
+    return {name: RowScore(value) for name, value in numbers.items() if value is not None}
+
+
+def scored(
+    file: SourceFile,
+    rows: Sequence[ImportedRow],
+    options: TableOptions,
+    reported: Reported | None = None,
+) -> tuple[list[ImportedRow], tuple[OriginalScore, ...]]:
+    """Return rows with the scores that have a scale, and these scores, the reward first.
+
+    The reward has the scale that the user states, else 0 to 1. Other metrics have no stated scale, and are scores only if all
+    their values are from 0 to 1: numbers of turns, for example, are not.
+
+    Raises:
+        ImportFileError: If a reward is outside of its scale.
+    """
+    low, high = options.score_range or (0.0, 1.0)
+    names = dict.fromkeys(name for row in rows for name in row.scores)
+    if not names:
+        return list(rows), ()
+    main = REWARD if REWARD in names else next(iter(names))
+    kept = [OriginalScore(main, reported, low, high)]
+    for name in names:
+        found = [(row.index, row.scores[name].value) for row in rows if name in row.scores]
+        ends = (low, high) if name == main else (0.0, 1.0)
+        outside = [(i, v) for i, v in found if v is not None and not ends[0] <= v <= ends[1]]
+        if name == main and outside:
+            index, value = outside[0]
+            raise file.error(
+                f"the score '{main}' is {value:g}, outside of {low:g} to {high:g}. State its worst and best value with "
+                "`--score-range`.",
+                index,
+            )
+        if name != main and not outside:
+            kept.append(OriginalScore(name))
+    wanted = {original.name for original in kept}
+    chosen = [
+        replace(row, scores={name: s for name, s in row.scores.items() if name in wanted})
+        for row in rows
+    ]
+    return chosen, tuple(kept)
