@@ -1,6 +1,7 @@
 """Benchmarks: a module for each, with its source, prompt, scorers, version and paper."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from regrade.benchmarks.base import Benchmark, BenchmarkCard
 from regrade.settings import HARNESS, DatasetBenchmark, PromptSettings, registry
@@ -70,6 +71,7 @@ def open_harness_task(
     limit: int | None = None,
     source: str | None = None,
     path: str | None = None,
+    arguments: Mapping[str, Any] | None = None,
 ) -> Benchmark:
     """Open a task, group or tag of lm-evaluation-harness as a benchmark. The data is read later, when it is needed.
 
@@ -79,6 +81,7 @@ def open_harness_task(
         limit: Number of questions, spread evenly over all tasks; None: all.
         source: Folder to read instead of the datasets.
         path: Folder with yaml files of the user.
+        arguments: Arguments of a function that makes the questions.
 
     Raises:
         NotInstalledError: If lm_eval is not installed.
@@ -89,7 +92,9 @@ def open_harness_task(
         HarnessBenchmark,
     )
 
-    return HarnessBenchmark(name, prompt=prompt, limit=limit, source=source, path=path)
+    return HarnessBenchmark(
+        name, prompt=prompt, limit=limit, source=source, path=path, arguments=arguments
+    )
 
 
 def benchmark_cards() -> tuple[BenchmarkCard, ...]:

@@ -43,6 +43,11 @@ def plans_of(
         SettingsError: If the settings contradict each other, a benchmark or the model.
         SourceError: If a benchmark's data cannot be read.
     """
+    opened = open_benchmarks(job) if benchmarks is None else benchmarks
+    if job.lm_eval.model_fields_set:
+        from regrade.jobs.measured import measured  # noqa: PLC0415 - the Hub client is slow to import
+
+        opened = measured(opened, model, job.lm_eval)
     return [
         make_plan(
             benchmark,
@@ -52,7 +57,7 @@ def plans_of(
             prompt=job.prompt,
             repeats=job.repeats,
         )
-        for benchmark, sampling in (open_benchmarks(job) if benchmarks is None else benchmarks)
+        for benchmark, sampling in opened
     ]
 
 
@@ -78,6 +83,7 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
             limit=job.limit,
             source=job.source_of(name),
             path=job.lm_eval.path,
+            arguments=job.lm_eval.arguments,
         )
         for name in job.lm_eval.names
     ]

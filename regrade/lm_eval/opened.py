@@ -7,6 +7,7 @@ from typing import Any
 from lm_eval.api.task import ConfigurableTask  # noqa: TID253 - functions import this file
 from lm_eval.config.task import FewshotConfig  # noqa: TID253
 
+from regrade.lm_eval.made import QuestionMaker, makes_questions
 from regrade.lm_eval.package import quiet
 from regrade.lm_eval.plan import not_loaded
 from regrade.settings.errors import RegradeError
@@ -20,8 +21,10 @@ _STORED = "stored"
 class DatasetTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no types
     """A task whose dataset comes from a given function."""
 
-    def __init__(self, config: Mapping[str, Any], datasets: Datasets) -> None:
-        self._datasets = datasets
+    def __init__(
+        self, config: Mapping[str, Any], datasets: Datasets, maker: QuestionMaker | None
+    ) -> None:
+        self._datasets, self._maker = datasets, maker
         copied = copy.deepcopy(dict(config))
         if callable(copied.get("process_docs")):
             copied["process_docs"] = _once(copied["process_docs"])
@@ -29,7 +32,14 @@ class DatasetTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no typ
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **_: object) -> None:
         """Set the dataset."""
-        self.dataset = self._datasets(self.DATASET_PATH, self.DATASET_NAME, dataset_kwargs or {})
+        config = self.config
+        if self._maker is not None and makes_questions({"custom_dataset": config.custom_dataset}):
+            given = {**(config.metadata or {}), **(config.dataset_kwargs or {})}
+            self.dataset = self._maker.make(config.task, config.custom_dataset, given)
+        else:
+            self.dataset = self._datasets(
+                self.DATASET_PATH, self.DATASET_NAME, dataset_kwargs or {}
+            )
 
 
 class StoredTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no types
@@ -74,14 +84,21 @@ def _once(process: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return processed
 
 
-def open_dataset_task(config: Mapping[str, Any], datasets: Datasets) -> DatasetTask:
+def open_dataset_task(
+    config: Mapping[str, Any], datasets: Datasets, maker: QuestionMaker | None = None
+) -> DatasetTask:
     """Return a task with its dataset.
+
+    Args:
+        config: Configuration of the task.
+        datasets: Returns its dataset.
+        maker: Makes the questions of a task that has a function for it; None: they are in `datasets`.
 
     Raises:
         SettingsError: If the task's own code fails.
         SourceError, HubError: If `datasets` raises it.
     """
-    task: DatasetTask = _opened(config, lambda: DatasetTask(config, datasets))
+    task: DatasetTask = _opened(config, lambda: DatasetTask(config, datasets, maker))
     return task
 
 

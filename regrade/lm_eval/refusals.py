@@ -5,14 +5,13 @@ from typing import Any, Literal
 
 from regrade.settings.worker_limits import REMOTE_CODE
 
-Refusal = Literal["class", "multimodal", "unsafe_code", "custom_dataset"]
+Refusal = Literal["class", "multimodal", "unsafe_code"]
 
 SENTENCES: Mapping[Refusal, str] = {
     "class": "it is a Python class with its own way of asking, not a yaml file; regrade runs tasks that are yaml files",
     "multimodal": "it shows images or plays audio, and regrade asks text models",
     "unsafe_code": "its scoring runs the model's code without a sandbox, or a part of an answer as code; regrade's own code "
     "benchmarks run it in one",
-    "custom_dataset": "a Python function makes its questions with the model's tokenizer, so that no revision pins them",
 }
 """Reason of each kind of refusal, to follow "Task '...' cannot be run: "."""
 CODE_OF_THE_HUB = (
@@ -44,6 +43,4 @@ def refusal_of(config: Mapping[str, Any]) -> Refusal | None:
         return "multimodal"
     if config.get("unsafe_code"):
         return "unsafe_code"
-    if config.get("custom_dataset"):
-        return "custom_dataset"
     return None

@@ -5,11 +5,12 @@ would differ. All are therefore built, whatever the limit.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from regrade.lm_eval.documents import document_of, document_text
+from regrade.lm_eval.made import QuestionMaker
 from regrade.lm_eval.opened import Datasets, open_dataset_task
 from regrade.lm_eval.package import quiet
 from regrade.lm_eval.plan import TaskPlan, cannot_run, not_loaded
@@ -83,6 +84,7 @@ def ask(
     n_shots: int | None = None,
     chat: bool = False,
     system: str | None = None,
+    maker: QuestionMaker | None = None,
 ) -> list[AskedTask]:
     """Return the requests of all tasks of a name.
 
@@ -92,16 +94,17 @@ def ask(
         n_shots: Number of worked examples; None: as each task sets it. A task that sets 0 keeps 0.
         chat: Make chats, with worked examples as turns.
         system: System message, or text at the start of the prompt.
+        maker: Makes the questions of tasks that have a function for it; None: their datasets hold them.
 
     Raises:
         SettingsError: If the code of a task fails, a document has values that JSON cannot hold, or a task sends several
             kinds of requests.
         SourceError, HubError: If a dataset cannot be read.
     """
-    with quiet(), seeded(), _computed_here():
+    with quiet(), seeded(), _computed_here(), nullcontext() if maker is None else maker.at_work():
         tasks = {}
         for name, config in plan.configs.items():
-            tasks[name] = task = open_dataset_task(config, datasets)
+            tasks[name] = task = open_dataset_task(config, datasets, maker)
             own = task.get_config("num_fewshot")
             if n_shots is not None and own != 0:
                 task.set_config("num_fewshot", n_shots)

@@ -23,12 +23,13 @@ _OF_THE_WRITER = frozenset(
 """Keys by which the program that wrote a file of settings is known; they change nothing."""
 
 
-def files_folder(model: ResolvedModel, *, download: bool) -> Path | None:
+def files_folder(model: ResolvedModel, *, download: bool, weights: bool = True) -> Path | None:
     """Return the folder with the files of a model.
 
     Args:
         model: A model in a folder or on the Hub.
         download: Download what is missing of a model on the Hub. Otherwise: the cache of this machine, as it is.
+        weights: Download its weights, too.
 
     Returns:
         The folder; None if nothing of the model is in the cache.
@@ -41,7 +42,7 @@ def files_folder(model: ResolvedModel, *, download: bool) -> Path | None:
     bound_requests()
     offline = not download or constants.is_offline_mode()
     try:
-        wanted = None if offline else _wanted(f"{model.path}@{model.revision}")
+        wanted = None if offline else _wanted(f"{model.path}@{model.revision}", weights=weights)
         folder = RETRIES.call(
             "downloading a model",
             lambda: snapshot_download(
@@ -59,11 +60,11 @@ def files_folder(model: ResolvedModel, *, download: bool) -> Path | None:
     return Path(folder)
 
 
-def _wanted(name: str) -> list[str]:
-    """Return the names of a model's files that decide its answers."""
+def _wanted(name: str, *, weights: bool) -> list[str]:
+    """Return the names of a model's files that decide its answers, with or without its weights."""
     names = [file for file in hub_head(name).files if "/" not in file]
-    weights = weights_among(Path(file) for file in names)
-    return [*(file for file in names if is_setting(file)), *(path.name for path in weights)]
+    heavy = weights_among(Path(file) for file in names) if weights else []
+    return [*(file for file in names if is_setting(file)), *(path.name for path in heavy)]
 
 
 def weights_sha256(folder: Path) -> dict[str, str]:

@@ -41,6 +41,12 @@ _TOKENIZERS = (
     "vocab.txt",
     "*.tiktoken",
 )
+_PARTS_OF_TOKENIZERS = (
+    "merges.txt",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
 _TEMPLATES = (*FILES, "additional_chat_templates/*.jinja")
 _MISTRAL_WEIGHTS = "consolidated*.safetensors"
 _MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v*")
@@ -52,10 +58,7 @@ _SETTINGS = (
     "hf_quant_config.json",
     "quantize_config.json",
     "quant_config.json",
-    "merges.txt",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
+    *_PARTS_OF_TOKENIZERS,
     "*.safetensors.index.json",
     "*.bin.index.json",
     "*.py",
@@ -241,6 +244,11 @@ def model_files(folder: Path, *, weights: bool = True) -> set[Path]:
     """Return the files of a model in a folder that decide its answers, with or without its weights."""
     others = _matching(folder, (*_TOKENIZERS, *_TEMPLATES, *_SETTINGS))
     return {*others, *(weight_files(folder) if weights else ())}
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """Return the files of a model's tokenizer in a folder."""
+    return _matching(folder, (*_TOKENIZERS, *_PARTS_OF_TOKENIZERS))
 
 
 def is_setting(name: str) -> bool:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.documents import document_of
 from regrade.lm_eval.downloads import forbid_downloads
-from regrade.lm_eval.headline import headline
+from regrade.lm_eval.headline import headlines
 from regrade.lm_eval.identity import content_hash
 from regrade.lm_eval.index import TaskEntry, reached, task_index
 from regrade.lm_eval.package import VERSION, check_installed
@@ -277,7 +277,7 @@ def _scored(
     ]
     found: dict[int, QuestionScores] = {}
     means: list[str] = []
-    chosen = None
+    chosen: Mapping[int, str] = {}
     if questions:
         results = scores.score(
             name,
@@ -288,9 +288,15 @@ def _scored(
         )
         found = {result.doc_id: result for result in results}
         means = scores.means(name)
-        chosen = headline(name, results, means, scores.higher_is_better(name))
+        chosen = headlines(name, results, means, scores.higher_is_better(name))
     scored = [
-        _row(row, found.get(row["index"]) if row["error"] is None else None, chosen, means, until)
+        _row(
+            row,
+            found.get(row["index"]) if row["error"] is None else None,
+            chosen.get(row["index"]),
+            means,
+            until,
+        )
         for row in rows
     ]
     return pa.RecordBatch.from_pylist(scored, schema=SCORING_SCHEMA)

@@ -4,6 +4,7 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 """
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -24,7 +25,19 @@ from pydantic_core import CoreSchema
 
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError, UnknownNameError
-from regrade.settings.marks import CODE, FREE_TEXT, NAME, NESTED, NO_OPTION, PATH, SCORER, Option
+from regrade.settings.marks import (
+    CODE,
+    FREE_TEXT,
+    NAME,
+    NESTED,
+    NO_OPTION,
+    PATH,
+    SCORER,
+    OnWorker,
+    Option,
+)
+from regrade.settings.pairs import named_values
+from regrade.settings.worker_limits import check_path
 
 
 def _known_scorer(name: str) -> str:
@@ -314,6 +327,23 @@ class DatasetBenchmark(Settings):
     """Decoding settings of this benchmark."""
 
 
+def _check_texts(arguments: Sequence[str]) -> None:
+    """Refuse a text that is a path outside of the folders of this worker, since a task may read it as a file."""
+    for name, value in _metadata(arguments).items():
+        for part in value if isinstance(value, list) else (value,):
+            if not isinstance(part, int | float | None):
+                check_path(f"lm_eval.metadata: {name}", str(part), may_be_name=True)
+
+
+def _metadata(arguments: Sequence[str]) -> dict[str, Any]:
+    values = named_values("lm_eval.metadata", arguments, "max_seq_lengths=[4096,8192]")
+    if taken := sorted({"tokenizer", "pretrained"} & values.keys()):
+        raise SettingsError(
+            f"lm_eval.metadata has '{taken[0]}', by which the harness names a tokenizer. Give it as `--lm-eval-tokenizer`."
+        )
+    return values
+
+
 class HarnessTasks(Settings):
     """Tasks of lm-evaluation-harness (https://github.com/EleutherAI/lm-evaluation-harness) to run as benchmarks."""
 
@@ -324,11 +354,25 @@ class HarnessTasks(Settings):
     """Names of tasks, groups or tags, such as `arc_challenge`; `regrade benchmarks --lm-eval` lists them."""
     path: Annotated[str | None, PATH, CODE] = None
     """Folder with yaml files of tasks of your own."""
+    tokenizer: Annotated[str | None, PATH, NAME] = None
+    """Model, or folder, whose tokenizer measures questions that a task makes, as RULER's do. Default: the evaluated model's."""
+    metadata: Annotated[tuple[str, ...], OnWorker(_check_texts)] = ()
+    """Arguments of tasks that make their questions, each `name=value`, such as `max_seq_lengths=[4096,8192]`; `--metadata` of
+    lm_eval."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the benchmarks."""
         return tuple(f"{HARNESS}{task}" for task in self.tasks)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Arguments of tasks that make their questions.
+
+        Raises:
+            SettingsError: If one is not `name=value`, a name is given twice, or names a tokenizer.
+        """
+        return _metadata(self.metadata)
 
 
 class SourceOverride(Settings):

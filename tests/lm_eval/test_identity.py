@@ -113,5 +113,4 @@ def test_the_index_is_kept_and_holds_all_names(
         "multimodal": 46,
         "unsafe_code": 54,
         "class": 30,
-        "custom_dataset": 45,
     }

@@ -16,6 +16,7 @@ from regrade.benchmarks.questions.samples import Question, check_limit, number_s
 from regrade.lm_eval.documents import document_of
 from regrade.lm_eval.identity import content_hash
 from regrade.lm_eval.index import entry_of, task_index
+from regrade.lm_eval.made import QuestionMaker, Tokenizer, makes_questions
 from regrade.lm_eval.package import VERSION
 from regrade.lm_eval.plan import TaskPlan, cannot_run, plan_tasks
 from regrade.lm_eval.refusals import MIXED_METHODS, MIXED_REPEATS, MIXED_SAMPLING
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 SCORER = "lm_eval"
 NOT_TO_BE_PUBLISHED = ("Idavidrein/gpqa", "cais/hle")
 """Datasets whose authors ask that questions are not published."""
+
+
+MADE = "made"
+"""Source of questions that a function of a task makes of nothing but its own code."""
 
 
 class HarnessBenchmark:
@@ -52,6 +57,8 @@ class HarnessBenchmark:
         limit: int | None,
         source: str | None = None,
         path: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        tokenizer: Tokenizer | None = None,
     ) -> None:
         """Open a task.
 
@@ -61,6 +68,8 @@ class HarnessBenchmark:
             limit: Number of questions, spread evenly over all tasks; None: all.
             source: Folder to read instead of the datasets; see `HarnessData`.
             path: Folder with yaml files of the user.
+            arguments: Arguments of a function that makes the questions.
+            tokenizer: Tokenizer that such a function gets.
 
         Raises:
             NotInstalledError: If lm_eval is not installed.
@@ -73,7 +82,28 @@ class HarnessBenchmark:
         self._index = task_index(path)
         entry_of(self.task, self._index)  # refuses an unknown name before anything is started
         self._data = HarnessData(name, source)
+        self._source, self._arguments, self._tokenizer = source, arguments or {}, tokenizer
+        self._made_with: dict[str, HarnessBenchmark] = {}
         self.format: PromptFormat = prompt.format or "completion"
+
+    @cached_property
+    def makes_questions(self) -> bool:
+        """True if a function of a task makes its questions, unless a folder holds them."""
+        return self._source is None and any(map(makes_questions, self._plan.configs.values()))
+
+    def made_with(self, tokenizer: Tokenizer) -> "HarnessBenchmark":
+        """Return the benchmark whose questions are made with a tokenizer: one object for all models that have it."""
+        if tokenizer.sha256 not in self._made_with:
+            self._made_with[tokenizer.sha256] = HarnessBenchmark(
+                self.name,
+                prompt=self._prompt,
+                limit=self._limit,
+                source=self._source,
+                path=self._path,
+                arguments=self._arguments,
+                tokenizer=tokenizer,
+            )
+        return self._made_with[tokenizer.sha256]
 
     @property
     def description(self) -> str:
@@ -110,7 +140,7 @@ class HarnessBenchmark:
         """Exact identity of the questions; reads the data."""
         asked = self._asked
         configs = self._plan.configs.values()
-        paths = sorted({str(config.get("dataset_path")) for config in configs})
+        paths = sorted({_path(config) for config in configs})
         names = {config.get("dataset_name") for config in configs}
         return BenchmarkIdentity(
             name=self.name,
@@ -126,8 +156,20 @@ class HarnessBenchmark:
                 "datasets": dict(sorted(self._data.revisions.items())),
                 "fewshot_seed": FEWSHOT_SEED,
                 "tasks": {task.name: _facts(task) for task in asked},
+                **self._making,
             },
         )
+
+    @property
+    def _making(self) -> dict[str, Any]:
+        """What decides the questions that functions made, beside the hashes of all of them among the datasets."""
+        if self._maker is None:
+            return {}
+        tokenizer = self._tokenizer
+        return {
+            "arguments": dict(sorted(self._arguments.items())),
+            "tokenizer": tokenizer.sha256 if tokenizer and self._maker.measured else None,
+        }
 
     @cached_property
     def prompt_identity(self) -> PromptIdentity:
@@ -192,6 +234,12 @@ class HarnessBenchmark:
         return plan_tasks(self.task, self._index)
 
     @cached_property
+    def _maker(self) -> QuestionMaker | None:
+        if not self.makes_questions:
+            return None
+        return QuestionMaker(self._arguments, self._tokenizer, self._data.revisions)
+
+    @cached_property
     def _asked(self) -> "Sequence[AskedTask]":
         from regrade.lm_eval.requests import ask  # noqa: PLC0415 - imports lm_eval
 
@@ -203,6 +251,7 @@ class HarnessBenchmark:
                 n_shots=prompt.n_shots,
                 chat=self.format == "chat",
                 system=prompt.system,
+                maker=self._maker,
             )
 
     @cached_property
@@ -255,6 +304,11 @@ def _facts(task: "AskedTask") -> dict[str, Any]:
         "multiple_inputs": task.multiple_inputs,
         "multiple_targets": task.multiple_targets,
     }
+
+
+def _path(config: Mapping[str, Any]) -> str:
+    path = config.get("dataset_path")
+    return MADE if not path and makes_questions(config) else str(path)
 
 
 def _generates(config: Mapping[str, Any]) -> bool:

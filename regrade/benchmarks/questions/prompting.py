@@ -1,19 +1,17 @@
 """Prompts as completion text or chat messages, and the settings of a chat template."""
 
 import hashlib
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from regrade.records import Message
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
+from regrade.settings.pairs import named_values
 
 Turn = tuple[str, str]
 """Question and answer of a worked example."""
-
-_PYTHON_WORDS: Mapping[str, bool | None] = {"True": True, "False": False, "None": None}
 
 
 def completion_prompt(
@@ -65,20 +63,7 @@ def chat_template_arguments(arguments: Sequence[str]) -> dict[str, Any]:
     Raises:
         SettingsError: If an argument is not `name=value`, or a name is given twice.
     """
-    values: dict[str, Any] = {}
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
-        if not equals or not name.isidentifier():
-            raise SettingsError(
-                f"chat_template_args has '{argument}', expected `name=value`, such as `enable_thinking=false`."
-            )
-        if name in values:
-            raise SettingsError(f"chat_template_args gives '{name}' twice. Give it once.")
-        try:
-            values[name] = _PYTHON_WORDS[value] if value in _PYTHON_WORDS else json.loads(value)
-        except json.JSONDecodeError:
-            values[name] = value
-    return values
+    return named_values("chat_template_args", arguments, "enable_thinking=false")
 
 
 def read_chat_template(path: str | None) -> str | None:
