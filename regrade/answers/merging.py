@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from regrade.answers.manifest import COLUMNS, Shard, count_rows, state_of
-from regrade.answers.parquet import ParquetReader, SealedFile, parquet_bytes
+from regrade.answers.parquet import ParquetReader, SealedFile, parquet_bytes, repeats_together
 from regrade.answers.rows import (
     STATE_COLUMNS,
     RowKey,
@@ -150,7 +150,7 @@ def _join(
             merged.joined.append(shard)
     others = [shard for shard in merged.shards if shard not in shards[1:]]
     merged.shards = others[: others.index(first)]
-    _add_table(merged, first.name[5:10], table, session, known)
+    _add_table(merged, first.name[5:10], repeats_together(table), session, known)
     merged.shards += others[others.index(first) + 1 :]
 
 

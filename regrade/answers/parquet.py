@@ -474,9 +474,20 @@ def parquet_bytes(table: pa.Table) -> bytes:
 
 
 def seal_table(table: pa.Table, path: Path) -> SealedFile:
-    """Write a table of `GENERATION_SCHEMA` as a sealed file."""
-    write_parquet(table, path)
+    """Write a table of `GENERATION_SCHEMA` as a sealed file, with the repeats of a question one after the other."""
+    write_parquet(repeats_together(table), path)
     return SealedFile.at(path)
+
+
+def repeats_together(table: pa.Table) -> pa.Table:
+    """Return rows with those of a question one after the other, in the order in which the questions first appear.
+
+    Each row group holds its own copy of a text, and one is full after a few prompts of megabytes.
+    """
+    questions = pc.dictionary_encode(table["sample_id"].combine_chunks()).indices.to_numpy()
+    if (np.diff(questions) >= 0).all():
+        return table
+    return table.take(pa.array(np.argsort(questions, kind="stable")))
 
 
 def _write(table: pa.Table, file: BinaryIO) -> None:

@@ -32,7 +32,12 @@ import pyarrow.parquet as pq
 
 from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
-from regrade.answers.parquet import ParquetReader, SealedFile, write_parquet
+from regrade.answers.parquet import (
+    ParquetReader,
+    SealedFile,
+    repeats_together,
+    write_parquet,
+)
 from regrade.answers.rows import (
     STATE_COLUMNS,
     RowKey,
@@ -268,7 +273,7 @@ class Spool:
                 table = _read_journal(journal)
                 if table.num_rows:
                     sealed = journal.with_name(_sealed_name(journal))
-                    write_parquet(table, sealed)
+                    write_parquet(repeats_together(table), sealed)
                     share(sealed)
                 journal.unlink()
                 del journals[0]

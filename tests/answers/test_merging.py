@@ -101,6 +101,24 @@ def test_small_shards_are_joined_when_the_set_is_complete(opened: Opener, tmp_pa
     assert verified(repository) == []
 
 
+def test_repeats_of_a_question_are_together_in_joined_shards(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    described = description(PARTS, repeats=2)
+    with Spool(tmp_path / "spool") as spool:
+        begin_session(spool, repository.uri, described, session(0))
+        for n in range(2 * PARTS):
+            spool.append([row(n % PARTS, repeat=n // PARTS)])
+            whole = publish_answers(repository, spool, described)
+    assert whole is not None
+
+    assert len(whole.manifest.shards) == 1
+    rows = [key for batch in whole.batches(["index", "repeat"]) for key in batch.to_pylist()]
+    assert [(r["index"], r["repeat"]) for r in rows] == [
+        (n, k) for n in range(PARTS) for k in (0, 1)
+    ]
+
+
 def test_rows_of_many_small_shards_are_read_in_few_batches(
     repository: LocalRepository, tmp_path: Path
 ):

@@ -2,6 +2,7 @@ import errno
 import logging
 import os
 import pickle
+import random
 import shutil
 import signal
 import stat
@@ -10,11 +11,14 @@ import sys
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.ownership import Ownership
+from regrade.answers.parquet import seal_table
 from regrade.answers.spool import (
     Spool,
     SpoolBusyError,
@@ -123,6 +127,28 @@ def test_sealed_files_hold_the_documented_schema(folder: Path):
 
     assert pq.read_schema(file.path).equals(GENERATION_SCHEMA, check_metadata=True)
     assert pq.read_table(file.path).to_pylist()[0]["error"] == "prompt has 9 tokens"
+
+
+def test_prompts_of_megabytes_are_stored_once_for_all_repeats_in_whatever_order_they_end(
+    folder: Path, tmp_path: Path
+):
+    def rows(repeat: int) -> list[dict[str, Any]]:
+        return [row(n, repeat=repeat, prompt=prompts[n]) for n in range(6)]
+
+    words = [f"{random.Random(n).getrandbits(40):x}" for n in range(5_000)]
+    prompts = [" ".join(random.Random(n).choices(words, k=95_000)) for n in range(6)]
+    assert min(map(len, prompts)) > 1_000_000
+    once = seal_table(pa.Table.from_pylist(rows(0), GENERATION_SCHEMA), tmp_path / "once.parquet")
+    with Spool(folder) as spool:
+        for repeat in (2, 0, 3, 1):  # all questions once, then all again
+            spool.append(rows(repeat))
+        (sealed,) = spool.seal()
+
+        assert sealed.bytes < 1.02 * once.bytes
+        table = pq.read_table(sealed.path)
+    keys = list(zip(table["index"].to_pylist(), table["repeat"].to_pylist(), strict=True))
+    assert keys == [(n, repeat) for n in range(6) for repeat in (2, 0, 3, 1)]
+    assert table["prompt"].to_pylist() == [prompts[n] for n, _ in keys]
 
 
 def test_rows_appended_while_sealing_are_in_the_next_file(folder: Path):
