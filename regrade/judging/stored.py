@@ -71,10 +71,12 @@ class JudgedAnswer:
     """Parts of the question beside its text."""
     conversation: str = ""
     """All turns before the answer, each as `role: text`."""
-    doc = doc if isinstance(doc, dict) else None
-    conversation = _conversation(row, doc)
-    is_whole = any(turn["role"] == "assistant" for turn in messages_of(doc))
-    did = read_trajectory(row[TRAJECTORY]) or ()
+    turns: tuple[EarlierTurn, ...] = ()
+    """Turns before the last one, if the model answered them."""
+    last_question: str = ""
+    """The user's last turn; "" if that is the whole question."""
+    trajectory: str = ""
+    """What an agent did after the prompt, in the same form; "" of other answers."""
 
 
 def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
