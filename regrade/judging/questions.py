@@ -14,6 +14,7 @@ from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueErr
 from regrade.judging.criteria import CriteriaSource, numbered, points_text, target_of
 from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
 from regrade.records import Message, RankingRule, Sample
+from regrade.records.patterns import compiled
 from regrade.records.rubrics.base import (
     ANSWER,
     CONVERSATION,
@@ -51,6 +52,9 @@ _CONTROL_TOKEN = re.compile(
 )
 """First character of texts such as `<|im_end|>`, `<start_of_turn>`, `</s>`, `[INST]` and `</think>`, which tokenizers of chat
 models turn into one token wherever they stand."""
+_LONGEST_TOKEN = 100
+"""Characters of a text in which such a token ends."""
+_FIRST = compiled(r"[<\[\]]")
 _BREAK = "\N{ZERO WIDTH SPACE}"
 
 
@@ -59,7 +63,14 @@ def without_control_tokens(text: str) -> str:
 
     Otherwise an answer could end the user's turn and speak as the judge.
     """
-    return _CONTROL_TOKEN.sub(lambda found: found[0] + _BREAK, text)
+    return _FIRST.sub(_without_token, text)
+
+
+def _without_token(found: "re.Match[str]") -> str:
+    """Return a first character, with a zero-width space behind it if it begins a token."""
+    begin = found.start()
+    is_token = _CONTROL_TOKEN.match(found.string[begin : begin + _LONGEST_TOKEN])
+    return found[0] + _BREAK if is_token else found[0]
 
 
 def fenced(texts: Mapping[str, str]) -> dict[str, str]:

@@ -2,7 +2,6 @@ r"""Scorer of Python and JSON values, such as `[0, 'ab']`, for questions that as
 
 import ast
 import json
-import re
 from functools import cache
 from threading import Lock
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from regrade.records.patterns import compiled
 from regrade.scorers.base import Reading, TargetKind, answer_part, check_targets, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.slots import (
@@ -30,8 +30,8 @@ _KEPT = 200
 """Longest extracted value stored in the scores, in characters; the comparison uses the whole value."""
 _MARKS = " \t\r\n*`$:"
 _END_MARKS = " \t\r\n*`$.,;"
-_TEXT = re.compile(r"\s*\$?\\(?:text|math)[a-z]{0,2}\{([^{}]*)\}\$?\s*")
-_TOKEN = re.compile(r"(?:[^\s,;.]|[.,;](?=\S))+")
+_TEXT = compiled(r"\s*\$?\\(?:text|math)[a-z]{0,2}\{([^{}]*)\}\$?\s*")
+_TOKEN = compiled(r"\S+")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _JSON = {"true": True, "false": False, "null": None}
 _PARSING = Lock()
@@ -141,13 +141,18 @@ def _begin(text: str) -> Part | None:
     end = _end_of_value(text, start)
     if end is None:
         line = text[start:].partition("\n")[0].rstrip(_END_MARKS)
-        token = _TOKEN.match(line)
+        token = _first_token(line)
         end = start + len(line)
-        if token is not None and isinstance(
-            value_of(token[0]), bool | int | float | complex | None
-        ):
-            end = start + token.end()
+        if token and isinstance(value_of(token), bool | int | float | complex | None):
+            end = start + len(token)
     return Part(start, end, text[start:end]) if end > start else None
+
+
+def _first_token(line: str) -> str:
+    """Return the text up to the first space, without a mark that ends it; "" if the line begins with a space."""
+    found = _TOKEN.match(line)
+    token = found[0] if found else ""
+    return token[:-1] if token.endswith((",", ";", ".")) else token
 
 
 def _end_of_value(text: str, start: int) -> int | None:

@@ -10,12 +10,14 @@ from functools import lru_cache
 
 from markupsafe import Markup, escape
 
+from regrade.records.patterns import compiled
+
 _KEPT = "\n\t"
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc"
 """Characters that look like nothing, although their category is that of letters or marks."""
 _SUSPICIOUS = re.compile(r"[^\n\t\x20-\x7e]")
-SPECIAL_TOKEN = re.compile(
+SPECIAL_TOKEN = compiled(
     r"<\|[^|<>\s]{1,48}\|>|<\uff5c[^\uff5c<>]{1,48}\uff5c>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>|</?think>"
 )

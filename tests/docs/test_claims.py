@@ -129,7 +129,9 @@ SECURITY = {
         "test_the_engine_gets_what_it_needs_and_no_credential test_a_variable_that_the_list_lacks_can_be_named",
     ),
     "**Answers and files of others.**": (
-        6,
+        9,
+        "test_in_rooms_that_read_answers_re_sees_bounded_texts_and_those_of_others test_no_answer_of_more_than_5_000_characters_is_read "
+        "test_what_re2_cannot_search_for_is_refused_and_never_searched_with_re test_no_pattern_takes_more_than_linear_time_over_200_000_characters "
         "test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read "
         "test_a_folder_named_from_outside_is_an_error_and_no_path test_no_pattern_takes_more_than_linear_time "
         "test_no_pickle_in_a_file_is_ever_loaded "
@@ -368,7 +370,7 @@ CODE = {
 
 LEFT_TO_THE_READER = {
     "security.md": {
-        "Who is trusted with what": 3,
+        '"The stack" is what': 2,
         "One login is for everybody": 3,
         "The servers speak HTTP": 2,
         "A worker, its flow runs": 3,

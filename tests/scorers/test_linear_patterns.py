@@ -21,6 +21,7 @@ import pyarrow as pa
 import pytest
 
 import regrade
+from regrade.records.patterns import Pattern, compiled
 from regrade.scorers.extraction import columns
 from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
@@ -40,11 +41,13 @@ class Use(NamedTuple):
     place: str
     pattern: "re.Pattern[Any]"
     method: str
+    searched: Pattern | None = None
+    """What searches, if it is RE2."""
 
     def run(self, text: str) -> float:
         """Return the CPU time of a search in this thread, which is given up after `SECONDS`."""
         given: Any = text.encode() if isinstance(self.pattern.pattern, bytes) else text
-        search: Callable[..., Any] = getattr(self.pattern, self.method)
+        search: Callable[..., Any] = getattr(self.searched or self.pattern, self.method)
         arguments = (lambda _: "", given) if self.method == "sub" else (given,)
         started = time.thread_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
@@ -119,7 +122,7 @@ def trees() -> Mapping[str, ast.Module]:
     return {
         ".".join(path.relative_to(ROOT.parent).with_suffix("").parts): ast.parse(source)
         for path, source in sources.items()
-        if re.search(r"\bre\b", source)
+        if re.search(r"\b(?:re|compiled)\b", source)
     }
 
 
@@ -175,6 +178,17 @@ def uses() -> list[Use]:
                     known_as = _known_as(name, getattr(target, "id", ""))
                     methods = methods_by_name().get(known_as, {"search", "sub"})
             found += [Use(f"{name}:{node.lineno}", pattern, each) for each in sorted(methods)]
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compiled":
+                source = _Names(tree).value(node.args[0])
+                above = parents[node]
+                target = above.targets[0] if isinstance(above, ast.Assign) else None
+                known_as = _known_as(name, target.id) if isinstance(target, ast.Name) else None
+                methods = methods_by_name()[known_as] if known_as else {"search", "finditer"}
+                found += [
+                    Use(f"{name}:{node.lineno}", re.compile(source), each, compiled(source))
+                    for each in sorted(methods)
+                ]
     return found
 
 

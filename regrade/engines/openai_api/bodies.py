@@ -259,9 +259,10 @@ def tool_calls(message: Mapping[str, Any]) -> str:
 
 def _before_stop(text: str, stop: Sequence[str]) -> str:
     """Return the text before the first stop text; white space between reasoning and answer is no stop text."""
-    stops = "|".join(map(re.escape, stop))
-    found = re.compile(stops).search(text, len(text) - len(text.lstrip())) if stops else None
-    return text if found is None else text[: found.start()]
+    begin = len(text) - len(text.lstrip())
+    return text[
+        : min((place for one in stop if (place := text.find(one, begin)) >= 0), default=None)
+    ]
 
 
 def top_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:

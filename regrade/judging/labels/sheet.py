@@ -9,6 +9,7 @@ from pathlib import Path
 
 from regrade.judging.labels.sampling import Key
 from regrade.judging.labels.task import Item, LabelTask
+from regrade.records.patterns import compiled
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import atomic_write
 
@@ -17,7 +18,7 @@ COLUMNS = (*KEYS, "seed", "question", "target", "answer")
 LABEL, RATER, VERDICT, VIEW = "label", "rater", "verdict", "view"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 """First characters of a cell that a spreadsheet would compute."""
-_FORMULA_WITHIN = re.compile(r"(?<=[\r\n;\t])(?=[ \t]*[=+\-@])")
+_FORMULA_WITHIN = compiled(r"[\r\n;\t][ \t]*[=+\-@]")
 """Places in a cell where one begins for a spreadsheet that separates cells by semicolons or tabs, as its country does."""
 _LONGEST_CELL = 32_000
 """Characters above which a spreadsheet may have cut a cell."""
@@ -220,7 +221,13 @@ def _whole(text: str | None, column: str) -> int | None:
 
 def _guarded(cell: str) -> str:
     """Return a cell that no spreadsheet computes as a formula, because answers are untrusted texts."""
-    return _FORMULA_WITHIN.sub("'", f"'{cell}" if cell.startswith(_FORMULA) else cell)
+    return _FORMULA_WITHIN.sub(_kept, f"'{cell}" if cell.startswith(_FORMULA) else cell)
+
+
+def _kept(found: "re.Match[str]") -> str:
+    """Return the beginning of a formula with a mark at each place where a spreadsheet may begin a cell."""
+    first, *blanks, sign = found[0]
+    return first + "'" + "".join(blanks).replace("\t", "\t'") + sign
 
 
 def _plain(cell: str) -> str:

@@ -1,6 +1,5 @@
 """Texts of one answer as HTML, of bounded length."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -11,6 +10,7 @@ from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
 from regrade.records.images import split_at_marks
+from regrade.records.patterns import compiled
 from regrade.records.trajectory import Part, PartKind, arguments_text, read_trajectory
 from regrade.text.hidden import Span, as_html, marked, with_tokens
 
@@ -171,7 +171,7 @@ def html_of(text: str | None) -> Markup | None:
 
 # A prompt as the turns of a chat: messages, or the text that a chat template made of them.
 
-_TURN = re.compile(
+_TURN = compiled(
     r"<\|im_start\|>(?P<chatml>\w+)[^\n]*\n?"
     r"|<\|start_header_id\|>(?P<llama3>\w+)<\|end_header_id\|>\n*"
     r"|<start_of_turn>(?P<gemma>\w+)\n?"

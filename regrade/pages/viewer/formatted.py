@@ -16,6 +16,7 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 from markupsafe import Markup
 
+from regrade.records.patterns import compiled
 from regrade.text.hidden import Span, as_html, is_hidden
 
 MAX_CHARACTERS = 100_000
@@ -23,7 +24,7 @@ MAX_CHARACTERS = 100_000
 MAX_FORMULA = 2_000
 _OPEN, _CLOSE = "\ue000", "\ue001"
 """Characters for private use around the marked part, while Markdown is read; those of the answer are replaced before."""
-_MARKED = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*+){_CLOSE}")
+_MARKED = compiled(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_CLOSE}")
 _DELIMITERS = (("\\(", "\\)"), ("\\[", "\\]"), ("$$", "$$"), ("$", "$"))
 _MATHML = "http://www.w3.org/1998/Math/MathML"
 _ELEMENTS = frozenset(

@@ -1,6 +1,5 @@
 """The page of one question in a comparison: both answers, with what was read or what differs."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,6 +15,7 @@ from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.one_answer import pictures_of
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
+from regrade.records.patterns import compiled
 from regrade.text.hidden import Span, as_html, highlighted, marked
 
 # Difference of two texts, word by word, or line by line if they are long.
@@ -23,7 +23,7 @@ from regrade.text.hidden import Span, as_html, highlighted, marked
 MAX_WORDS = 3000
 """Longest text compared word by word; comparing takes up to the square of it."""
 MAX_LINES = 3000
-_WORDS = re.compile(r"\s+|\w+|[^\w\s]")
+_WORDS = compiled(r"\s+|\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)

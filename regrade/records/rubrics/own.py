@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BeforeValidator, Field, ValidationError
 
+from regrade.records.patterns import PatternError, compiled
 from regrade.records.rubrics.base import FIRST, SECOND, TIE, Kind, Rubric, VerdictField, Which
 from regrade.settings import StrictModel
 from regrade.settings.errors import SettingsError
@@ -184,11 +185,10 @@ def _field(name: str, head: FieldHead, kind: Kind, path: Path) -> VerdictField:
         if wrong:
             raise SettingsError(f"Rubric '{path}': {problem}.")
     try:
-        re.compile(head.pattern)
-    except re.error as error:
-        raise SettingsError(
-            f"Rubric '{path}': the pattern '{head.pattern}' is no regular expression: {error}."
-        ) from error
+        if head.pattern:
+            compiled(head.pattern).checked()
+    except PatternError as error:
+        raise SettingsError(f"Rubric '{path}': {error}") from error
     longest = _LONGEST_FREE if head.pattern else _LONGEST
     return VerdictField(
         name,

@@ -10,9 +10,10 @@ from typing import Any
 
 import orjson
 
+from regrade.records.patterns import compiled
 from regrade.records.rubrics.facts import FieldFacts, RubricFacts
 
-_FENCED = re.compile(r"\A```(?:json)?[ \t]*\n(?P<inner>.*)\n```\Z", re.S)
+_FENCED = compiled(r"(?s)\A```(?:json)?[ \t]*\n(?P<inner>.*)\n```\Z")
 _LINE = re.compile(r"[\W_]*+(?:verdict|grade)(?:[^\w:=]|_)*+[:=](?P<word>.+)", re.I)
 """Last line such as `Verdict: A`."""
 _LONGEST_LINE = 200
@@ -72,7 +73,7 @@ def _matches(text: str, field: FieldFacts) -> list[str | None]:
     """Return the label of each match of a field's pattern; None for one that is no label."""
     return [
         _label_or_number(next(filter(None, match.groups()), match[0]).strip(), field)
-        for match in re.finditer(field.pattern, text)
+        for match in compiled(field.pattern).finditer(text)
     ]
 
 

@@ -1,8 +1,9 @@
 r"""Final answer of a mathematical text: in its last box, tag or field, after `####` or `the answer is`, or its last formula."""
 
-import re
 from collections.abc import Iterator
+from itertools import islice
 
+from regrade.records.patterns import compiled
 from regrade.scorers.extraction.pieces import Pieces
 from regrade.scorers.extraction.slots import (
     LONGEST,
@@ -16,31 +17,70 @@ from regrade.scorers.extraction.slots import (
     read_each,
 )
 
-_BOX = re.compile(r"\\f?boxed\s*(?=[{\w])")
-_BRACES = re.compile(r"\\.|[{}]", re.DOTALL)
-_LIST = re.compile(
-    r"(?:[\s$,;.&]|\\[()\[\],;! ]|\\q?quad|\\text\{[\s,]*(?:and|or)[\s,]*\}|\b(?:and|or)\b)*"
+_BOX = compiled(r"\\f?boxed\s*(?:(?P<token>\w+)|\{)")
+_BRACES = compiled(r"(?s)\\.|[{}]")
+_LIST = compiled(
+    r"(?:and|or)?(?:(?:[\s$,;.&]|\\[()\[\],;! ]|\\text\{[\s,]*(?:and|or)[\s,]*\})(?:and|or)?|\\q?quad)*"
 )
-_JOINS = re.compile(r"[,;&]|\b(?:and|or)\b")
-_PLACEHOLDER = re.compile(r"[\s.{}$_?]*|\\[lc]?dots|(?i:(?:your |the )?(?:final )?answer|result)")
-_FORMULA = re.compile(r"(\$\$|\\[\[(])|(?<![\\$])\$(?!\s)([^$\n]++)(?<![\\\s])\$(?!\d)")
-"""Beginning of a formula, or a formula between single dollars."""
+"""No `and` stands beside another, or ends the name of a command."""
+_JOINS = (",", ";", "&", "and", "or")
+"""What a text that is a `_LIST` has, if it joins its neighbours."""
+_PLACEHOLDER = compiled(
+    r"[\s.{}$_?]*|\\[lc]?dots|(?i:(?:your |the )?(?:f[i\u0130\u0131]nal )?answer|result)"
+)
 _ENDS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
-_HASHES = re.compile(r"####[ \t]*(?P<line>[^\n]{0,200})")
-_HEADING = re.compile(
-    r"[*\s]*(?:\d+[.):]\**\s+[A-Za-z*]|(?i:step|part|case|solution|final|answer)\b)"
+_HASHES = "####"
+_LONGEST_LINE = 200
+"""What is read of a line after them, in characters."""
+_HEADING = compiled(
+    r"[*\s]*(?:\d+[.):]\**\s+[A-Za-z*]|(?i:step|part|case|solut[i\u0130\u0131]on|f[i\u0130\u0131]nal|answer)(?:\W|\Z))"
 )
-_NUMBER = re.compile(
-    r"(?<![\w.\\^])[-\u2212]?\s?\\?[$€£¥₹]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?(?!(?:[^\W\d]|[/^])*+\d)"
+_NUMBER = compiled(
+    r"[^\w.\\^](?P<number>-?\s?\\?\$?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?)"
+    r"(?:[^\W\d]|[/^])*(?:[^\w/^]|\Z)"
 )
-_REASON = re.compile(
-    r"(?:[,;]|(?<!\s))\s++\(?(?:because|since|as|where|when|given|if|so that|which)\b"
+"""A number with the character before it, and what follows: no digit after letters, `/` and `^`; in a text made of ASCII."""
+
+
+class _InAscii(dict[int, int]):
+    """For each character one of ASCII that means the same in a number."""
+
+    def __missing__(self, code: int) -> int:
+        character = chr(code)
+        if not character.isascii():
+            kinds = {"0": str.isdecimal, "a": str.isalnum, " ": str.isspace}
+            character = next((one for one, is_kind in kinds.items() if is_kind(character)), "?")
+        self[code] = ord(character)
+        return self[code]
+
+
+_IN_ASCII = _InAscii({ord("\u2212"): ord("-"), **{ord(sign): ord("$") for sign in "€£¥₹"}})
+_REASON = compiled(r"[,;]?\s+\(?(?:because|since|as|where|when|given|if|so that|which)(?:\W|\Z)")
+_SENTENCE_END = compiled(r"[A-Za-z0-9)\]}$%*](?P<end>[.!?])[*\"')\]]*(?:\s|\Z)|(?P<line>\n)")
+_WORDS = compiled(r"\\[A-Za-z]+\*?|\w+")
+_COMMANDS = frozenset(
+    [
+        "sqrt",
+        "pi",
+        "sin",
+        "cos",
+        "tan",
+        "cot",
+        "sec",
+        "csc",
+        "log",
+        "ln",
+        "exp",
+        "inf",
+        "infinity",
+        "or",
+        "and",
+        "mod",
+    ]
 )
-_SENTENCE_END = re.compile(r"(?<=[A-Za-z0-9)\]}$%*])[.!?](?=\s|[*\"')\]]*\s|[*\"')\]]*\Z)|\n")
-_COMMAND = re.compile(
-    r"\\[A-Za-z]+\*?|\b(?:sqrt|pi|sin|cos|tan|cot|sec|csc|log|ln|exp|inf|infinity|or|and|mod)\b"
-)
-_WORD = re.compile(r"[^\W\d_]{2,}")
+"""Words of formulas, besides those that begin with a backslash."""
+_WORD = compiled(r"[^\W\d_]{2,}")
+_LETTER_OR_DIGIT = compiled(r"\w")
 _MARKS = " \t\r\n*_`\"'\u201c\u201d:"
 _END_MARKS = " \t\r\n*_`\"'\u201c\u201d.,;"
 _LONGEST_TEXT = 60
@@ -80,7 +120,7 @@ def read_box(text: str) -> Part | None:
             continue
         opening = text.rindex("\\", before.end, start)
         between = text[before.end + (text[before.end] == "}") : opening]
-        if not (_LIST.fullmatch(between) and _JOINS.search(between)):
+        if not _joins(between):
             break
         start, answers = before.start, [before.answer, *answers]
     return Part(start, last.end, ", ".join(answers))
@@ -93,12 +133,24 @@ def is_cut_off(text: str) -> bool:
 
 def read_after_hashes(text: str) -> Part | None:
     """Return the answer on the last line that begins with `####` and is no heading."""
-    for line in reversed(list(_HASHES.finditer(text))[-_MOST_PLACES:]):
-        if not _HEADING.match(line["line"]):
-            part = read_sentence(line["line"])
+    for start, line in reversed(list(_after_hashes(text))[-_MOST_PLACES:]):
+        if not _HEADING.match(line):
+            part = read_sentence(line)
             if part is not None:
-                return _moved(part, line.start("line"))
+                return _moved(part, start)
     return None
+
+
+def _after_hashes(text: str) -> Iterator[tuple[int, str]]:
+    """Yield first place and text of what follows each `####` on its line."""
+    end = 0
+    while (begin := text.find(_HASHES, end)) >= 0:
+        start = begin + len(_HASHES)
+        while text[start : start + 1] in (" ", "\t"):
+            start += 1
+        line = text[start : start + _LONGEST_LINE].partition("\n")[0]
+        end = start + len(line)
+        yield start, line
 
 
 def read_sentence(text: str) -> Part | None:
@@ -106,8 +158,8 @@ def read_sentence(text: str) -> Part | None:
     begin = len(text) - len(text.lstrip(_MARKS))
     formula = next(_each_formula(text, begin), None)
     displayed = formula is not None and formula.start == begin  # may have several lines
-    end = _SENTENCE_END.search(text, formula.end if formula and displayed else begin)
-    sentence = text[begin : end.start() if end else len(text)]
+    end = _sentence_end(text, formula.end if formula and displayed else begin)
+    sentence = text[begin:end]
     reason = _REASON.search(sentence)
     shorter = sentence[: reason.start()] if reason else sentence
     part = _formulas(shorter) or _plain(shorter)
@@ -143,29 +195,32 @@ def read_last(text: str) -> Part | None:
     formulas = list(_each_formula(text))
     if formulas:
         last = formulas[-1]
-        later = list(_NUMBER.finditer(text, last.end))
+        later = list(_numbers(text, last.end))
         if not later:
             line = _line_start(text, last.start)
             return _formulas(text[line:], line)
-        return _stripped(text, *later[-1].span())
-    numbers = list(_NUMBER.finditer(text))
-    return _stripped(text, *numbers[-1].span()) if numbers else None
+        return _stripped(text, *later[-1])
+    numbers = list(_numbers(text))
+    return _stripped(text, *numbers[-1]) if numbers else None
 
 
 def _boxes(text: str) -> Iterator[Part | None]:
     """Yield the content of each box in order; None for a box that does not end."""
     for opening in list(_BOX.finditer(text))[-_MOST_PLACES:]:
-        begin = opening.end()
-        if text[begin] != "{":
-            token = re.compile(r"\w+").match(text, begin)
-            if token is not None:
-                yield Part(begin, token.end(), token[0])
+        if opening["token"] is not None:
+            yield Part(*opening.span("token"), opening["token"])
             continue
-        depth = 0
-        for brace in _BRACES.finditer(text, begin, begin + LONGEST):
+        begin, depth = opening.end(), 1
+        end = text.find("}", begin, begin + LONGEST - 1)
+        inside = text[begin:end]
+        if end >= 0 and "{" not in inside and "\\" not in inside:
+            yield Part(begin, end, inside.strip())
+            continue
+        for brace in _BRACES.finditer(text[begin : begin + LONGEST - 1]):
             depth += {"{": 1, "}": -1}.get(brace[0], 0)
             if depth == 0:
-                yield Part(begin + 1, brace.start(), text[begin + 1 : brace.start()].strip())
+                end = begin + brace.start()
+                yield Part(begin, end, text[begin:end].strip())
                 break
         else:
             yield None
@@ -181,27 +236,69 @@ def _formulas(text: str, offset: int = 0) -> Part | None:
     while formulas:
         before = formulas.pop()
         between = text[before.end : start]
-        if not (_LIST.fullmatch(between) and _JOINS.search(between)):
+        if not _joins(between):
             break
         start, answers = before.start, [before.answer, *answers]
     return Part(offset + start, offset + last.end, ", ".join(answers))
 
 
+def _joins(between: str) -> bool:
+    """Return True if a text joins the answers around it to a list."""
+    return _LIST.fullmatch(between) is not None and any(mark in between for mark in _JOINS)
+
+
 def _each_formula(text: str, start: int = 0) -> Iterator[Part]:
-    """Yield the formulas in order. An end that stands nowhere later is searched once."""
+    """Yield the formulas in order. No part of the text is searched twice for the same mark, if it has none."""
     without_end: set[str] = set()
-    while (found := _FORMULA.search(text, start)) is not None:
-        begin, start = found.span()
-        if (mark := found[1]) is None:
-            yield Part(begin, start, found[2].strip())
-            continue
-        end = -1 if mark in without_end else text.find(_ENDS[mark], start + 1)
-        if end < 0:
-            without_end.add(mark)
-            start = begin + 1
+    nearest = {mark: text.find(mark, start) for mark in ("$", "\\[", "\\(")}
+    while places := [place for place in nearest.values() if place >= 0]:
+        begin = min(places)
+        mark = text[begin : begin + 2]
+        if mark in _ENDS:
+            end = -1 if mark in without_end else text.find(_ENDS[mark], begin + 3)
+            if end < 0:
+                without_end.add(mark)
+                start = begin + 1
+            else:
+                start = end + 2
+                yield Part(begin, start, text[begin + 2 : end].strip())
         else:
-            start = end + 2
-            yield Part(begin, start, text[begin + 2 : end].strip())
+            end = text.find("$", begin + 1)
+            start = begin + 1
+            if end > 0 and _is_between_dollars(text, begin, end):
+                start = end + 1
+                yield Part(begin, start, text[begin + 1 : end].strip())
+        for mark, place in nearest.items():
+            if 0 <= place < start:
+                nearest[mark] = text.find(mark, start)
+
+
+def _is_between_dollars(text: str, begin: int, end: int) -> bool:
+    """Return True if two dollars, of which none is between them, are around a formula on one line."""
+    return not (
+        "\n" in text[begin:end]
+        or (begin > 0 and text[begin - 1] in "\\$")
+        or text[begin + 1].isspace()
+        or text[end - 1] == "\\"
+        or text[end - 1].isspace()
+        or text[end + 1 : end + 2].isdecimal()
+    )
+
+
+def _numbers(text: str, start: int = 0) -> Iterator[tuple[int, int]]:
+    """Yield first and last place of each number in order."""
+    spaced = f" {text}".translate(_IN_ASCII)  # a character before each number
+    while (found := _NUMBER.search(spaced, start)) is not None:
+        begin, end = found.span("number")
+        yield begin - 1, end - 1
+        start = end - 1
+
+
+def _sentence_end(text: str, start: int) -> int:
+    """Return the place of the mark that ends the sentence at `start`."""
+    is_within = start > 0 and text[start - 1] != "\n"
+    found = _SENTENCE_END.search(text, start - is_within)
+    return len(text) if found is None else max(found.start("end"), found.start("line"))
 
 
 def _plain(sentence: str) -> Part | None:
@@ -209,16 +306,24 @@ def _plain(sentence: str) -> Part | None:
     whole = _stripped(sentence, 0, len(sentence))
     if whole is None or _is_formula(whole.answer):
         return whole
-    numbers = list(_NUMBER.finditer(sentence))
-    if numbers and (len(numbers) == 1 or not sentence[: numbers[0].start()].strip(_MARKS)):
-        return _stripped(sentence, *numbers[0].span())
+    numbers = list(islice(_numbers(sentence), 2))
+    if numbers and (len(numbers) == 1 or not sentence[: numbers[0][0]].strip(_MARKS)):
+        return _stripped(sentence, *numbers[0])
     if numbers or len(whole.answer) > _LONGEST_TEXT:
         return None
     return whole
 
 
 def _is_formula(text: str) -> bool:
-    return not _WORD.search(_COMMAND.sub(" ", text)) and re.search(r"[\w]", text) is not None
+    return _LETTER_OR_DIGIT.search(text) is not None and not _has_words(text)
+
+
+def _has_words(text: str) -> bool:
+    """Return True if a text has words that are no commands of formulas."""
+    return _WORD.search(text) is not None and any(
+        word[0] != "\\" and word not in _COMMANDS and _WORD.search(word)
+        for word in (found[0] for found in _WORDS.finditer(text))
+    )
 
 
 def _stripped(text: str, start: int, end: int) -> Part | None:

@@ -2,24 +2,25 @@
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
-_FENCE = re.compile(
-    r"^(?P<indent>[ \t]*+)(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^\n`]*+$",
-    re.MULTILINE,
+from regrade.records.patterns import Pattern, compiled
+
+_FENCE = compiled(
+    r"(?m)^(?P<indent>[ \t]*)(?P<fence>`{3,}|~{3,})[ \t]*(?P<language>[^\s`]*)[^\n`]*$"
 )
-"""No part gives back what it took: a line of fences takes linear time."""
 _PYTHON = frozenset({"", "python", "py", "python3", "py3", "python2", "pycon", "ipython"})
-_STATEMENT = re.compile(
-    r"(?:async\s+def|def|class|import|from|if|for|while|with|try|except|else|elif|finally|return|raise|assert|global)\b"
+_STATEMENT = compiled(
+    r"(?:async\s+def|def|class|import|from|if|for|while|with|try|except|else|elif|finally|return|raise|assert|global)(?:\W|\Z)"
     r"|@|\#|'''|\"\"\"|[\])}]|[A-Za-z_][\w.]*(?:\[[^\n]*\])?\s*(?:[-+*/%|&^]|//|\*\*|>>|<<)?=[^=]"
     r"|[A-Za-z_][\w.]*\("
 )
 """First characters of a line of a program, as opposed to a sentence."""
 
 
-_INDENTATION = re.compile(r"(?:[ \t]*+\n)*+[ \t]++(?=\S)")
+_INDENTATION = compiled(r"(?:[ \t]*\n)*(?P<indent>[ \t]+)\S")
 """What stands before the first line, if that is indented."""
-_QUOTES = re.compile(r"'''|\"\"\"")
+_QUOTES = compiled(r"'''|\"\"\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
     opened = answer[: fence.start()] if fence is not None and not fence["language"] else answer
     if name and (fence is None or opened != answer):
         indentation = _INDENTATION.match(opened)
-        if indentation is not None and _STATEMENT.match(opened, indentation.end()):
+        if indentation is not None and _STATEMENT.match(opened[indentation.end("indent") :]):
             return Program(opened, 0, len(opened))  # the prompt had begun the function
     if blocks:
         # A block without a language after the program is often its output.
@@ -75,12 +76,21 @@ def read_program(answer: str, name: str | None, *, is_completion: bool) -> Progr
 
 def defines(source: str, name: str) -> bool:
     """True if a program has a function, class or variable of this name at its top level."""
-    pattern = rf"^(?:(?:async[ \t]+)?def[ \t]+{re.escape(name)}\b|class[ \t]+{re.escape(name)}\b|{re.escape(name)}[ \t]*(?::[^\n=]*)?=[^=])"
-    return re.search(pattern, source, re.MULTILINE) is not None
+    return name in source and _definition(name).search(source) is not None
+
+
+@lru_cache(512)
+def _definition(name: str) -> Pattern:
+    name = re.escape(name)
+    return compiled(
+        rf"(?m)^(?:(?:(?:async[ \t]+)?def|class)[ \t]+{name}(?:\W|\Z)|{name}[ \t]*(?::[^\n=]*)?=[^=])"
+    )
 
 
 def fenced_blocks(answer: str) -> list[Program]:
     """Return the fenced blocks of Python, or of no language, that are not empty."""
+    if "```" not in answer and "~~~" not in answer:
+        return []
     blocks = []
     opened: re.Match[str] | None = None
     for match in _FENCE.finditer(answer):
@@ -110,7 +120,9 @@ def _block(answer: str, opening: re.Match[str], end: int) -> Program | None:
     start = min(opening.end() + 1, len(answer))
     source = answer[start:end]
     if indent := len(opening["indent"].expandtabs(4)):
-        source = re.sub(rf"^[ \t]{{1,{indent}}}", "", source, flags=re.MULTILINE)
+        source = "\n".join(
+            line[min(indent, len(line) - len(line.lstrip(" \t"))) :] for line in source.split("\n")
+        )
     return Program(source, start, end, labelled=language != "")
 
 
@@ -128,7 +140,7 @@ def _bare_program(answer: str, name: str | None) -> Program | None:
         is_text = quotes or not line.strip() or line[0].isspace()
         if not is_text and not _STATEMENT.match(line):
             break
-        for quote in _QUOTES.findall(line):
+        for quote in _QUOTES.findall(line) if "'''" in line or '"""' in line else ():
             quotes = "" if quote == quotes else quotes or quote
         end = number + 1
     source = "".join(lines[first:end]).rstrip()

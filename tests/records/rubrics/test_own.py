@@ -93,6 +93,8 @@ PATTERN = "{yes: 1, no: 0}\npattern: '(?i)polite: (yes|no)'"
         ("verdicts: {yes: 1, no: 0}\npattern: '('", "the pattern '(' is no regular expression"),
         ("explanation: 5", "`verdict` needs `verdicts`, such as `{yes: 1, no: 0}`, or a `range`"),
         ("range: [1, 10]", "a `range` needs a `pattern`"),
+        ("verdicts: {yes: 1, no: 0}\npattern: '(?=y)yes'", "the pattern '(?=y)yes' has what RE2"),
+        ("verdicts: {yes: 1, no: 0}\npattern: '(yes|no)?'", "'(yes|no)?' matches an empty text"),
         ("range: [10, 1]\npattern: x", "the range of `verdict` is empty"),
         ("verdicts: {yes: 1, no: 0}\nschema: {}", "`schema` is for replies read by a `pattern`"),
         ("verdicts: {yes: 1, no: 0}\nweights: {yes: 3}", "`weights` are for `kind: pairwise`"),
