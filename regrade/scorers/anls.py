@@ -6,6 +6,7 @@ Biten et al. 2019, arXiv 1907.00490, by the challenge's evaluation code, which l
 from functools import cache
 
 import pyarrow as pa
+from rapidfuzz.distance import Levenshtein
 
 from regrade.scorers.base import Reading, TargetKind, answer_part, check_targets, score_rows
 from regrade.scorers.extraction import columns as c
@@ -66,34 +67,8 @@ def _similarity(answer: str, accepted: str) -> float:
     # A text that is much longer than the other is not compared, so that no answer takes long.
     if length == 0 or abs(len(one) - len(other)) > length * (1 - THRESHOLD):
         return 0.0
-    found = 1 - distance(one, other) / length
+    found = 1 - Levenshtein.distance(one, other) / length
     return found if found >= THRESHOLD else 0.0
-
-
-def distance(one: str, other: str) -> int:
-    """Return the Levenshtein distance of two texts, with a bit for each character of the shorter one.
-
-    Hyyrö 2003, A Bit-Vector Algorithm for Computing Levenshtein and Damerau Edit Distances.
-    """
-    short, long = sorted((one, other), key=len)
-    if not short:
-        return len(long)
-    places: dict[str, int] = {}
-    for place, character in enumerate(short):
-        places[character] = places.get(character, 0) | 1 << place
-    everywhere, last = (1 << len(short)) - 1, 1 << len(short) - 1
-    rises, falls, found = everywhere, 0, len(short)
-    for character in long:
-        equal = places.get(character, 0)
-        vertical = equal | falls
-        horizontal = (((equal & rises) + rises) ^ rises) | equal
-        up = falls | ~(horizontal | rises)
-        down = rises & horizontal
-        found += bool(up & last) - bool(down & last)
-        up = (up << 1) | 1
-        rises = ((down << 1) | ~(vertical | up)) & everywhere
-        falls = up & vertical & everywhere
-    return found
 
 
 def _read_line(slots: Slots) -> Found:

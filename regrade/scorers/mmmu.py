@@ -4,11 +4,11 @@ Yue et al. 2024, arXiv 2311.16502, and https://github.com/MMMU-Benchmark/MMMU (`
 `eval_open`). The authors draw a letter at random where they read none; here such an answer is unparsed.
 """
 
-import re
 from functools import cache
 
 import pyarrow as pa
 
+from regrade.records.patterns import compiled
 from regrade.scorers.base import Reading, answer_part, check_targets, score_rows
 from regrade.scorers.choice_or_text import ChoiceOrTextScorer
 from regrade.scorers.extraction import columns as c
@@ -20,10 +20,12 @@ _BEFORE_ANSWERS = (
     "=",  # in the last line only
 )
 _NOTHING = frozenset(":,.!?;'")
-_WITH_COMMAS = re.compile(r"-?\b\d{1,3}(?:,\d{3})+\b")
-_PLAIN = re.compile(r"-?(?:(\d+)(\.\d+)?|\.\d+)")
-_EXPONENT = re.compile(r"[eE][+-]?\d+")
-_WORD = re.compile(r"\w")
+_WITH_COMMAS = compiled(r"-?\b\d{1,3}(?:,\d{3})+\b")
+_PLAIN = compiled(r"-?(?:(\d+)(\.\d+)?|\.\d+)")
+_EXPONENT = compiled(r"[eE][+-]?\d+")
+_WORD = compiled(r"\w")
+_LONGEST_EXPONENT = 40
+"""Characters in which an exponent is looked for."""
 _LONGEST_NUMBER = 400
 """Longest text that is read as a number, in characters."""
 _KEPT = 200
@@ -100,11 +102,11 @@ def numbers(text: str) -> list[str]:
     for match in _PLAIN.finditer(text):
         whole, decimals = match[1], match[2]
         end = match.end()
-        exponent = _EXPONENT.match(text, end)
+        exponent = _EXPONENT.match(text[end : end + _LONGEST_EXPONENT])
         if exponent and whole:
             found.append(match[0] + exponent[0])
         ends = not exponent and text[end : end + 1] != ","
-        if ends and (decimals or not whole or not _WORD.match(text, end)):
+        if ends and (decimals or not whole or not _WORD.match(text[end : end + 1])):
             found.append(match[0])
         elif decimals:
             found.append(match[0].removesuffix(decimals))

@@ -5,10 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from regrade.scorers.anls import distance
 from regrade.scorers.mathvista import is_number
 from regrade.scorers.mmmu import numbers, stated
 from regrade.settings.errors import SettingsError
@@ -85,17 +82,6 @@ def test_an_answer_of_white_space_is_unparsed_and_a_failed_one_has_no_value() ->
     assert read("anls", " \n", "Paris")["outcome"] == "unparsed"
     assert read("anls", None, "Paris", error="no")["value"] is None
     assert read("relaxed_accuracy", None, "14", error="no")["value"] is None
-
-
-@given(st.text("abc", max_size=12), st.text("abc", max_size=90))
-def test_the_distance_is_that_of_levenshtein(one: str, other: str) -> None:
-    row = list(range(len(one) + 1))
-    for number, character in enumerate(other, 1):
-        above, row = row, [number]
-        for place, own in enumerate(one):
-            row.append(min(above[place] + (own != character), above[place + 1] + 1, row[-1] + 1))
-
-    assert distance(one, other) == distance(other, one) == row[-1]
 
 
 @pytest.mark.parametrize(
