@@ -23,6 +23,7 @@ class DocVqa(ImageQuestions):
 
     name = "docvqa"
     version = 1
+    images_stay = True  # others own their rights: no copy is stored
     description = "Questions about pages of documents, graded by edit distance (ANLS)."
     paper = "https://arxiv.org/abs/2007.00398"
     scorers: tuple[ScorerName, ...] = ("anls",)

@@ -64,6 +64,7 @@ class Mmmu(ImageQuestions):
 
     name = "mmmu"
     version = 1
+    images_stay = True  # others own their rights: no copy is stored
     description = "College questions about images of 30 subjects, with choices or open."
     paper = "https://arxiv.org/abs/2311.16502"
     scorers: tuple[ScorerName, ...] = ("mmmu",)

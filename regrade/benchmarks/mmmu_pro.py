@@ -42,6 +42,7 @@ class MmmuPro(ImageQuestions):
 
     name = "mmmu_pro"
     version = 1
+    images_stay = True  # others own their rights: no copy is stored
     description = "Questions about images with up to 10 choices, as text and as a picture."
     paper = "https://arxiv.org/abs/2409.02813"
     scorers: tuple[ScorerName, ...] = ("choice_letter",)

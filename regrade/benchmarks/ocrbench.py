@@ -35,6 +35,7 @@ class OcrBench(ImageQuestions):
 
     name = "ocrbench"
     version = 1
+    images_stay = True  # others own their rights: no copy is stored
     description = "Questions about texts in images; an answer must contain the right text."
     paper = "https://arxiv.org/abs/2305.07895"
     scorers: tuple[ScorerName, ...] = ("ocrbench",)

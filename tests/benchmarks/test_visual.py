@@ -286,3 +286,9 @@ def test_the_columns_of_one_setting_are_not_missed_in_the_other(tmp_path: Path) 
 
     with pytest.raises(SourceError, match="there is no column 'image'"):
         open_benchmark("mmmu_pro", source=str(source)).samples()
+
+
+def test_images_that_belong_to_others_are_not_copied(tmp_path: Path) -> None:
+    stay = {name for name in VISUAL if opened(name, tmp_path / name).images_stay}
+
+    assert stay == {"docvqa", "mmmu", "mmmu_pro", "ocrbench"}
