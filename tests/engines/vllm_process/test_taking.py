@@ -1,7 +1,12 @@
 """Requests that the owner takes to send: new ones, and those that the worker has tokenised."""
 
-from regrade.engines.vllm_process.engine import _take_tokenised
+import base64
+
+from regrade.engines.vllm_process.engine import _take_tokenised, image_messages, to_wire
 from regrade.records import Request
+from regrade.records.images import read_image
+from regrade.settings import SamplingParams
+from tests.records.test_images import file_of
 
 
 class Withdrawing(list[Request]):
@@ -28,3 +33,19 @@ def test_withdrawn_requests_are_passed_over_without_a_gap():
     assert taken.message["skipped"] == [0, 2]
     requests.withdrawn = frozenset({11, 13, 15})
     assert take(2).count == 0
+
+
+def test_an_image_is_sent_once_before_the_first_request_that_shows_it() -> None:
+    red, blue = (read_image(file_of("PNG", color)) for color in ("red", "blue"))
+    requests = [
+        Request(key, "Which?", SamplingParams(), images=images)
+        for key, images in enumerate([(red,), (red, blue), (), (blue,)])
+    ]
+    sent: set[str] = set()
+
+    first = [*image_messages(requests[:1], sent)]
+    later = [*image_messages(requests, sent)]
+
+    assert [[*message["images"]] for message in (*first, *later)] == [[red.sha256], [blue.sha256]]
+    assert base64.b64decode(first[0]["images"][red.sha256]) == red.content
+    assert to_wire(requests[1])["images"] == [red.sha256, blue.sha256]
