@@ -342,10 +342,14 @@ class SeeingReference:
 
     def inputs(self, prompt: str, images: Sequence[PIL.Image.Image]) -> Mapping[str, Any]:
         """The model's inputs for a prompt with placeholders."""
-        # Not the template's special tokens again.
-        return self.processor(  # type: ignore[no-any-return]
-            text=prompt, images=[[*images]], return_tensors="pt", add_special_tokens=False
+        found = self.processor(
+            text=prompt,
+            images=[[*images]],
+            return_tensors="pt",
+            add_special_tokens=False,  # the template wrote them
         )
+        # Of Gemma, they say which tokens see each other in both directions, which vLLM's attention on a CPU does not know.
+        return {name: value for name, value in found.items() if name != "token_type_ids"}
 
     def greedy(self, inputs: Mapping[str, Any], max_tokens: int) -> list[int]:
         """The most likely tokens after the prompt."""

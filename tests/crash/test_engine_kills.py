@@ -71,7 +71,8 @@ def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Com
         "scorer": "number",
         "sampling": {"max_tokens": 24},
     }
-    engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 2}
+    engine: dict[str, object] = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512}
+    engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
     arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]

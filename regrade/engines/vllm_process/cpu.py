@@ -61,6 +61,21 @@ def check_rotation(model: "ModelConfig") -> None:
         )
 
 
+def check_sight(model: "ModelConfig") -> None:
+    """Refuse images for a model in which the tokens of an image see each other in both directions, on a CPU.
+
+    vLLM's attention of GPUs does that (`mm_prefix`). That of vLLM 0.32 on a CPU ignores it, and each token sees only those before it.
+
+    Raises:
+        SettingsError: If vLLM would compute wrong answers about images.
+    """
+    if model.is_mm_prefix_lm:
+        raise SettingsError(
+            f"vLLM 0.32 computes wrong answers about images for this model on a CPU: the parts of an image in "
+            f"'{model.hf_config.model_type}' should see each other in both directions, and its kernel lets them look back only. Use a GPU."
+        )
+
+
 # Share the cores between the processes of a model that is split on a CPU.
 #
 # vLLM gives each process of a split model a NUMA node, and does not start if there are fewer nodes than processes.

@@ -108,7 +108,7 @@ MEMBERS: Mapping[type, str] = {
     ),
     LoRAConfig: "max_lora_rank",
     LoRARequest: "lora_int_id lora_name lora_path",
-    ModelConfig: "dtype hf_config hf_text_config max_model_len supports_multimodal_inputs use_mla",
+    ModelConfig: "dtype hf_config hf_text_config is_mm_prefix_lm max_model_len supports_multimodal_inputs use_mla",
     PrefixCacheStats: "hits queries",
     PEFTHelper: "from_local_dir r rank_pattern validate_legal",
     ParserManager: "get_parser",

@@ -18,7 +18,7 @@ from regrade.engines.vllm_process.arguments import (
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.chat import Chat, open_chat
 from regrade.engines.vllm_process.computed import computed
-from regrade.engines.vllm_process.cpu import check_rotation, share_cores
+from regrade.engines.vllm_process.cpu import check_rotation, check_sight, share_cores
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
@@ -151,6 +151,8 @@ def load(
     model = model_config(arguments)
     if is_cpu:
         check_rotation(model)
+        if open_message.get("shows_images"):
+            check_sight(model)
     prompts, reader, chat = open_prompts(open_message, model)
     # As the reasoning's: opened before the weights are read, so that a wrong name ends the run at once.
     calls = open_call_reader(

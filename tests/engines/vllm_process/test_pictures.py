@@ -15,6 +15,7 @@ import pytest
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.chat import open_chat
+from regrade.engines.vllm_process.cpu import check_sight
 from regrade.engines.vllm_process.engine import open_message as whole_open_message
 from regrade.engines.vllm_process.pictures import Pictures, open_pictures
 from regrade.engines.vllm_process.plan_worker import Planner
@@ -32,7 +33,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # while vLLM imports torch
     pytest.mark.filterwarnings("ignore:.*SwigPy.*"),
 ]
-SETTINGS = VllmEngine(enforce_eager=True, extra=("kv_cache_memory_bytes=268435456",))
+EXTRA = ("kv_cache_memory_bytes=268435456",)
+LOOKS_BACK = 'hf_overrides={"is_mm_prefix_lm": false}'
+"""The parts of an image in Gemma see only those before them, also in `SeeingReference`: vLLM's attention on a CPU knows nothing else."""
 TOKENS = 8
 GREEDY = SamplingParams(temperature=0, max_tokens=TOKENS)
 ONE = SamplingParams(temperature=0, max_tokens=1)
@@ -115,8 +118,10 @@ def seen(
     work = tmp_path_factory.mktemp(request.param)
     kind = request.param
     folder = eyes if kind == "qwen3_vl" else seeing_model(kind, demo_model, work / "model")
-    engine = SETTINGS.open(
-        SETTINGS.resolve(str(folder)),
+    extra = EXTRA if kind == "qwen3_vl" else (*EXTRA, LOOKS_BACK)
+    settings = VllmEngine(enforce_eager=True, extra=extra)
+    engine = settings.open(
+        settings.resolve(str(folder)),
         requests=[REQUESTS],
         rendering=PromptRendering(),
         log=work / "vllm.log",
@@ -183,6 +188,8 @@ def test_the_context_has_room_for_the_tokens_of_images(seen: Seen) -> None:
 
 @dataclass(frozen=True)
 class Opened:
+    model: Any
+    """vLLM's configuration."""
     pictures: Pictures
     prompts: Prompts
     tokenizer: Any
@@ -208,7 +215,8 @@ def opened() -> Iterator[Opener]:
             assert pictures is not None
             stack.callback(pictures.close)
             pictures.keep({i.sha256: base64.b64encode(i.content).decode() for i in (RED, WIDE)})
-            return Opened(pictures, Prompts(tokenizer, chat, pictures=pictures), tokenizer)
+            prompts = Prompts(tokenizer, chat, pictures=pictures)
+            return Opened(model, pictures, prompts, tokenizer)
 
         yield open_model
 
@@ -344,6 +352,17 @@ def test_more_images_than_the_model_takes_are_refused(opened: Opener, eyes: Path
 def test_a_model_that_sees_nothing_is_refused(opened: Opener, demo_model: Path) -> None:
     with pytest.raises(SettingsError, match=r"show images, but .*Qwen3ForCausalLM.* takes none"):
         opened(demo_model)
+
+
+def test_a_model_whose_images_vllm_reads_wrongly_on_a_cpu_is_refused(
+    opened: Opener, demo_model: Path, eyes: Path, tmp_path: Path
+) -> None:
+    folder = seeing_model("gemma3", demo_model, tmp_path / "model")
+
+    with pytest.raises(SettingsError, match=r"wrong answers about images .* 'gemma3'.* Use a GPU"):
+        check_sight(opened(folder).model)
+    check_sight(opened(folder, None, LOOKS_BACK).model)
+    check_sight(opened(eyes).model)
 
 
 @pytest.mark.parametrize(
