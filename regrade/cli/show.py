@@ -25,6 +25,7 @@ from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.images import with_short_marks
 from regrade.records.rubrics.facts import answers_per_question
 from regrade.records.trajectory import plain_trajectory, read_trajectory, shortened
 from regrade.scorers import is_known, load_scorer, stored_name
@@ -52,6 +53,7 @@ SHOWN = (
     "trajectory",
     "label_logprobs",
     "error",
+    "images",
 )
 """Columns of an answer in the JSON document."""
 DID_CHARACTERS = 3_000
@@ -294,14 +296,14 @@ def _print_asked(row: dict[str, Any], stored: StoredSet) -> None:
     """Print the prompt, a chat as turns; the question if the prompt is not known."""
     if row["prompt"] is None:
         if row["question"] is not None:
-            _print(row["question"], "dim")
+            _print(with_short_marks(row["question"], row["images"] or ()), "dim")
         return
     prompt_format = stored.answers.manifest.specification.prompt.format
     for turn in turns_of(row["prompt"], row["prompt_kind"], prompt_format):
         if turn.role:
             stdout.print(Text(visible(turn.role), "bold dim"))
         if turn.text:
-            _print(turn.text, "dim")
+            _print(with_short_marks(turn.text, row["images"] or ()), "dim")
 
 
 def _letter(number: int) -> str:

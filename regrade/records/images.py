@@ -15,7 +15,9 @@ MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
 LARGEST = 20 << 20
 """Most bytes of a file."""
 MOST_PIXELS = 50_000_000
-_MARK = re.compile(r"<image:([0-9a-f]{64})>")
+MARK = "<image:"
+"""Beginning of each mark."""
+_MARK = re.compile(MARK + r"([0-9a-f]{64})>")
 
 
 class ImageError(ValueError):
@@ -90,3 +92,9 @@ def split_at_marks(text: str, hashes: Collection[str]) -> Iterator[tuple[str, bo
         begin = found.end()
     if begin < len(text):
         yield text[begin:], False
+
+
+def with_short_marks(text: str, hashes: Collection[str]) -> str:
+    """Return a text in which `[image 0123abcd]` stands for each of its images, to be read where none can be shown."""
+    parts = split_at_marks(text, hashes)
+    return "".join(f"[image {part[:8]}]" if is_mark else part for part, is_mark in parts)

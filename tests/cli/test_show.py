@@ -77,6 +77,16 @@ def test_the_question_is_shown_where_the_prompt_is_not_known(
     assert "How many?" in capfd.readouterr().out
 
 
+def test_an_image_is_named_in_few_letters(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    sha256 = "0123456789abcdef" * 4
+    changes = {"prompt": f"<image:{sha256}> Red?", "images": [sha256]}
+    assert show(tmp_path, **changes) == 0
+    assert "[image 01234567] Red?" in capfd.readouterr().out
+    assert show(tmp_path, "--json", **changes) == 0
+    [answer] = json.loads(capfd.readouterr().out)["answers"]
+    assert (answer["prompt"], answer["images"]) == (f"<image:{sha256}> Red?", [sha256])
+
+
 def test_a_heading_names_the_set_and_what_was_extracted_is_at_the_end(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):

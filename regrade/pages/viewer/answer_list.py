@@ -17,6 +17,7 @@ from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.selecting import Selection
 from regrade.pages.viewer.texts import ShardReaders
 from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.images import with_short_marks
 from regrade.stats.metrics import Metrics
 from regrade.text.hidden import end_of, one_line
 
@@ -167,6 +168,7 @@ def _rows(
         prompts = readers.take(index.answers, rows, ("prompt",))["prompt"].to_pylist()
         for stored, prompt in zip(texts, prompts, strict=True):
             stored["prompt"] = prompt
+    readers.add_images(index.answers, rows, texts)
     return [
         _row(index, row, stored, filters, links) for row, stored in zip(rows, texts, strict=True)
     ]
@@ -216,9 +218,9 @@ def _length(index: AnswerIndex, row: int, text: str | None) -> int | None:
 
 def question_line(stored: dict[str, Any]) -> Markup:
     """Return the beginning of a question on one line; the end of the prompt if the question is not known."""
-    if stored["question"] is not None:
-        return one_line(stored["question"], QUESTION_CHARACTERS)
-    return end_of(stored.get("prompt") or "", QUESTION_CHARACTERS)
+    asked = stored.get("prompt") or "" if stored["question"] is None else stored["question"]
+    line = one_line if stored["question"] is not None else end_of
+    return line(with_short_marks(asked, stored["images"] or ()), QUESTION_CHARACTERS)
 
 
 def answer_line(text: str | None, index: AnswerIndex, row: int) -> Markup:

@@ -184,6 +184,7 @@ def _pair_rows(
     of_base, of_candidate = found.base_row[places].tolist(), found.candidate_row[places].tolist()
     columns = ("question", "prompt", "target", "text", "error")
     left = library.readers.take(base.answers, of_base, columns).to_pylist()
+    library.readers.add_images(base.answers, of_base, left)
     right = library.readers.take(candidate.answers, of_candidate, ("text", "error")).to_pylist()
     rows = []
     for number, place in enumerate(places.tolist()):

@@ -73,7 +73,6 @@ COLUMNS = (
     "error",
     "repeat",
     "index",
-    "images",
 )
 
 
@@ -171,6 +170,7 @@ def pair_page(
             (candidate, found.candidate_row[place]),
         )
     )
+    library.readers.add_images(base.answers, [int(found.base_row[place])], [left])
     makers = TextMaker("plain", full)
     shown = [
         _said(makers, texts, place_read(scored, int(row)), verdict=stored.run is not None)

@@ -17,6 +17,7 @@ from regrade.answers.manifest import Shard
 from regrade.answers.parquet import ParquetReader
 from regrade.answers.sets import AnswerSet
 from regrade.pages.viewer.index import Ints, Rows
+from regrade.records.images import MARK
 
 Mask = NDArray[np.bool_]
 _Signature = tuple[int, int, int]
@@ -78,6 +79,23 @@ class ShardReaders:
         pieces = list(self._threads.map(lambda part: part[0].take(part[1]), readers))
         order = np.argsort(np.concatenate(places))
         return pa.concat_tables(pieces).take(pa.array(order, pa.int64()))
+
+    def add_images(
+        self, answers: AnswerSet, rows: Sequence[int], texts: Sequence[dict[str, Any]]
+    ) -> None:
+        """Add the column `images` to the texts of rows: read only if a question or prompt has a mark, because lists take long.
+
+        Args:
+            answers: Answer set.
+            rows: Numbers of rows.
+            texts: Columns of these rows, with `question` or `prompt`.
+        """
+        asked = (text.get(name) for text in texts for name in ("question", "prompt"))
+        images: list[Any] = [None] * len(texts)
+        if any(MARK in text for text in asked if text is not None):
+            images = self.take(answers, rows, ("images",))["images"].to_pylist()
+        for text, shown in zip(texts, images, strict=True):
+            text["images"] = shown
 
     def matches(self, answers: AnswerSet, column: str, text: str) -> tuple[Mask, Mask]:
         """Return two masks: rows whose text in a column contains another text, in any case of letters; rows with a text."""

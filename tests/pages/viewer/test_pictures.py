@@ -138,7 +138,16 @@ def test_a_question_of_a_comparison_shows_its_images(tmp_path: Path, reader: Rea
         score(answers)
         ids.append(answers.manifest.answer_set_id)
 
+    listed = reader.page(f"/compare/{ids[0]}/{ids[1]}")
+    assert f"Before [image {RED.sha256[:8]}] after." in listed.text
     page = reader.page(f"/compare/{ids[0]}/{ids[1]}/question?sample=sample-00001")
 
     [address] = addresses(page.html)
     assert address.startswith(f"/sets/{ids[0]}/image/{RED.sha256}?at=")
+
+
+def test_a_list_names_an_image_in_few_letters(tmp_path: Path, reader: Reader) -> None:
+    _, path = shown(reader.repository.folder, tmp_path / "spool")
+
+    named = f"Before [image {RED.sha256[:8]}] and [image {BLUE.sha256[:8]}] after."
+    assert named in reader.page(path).text
