@@ -1,6 +1,9 @@
 """Images of questions in answer repositories: each once, with the answers that show it, and never believed."""
 
 import hashlib
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from regrade.records.columns import IMAGE_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, HubError
 from tests.answers.conftest import Opener
 from tests.builders import description, row, session
+from tests.hub_server.fixtures import Hub
 from tests.pictures import SVG, file_of, header_of, image, publish_showing, showing
 from tests.stored import again, commit_manifest, table_bytes
 
@@ -198,22 +202,49 @@ def test_a_shard_is_of_bounded_size(
     assert problems(repository) == []
 
 
-def test_load_dataset_shows_images(opened: Opener, tmp_path: Path) -> None:
-    repository = opened()
-    answers = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
-    if not isinstance(repository, LocalRepository):
-        pytest.skip("`datasets` would ask the real Hub; the card is the same")
-    cache = str(tmp_path / "cache")
+LOAD = """
+import sys
+from datasets import Image, load_dataset
+images = load_dataset(sys.argv[1], "sums-images", split="train")
+assert isinstance(images.features["image"], Image)
+print(images[0]["sha256"], *images[0]["image"].size)
+"""
 
-    named = datasets.load_dataset(repository.uri, "sums-images", split="train", cache_dir=cache)
+
+def test_load_dataset_shows_images(
+    opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    repository = opened()
+    publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
+    name, environment = repository.uri, {"HF_HOME": str(tmp_path / "home")}
+    if name.startswith("hf://"):
+        hub: Hub = request.getfixturevalue("hub")
+        name = hub.repo_id
+        environment |= {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", LOAD, name],
+        env=os.environ | environment | {"HF_HUB_DISABLE_XET": "1"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert loaded.stdout.split() == [RED.sha256, "3", "2"], loaded.stderr
+
+
+def test_a_shard_of_images_and_the_answers_beside_it_load_by_themselves(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
+    cache = str(tmp_path / "cache")
     shard = str(repository.folder / answers.images.folder / answers.images.index.shards[0].name)
-    alone = datasets.load_dataset("parquet", data_files=shard, split="train", cache_dir=cache)
+
+    images = datasets.load_dataset("parquet", data_files=shard, split="train", cache_dir=cache)
     rows = datasets.load_dataset(repository.uri, "sums", split="train", cache_dir=cache)
 
-    for images in (named, alone):
-        assert isinstance(images.features["image"], datasets.Image)
-        assert images[0]["sha256"] == RED.sha256
-        assert images[0]["image"].size == (3, 2)
+    assert images[0]["image"].size == (3, 2)
     assert rows["images"] == [[RED.sha256]]
 
 
