@@ -484,10 +484,11 @@ def repeats_together(table: pa.Table) -> pa.Table:
 
     Each row group holds its own copy of a text, and one is full after a few prompts of megabytes.
     """
-    questions = pc.dictionary_encode(table["sample_id"].combine_chunks()).indices.to_numpy()
+    ids: Any = table["sample_id"].combine_chunks()
+    questions = ids.dictionary_encode().indices.to_numpy()
     if (np.diff(questions) >= 0).all():
         return table
-    return table.take(pa.array(np.argsort(questions, kind="stable")))
+    return table.take(np.argsort(questions, kind="stable"))
 
 
 def _write(table: pa.Table, file: BinaryIO) -> None:

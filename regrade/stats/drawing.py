@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from regrade.stats.metrics import SubsetMetrics, Summary
 
@@ -23,7 +23,7 @@ TITLE_CHARACTERS = 90
 SMALL = 8
 """Size of the font of labels; titles are a point larger."""
 ImageFormat = Literal["png", "svg"]
-WHISKERS = {"elinewidth": 1.2, "capsize": 3}
+WHISKERS: dict[str, Any] = {"elinewidth": 1.2, "capsize": 3}
 
 
 def css() -> str:
