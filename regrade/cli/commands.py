@@ -22,7 +22,16 @@ if TYPE_CHECKING:
 VERDICTS = ("gate", "trigger")
 """Commands whose exit codes 1 and 2 are verdicts."""
 GROUPS: dict[str, tuple[str, ...]] = {
-    "Get answers": ("evaluate", "generate", "plan", "sweep", "tune", "import", "publish"),
+    "Get answers": (
+        "evaluate",
+        "generate",
+        "plan",
+        "sweep",
+        "tune",
+        "import",
+        "harness",
+        "publish",
+    ),
     "Grade and read": ("score", "judge", "label", "panel", "list", "show", "view", "diff"),
     "Compare and decide": ("compare", "gate", "noise", "promote", "replay", "chart"),
     "Hand on": ("report", "export", "publish-results", "verify"),
@@ -47,6 +56,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "plan": (
         "plan org/model --gpus 8 --gpu h100 --benchmark gsm8k_chat",
         "plan ./checkpoint --gpu-memory 24GiB --max-model-len 8192 --json",
+    ),
+    "harness": (
+        "harness org/model --harness inspect --engine.tool-parser hermes -- inspect_evals/gaia --limit 20",
+        "harness org/model --harness harbor -- --dataset terminal-bench@2.0 --agent terminus-2",
+        "harness org/model -- my-agent --url {base_url} --model {model} --out {output}",
     ),
     "sweep": (
         "sweep --model org/model --benchmark gsm8k --in-flight 1,4,16",
@@ -137,6 +151,10 @@ SHORT: dict[str, tuple[str, ...]] = {
     "judge": (
         *("--judge", "--rubric", "--judge-repeats", "--baseline", "--self-test", "--engine"),
         *("--base-url", *_RUN),
+    ),
+    "harness": (
+        *("--harness", "--time-limit", "--benchmark", "--score-range"),
+        *("--engine.tool-parser", "--engine.max-model-len", *_RUN),
     ),
     "plan": ("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *_RUN),
     "replay": (
@@ -280,6 +298,10 @@ COMMANDS = {
         "Publish answers that earlier runs on this machine left in the spool.",
     ),
     "import": ("import_answers:import_answers", "Import answers that other tools generated."),
+    "harness": (
+        "harness:harness",
+        "Serve a model, run an external harness against it, and import its results.",
+    ),
     "plan": (
         "plan:plan",
         "Plan a model's memory: the splits of GPUs that fit, and how many requests they hold.",

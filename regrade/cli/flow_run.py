@@ -54,7 +54,7 @@ def run_flow(
     """
     log = log_file("regrade")
     log_to(log, quiet=output.quiet)
-    tracks = name not in ("generate_answers", "replay_answers")
+    tracks = name not in ("generate_answers", "replay_answers", "run_harness")
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
 

@@ -77,15 +77,24 @@ def import_answers(
         from regrade.orchestration.events import answers_published  # noqa: PLC0415
 
         answers_published([imported.answers for imported in imports.sets])
+    show_imports(imports, repository.uri, output)
+
+
+def show_imports(imports: Imports, uri: str, output: Output) -> None:
+    """Print what was imported into a repository.
+
+    Raises:
+        PartlyImportedError: If some files were not.
+    """
     document = {
-        "repository": repository.uri,
+        "repository": uri,
         "revision": imports.revision,
         "answer_sets": [_document(imported) for imported in imports.sets],
         "skipped": list(imports.skipped),
         "failed": [str(error) for error in imports.failed],
         "fields_not_imported": imports.not_imported,
     }
-    output.show(document, lambda: _print(imports, repository.uri))
+    output.show(document, lambda: _print(imports, uri))
     for error in imports.failed:
         _note(f"not imported: {error}")
     if imports.failed:

@@ -5,7 +5,16 @@ from collections.abc import Sequence
 NOUNS: dict[str, tuple[str, tuple[str, ...]]] = {
     "answers": (
         "Generate, import, publish, check and hand on answers.",
-        ("generate", "import", "publish", "verify", "replay", "export", "publish-results"),
+        (
+            "generate",
+            "import",
+            "harness",
+            "publish",
+            "verify",
+            "replay",
+            "export",
+            "publish-results",
+        ),
     ),
     "judges": (
         "Let models grade answers, combine their verdicts, and compare them with people's labels.",

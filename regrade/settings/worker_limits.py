@@ -111,6 +111,16 @@ def _refuse_code(name: str, value: str) -> None:
         )
 
 
+def refuse_programs(name: str) -> None:
+    """Refuse a parameter that is a program to run, unless the owner of this worker allows code.
+
+    Raises:
+        RefusedParameterError: If this run was started by a worker that does not.
+    """
+    if not may_run_code():
+        _refuse_code(name, "a program")
+
+
 def marks_of(field: FieldInfo) -> list[Any]:
     """Return the marks of a field, and those of the members of its type: `Annotated[str, PATH] | None` is a path."""
     types, marks = [field.annotation], [*field.metadata]

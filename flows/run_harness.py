@@ -1,0 +1,26 @@
+"""Flow `run-harness`: serve a model, run an external harness against it, and import what it leaves."""
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from regrade.exchange.harness import HarnessJob
+from regrade.exchange.importing.importer import Imports
+from regrade.orchestration.events import answers_published
+from regrade.orchestration.form import form, takes
+from tasks.run_harness import run_and_import
+
+
+def run_name() -> str:
+    """Name of the flow run: `<model> by <harness>`."""
+    parameters = flow_run.parameters
+    return f"{parameters['model']} by {parameters.get('harness') or 'a harness'}"
+
+
+@form
+@flow(name="run-harness", flow_run_name=run_name)
+@takes(HarnessJob)
+def run_harness(job: HarnessJob) -> Imports:
+    """Serve a model with vLLM, run an external harness against it, and import its results as answers with their scores."""
+    imports = run_and_import(job)
+    answers_published([one.answers for one in imports.sets])
+    return imports

@@ -1,0 +1,45 @@
+"""`regrade harness`."""
+
+from typing import TYPE_CHECKING
+
+from regrade.cli.checking import checked_job
+from regrade.cli.flow_run import run_flow
+from regrade.cli.import_answers import show_imports
+from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.output import TABLE, Output
+from regrade.exchange.harness import HarnessJob
+from regrade.exchange.importing.importer import Imports
+
+if TYPE_CHECKING:
+    HarnessOptions = JobOptions
+else:
+    HarnessOptions = options_for(HarnessJob, without=("model", "arguments"))
+
+
+def harness(
+    model: str | None = None,
+    arguments: tuple[str, ...] = (),
+    /,
+    *,
+    options: HarnessOptions | None = None,
+    output: Output = TABLE,
+) -> None:
+    """Serve a model, run an external harness against it, and import its results.
+
+    The harness runs on this machine, with the rights of this user. Its files are imported as `regrade import` imports them.
+
+    Args:
+        model: Model on the Hub (`org/name` or `org/name@revision`), or a checkpoint's folder. Required, here or in the `--config`
+            file.
+        arguments: After `--`, what follows the command of `--harness`, such as a task; without it, program and arguments.
+            `{base_url}`, `{model}` and `{output}` stand for the server's address, the model's name there, and the folder whose
+            files are imported.
+    """
+    options = options or HarnessOptions()
+    chosen = options.parameters()
+    if model is not None:
+        chosen["model"] = model
+    if arguments:
+        chosen["arguments"] = arguments
+    job = checked_job(HarnessJob, chosen, options.config)
+    show_imports(run_flow("run_harness", Imports, job, output), job.answers, output)

@@ -1,0 +1,24 @@
+"""Run an external harness against a model that is served for it, and import what it leaves."""
+
+from prefect import task
+
+from regrade.exchange.harness import HarnessJob, run_harness
+from regrade.exchange.importing.importer import Imports
+from regrade.orchestration.artifacts import show
+from regrade.results.display import log_file
+from regrade.text.markdown import escape
+
+HARNESS_KEY = "harness"
+
+
+@task(name="run harness", task_run_name="run harness")
+def run_and_import(job: HarnessJob) -> Imports:
+    """Return the imported answer sets, after naming them on the flow run's page."""
+    imports = run_harness(job, log_file("harness"), log_file("engine"))
+    lines = [
+        f"- `{one.answers.manifest.answer_set_id}` {escape(one.answers.manifest.specification.title)}: "
+        f"{one.answers.manifest.rows} answers"
+        for one in imports.sets
+    ]
+    show(HARNESS_KEY, "\n".join(lines), "Imported answers")
+    return imports
