@@ -178,7 +178,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             logger.warning("None of these answers are texts with a rubric: nothing is judged.")
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
-    track(scorings, job.tracking_uri)
+    left_out = [ScoredSet(work.answers) for work in early]  # shown, and not scored
+    track(scorings, job.tracking_uri, left_out)
     # The alias may have moved to another revision, whose evaluation began at the same time.
     first = first and job.gate is not None and is_first(job.gate, job.answers, job.names)
     gate = None if first else job.gate
@@ -189,7 +190,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             verdict = judge_answers(answered, gate, _verdicts(early))
     finally:  # the result is shown, too, if there is no verdict
         hand_on(scorings, job.tracking_uri, gate, verdict)
-        scorings.sets += [ScoredSet(work.answers) for work in early]  # shown, and not scored
+        scorings.sets += left_out
         evaluation = report(scorings)
     if first and job.gate is not None:
         try:

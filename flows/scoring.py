@@ -5,7 +5,7 @@ Imports no Prefect: `regrade score` runs this without a flow run if there is no 
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from regrade.answers.figures import figures_of
@@ -199,13 +199,18 @@ def _compare(scorings: Scorings) -> None:
         )
 
 
-def track(scorings: Scorings, tracking_uri: str | None) -> None:
-    """Track scorings in MLflow; an error is kept for `Scorings.check_tracked`, so that the report comes first.
+def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredSet] = ()) -> None:
+    """Show scorings on the terminal, and track them in MLflow.
+
+    An error of MLflow is kept for `Scorings.check_tracked`, so that the report comes first.
 
     Args:
         scorings: Published scorings.
         tracking_uri: MLflow server or database. None: the default for the repository.
+        others: Answer sets without scores, shown beside them.
     """
+    shown = replace(scorings, sets=[*scorings.sets, *others])
+    current_display().published(evaluation_of(shown))
     uri = tracking_uri or default_tracking_uri(scorings.uri)
     seconds = {entry.answer_set_id: scorings.seconds(entry.answers) for entry in scorings.sets}
     costs = {entry.answer_set_id: scorings.cost(entry.answers) for entry in scorings.sets}

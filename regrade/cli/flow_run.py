@@ -57,6 +57,9 @@ def run_flow(
     tracks = name not in ("generate_answers", "replay_answers", "run_harness")
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
+    _printed.clear()
+    if kind is Evaluation and not output.json:
+        display.show_published = partial(_print_published, output, sys.stdout)
 
     def on_server() -> object:
         # Scoring ends before its first heartbeat is due.
@@ -109,17 +112,44 @@ def run_flow(
     return result
 
 
+_printed: set[tuple[str, ...]] = set()
+"""Answer sets of the results that this command printed before they were tracked."""
+
+
 def print_result(evaluation: Evaluation, output: Output, job: Settings | None = None) -> None:
-    """Print an evaluation on stdout, and what can be done next on stderr, after the `job` that was asked for."""
+    """Print an evaluation on stdout, and what can be done next on stderr, after the `job` that was asked for.
+
+    Of a result that was printed before it was tracked, only where the time went is printed.
+    """
 
     def draw() -> None:
+        if _key(evaluation) not in _printed:
+            _draw(evaluation)
+        elif evaluation.time_spent is not None:
+            print_blocks(list(evaluation.time_spent.blocks()))
         if evaluation.answer_sets:
-            from regrade.results.page import blocks  # noqa: PLC0415 - only needed for a result
-
-            print_blocks(blocks(evaluation))
             print_next_steps(evaluation, job if isinstance(job, ScoringJob) else None)
 
     output.show(evaluation, draw)
+
+
+def _print_published(output: Output, stdout: TextIO, evaluation: Evaluation) -> None:
+    """Print an evaluation before it is tracked, without where the time went, which is not known yet."""
+    with contextlib.redirect_stdout(stdout):
+        output.show(evaluation, lambda: _draw(evaluation.model_copy(update={"time_spent": None})))
+        sys.stdout.flush()
+    _printed.add(_key(evaluation))
+
+
+def _key(evaluation: Evaluation) -> tuple[str, ...]:
+    return tuple(answers.answer_set_id for answers in evaluation.answer_sets)
+
+
+def _draw(evaluation: Evaluation) -> None:
+    if evaluation.answer_sets:
+        from regrade.results.page import blocks  # noqa: PLC0415 - only needed for a result
+
+        print_blocks(blocks(evaluation))
 
 
 def _print_followed(

@@ -100,7 +100,14 @@ class TerminalDisplay:
         """The result; None until it is complete."""
         self.report: Callable[[str, Evaluation | None, str | None, bool], None] | None = None
         """Prints a model that came (`--follow`): its name, result and error, and whether it has ended."""
+        self.show_published: Callable[[Evaluation], None] | None = None
+        """Prints a result that is published, and not tracked yet."""
         self.begun: float | None = time.monotonic() - _age()
+
+    def published(self, evaluation: "Evaluation") -> None:
+        """Print the result before it is tracked, which takes seconds."""
+        if self.show_published is not None:
+            self.show_published(evaluation)
 
     def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""

@@ -65,6 +65,9 @@ class Display(Protocol):
     def scoring(self, title: str, done: int, total: int) -> None:
         """Called when answers were scored by a scorer that takes long."""
 
+    def published(self, evaluation: Evaluation) -> None:
+        """Called when scores are published, before they are tracked, with the result so far."""
+
     def finished(self, evaluation: Evaluation) -> None:
         """Keep the result, to print it even if a later step fails."""
 
@@ -96,6 +99,9 @@ class NoDisplay:
         """Log the progress from time to time."""
         if self._pace.is_due():
             log_scored(title, done, total)
+
+    def published(self, evaluation: Evaluation) -> None:
+        """Show nothing."""
 
     def finished(self, evaluation: Evaluation) -> None:
         """Show nothing."""
