@@ -39,6 +39,7 @@ from regrade.checkpoints.found import Found, alias_of
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
+from regrade.jobs.time_spent import together
 from regrade.models.base import ResolvedModel
 from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
@@ -277,7 +278,8 @@ def _all_of(done: Sequence[Evaluation]) -> Evaluation:
     verdicts = [evaluation.gate for evaluation in done if evaluation.gate is not None]
     others = [gate for gate in verdicts if gate.verdict != "pass"]
     gate = next(reversed(others or verdicts), None)
-    changes = {"answer_sets": answer_sets, "time_spent": None, "gate": gate}
+    spent = together(evaluation.time_spent for evaluation in done)
+    changes = {"answer_sets": answer_sets, "time_spent": spent, "gate": gate}
     return done[-1].model_copy(update=changes)
 
 

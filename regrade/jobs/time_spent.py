@@ -1,9 +1,9 @@
 """The parts of a run's wall-clock: seconds in which its engine loaded, was full or had nothing to do, and a way to shorten the largest."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from time import monotonic
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -93,6 +93,22 @@ class TimeSpent(BaseModel):
         yield Line(self.text)
         yield Line((Code(self.bar),))
         yield Line(with_code(f"Most of it was {self.largest}. {self.advice}"))
+
+
+def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
+    """Return the sum of runs one after the other, without what passed between them; None if none used an engine."""
+    spent = [run for run in runs if run is not None]
+    if not spent:
+        return None
+    parts = {part: sum(run.parts.get(part, 0.0) for run in spent) for part in get_args(Part)}
+    return TimeSpent(
+        seconds=sum(run.seconds for run in spent),
+        parts={part: seconds for part, seconds in parts.items() if seconds > 0},
+        before=sum(run.before for run in spent),
+        after=sum(run.after for run in spent),
+        tokens=sum(run.tokens for run in spent),
+        lost_tokens=sum(run.lost_tokens for run in spent),
+    )
 
 
 class RunClock:

@@ -22,6 +22,7 @@ from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.records.computed import LoadedWeights
 from regrade.results.display import NoDisplay
+from regrade.results.results import Evaluation
 from regrade.settings.errors import EngineError, ModelError, OperationError, SettingsError
 from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
@@ -374,10 +375,13 @@ def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     evaluated: Evaluated, training: Path, demo_model: Path, quick: None, own_notes: None
 ):
+    found: list[Evaluation] = []
+
     def look() -> list[str]:
         drained = {"follow": 0.0, "only_new": True}
         state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, **drained)
-        return [answers.model for answers in state.result().answer_sets]
+        found.append(state.result())
+        return [answers.model for answers in found[-1].answer_sets]
 
     assert look() == [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
     assert len(evaluated.engines) == 1
@@ -385,6 +389,11 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
     assert look() == ["run/checkpoint-2000"]
     assert len(evaluated.engines) == 2
+    three, none, one = (evaluation.time_spent for evaluation in found)
+    assert three is not None
+    assert one is not None
+    assert three.tokens > one.tokens > 0
+    assert none is None
 
 
 def test_each_revision_is_compared_with_the_last_good_one_of_its_training(

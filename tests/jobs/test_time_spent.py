@@ -3,7 +3,7 @@
 import pytest
 
 from regrade.jobs import time_spent as module
-from regrade.jobs.time_spent import RunClock, TimeSpent
+from regrade.jobs.time_spent import RunClock, TimeSpent, together
 from regrade.stats.occupancy import Occupancy
 from regrade.text.markdown import markdown
 
@@ -124,3 +124,18 @@ def test_an_engine_that_does_not_tell_how_full_it_was_generates(now: list[float]
 
 def test_a_run_without_an_engine_has_no_parts():
     assert RunClock().spent(tokens=0, lost_tokens=0) is None
+
+
+def test_runs_one_after_the_other_add_up_part_by_part(now: list[float]):
+    run = spent_of(now)
+    other = run.model_copy(update={"parts": {"generating": 90.0, "idle": 10.0}})
+
+    found = together([run, None, other])
+
+    assert found is not None
+    assert found.seconds == sum(found.parts.values()) == 200.0
+    assert (found.parts["full"], found.parts["generating"], found.parts["idle"]) == (30, 90, 41)
+    assert (found.before, found.after) == (10.0, 50.0)
+    assert (found.tokens, found.lost_tokens) == (2000, 62)
+    assert len(found.bar) == 60
+    assert together([None]) is None
