@@ -123,6 +123,16 @@ def test_a_folder_of_the_job_is_named_as_its_workers_see_it(served: str) -> None
     assert parameters["model"] == str(ROOT / "checkpoint-500")
 
 
+def test_a_run_is_told_to_stop_when_its_verdict_is_sure(served: str) -> None:
+    gate = ("--baseline", "org/old", "--max-drop", "1", "--stop-when-sure")
+
+    ran = trigger(served, "stand-in", "--model", "org/new", *gate, "--json")
+
+    assert ran.code == 0, ran.err
+    parameters = read_run(served, ran.document["flow_run"]["id"])["parameters"]
+    assert parameters["gate"] == {"baseline": "org/old", "max_drop": 1.0, "stop_when_sure": True}
+
+
 def test_every_path_of_a_job_is_named_as_its_workers_see_it() -> None:
     given = {
         "model": "org/new",
