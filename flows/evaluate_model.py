@@ -210,9 +210,9 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     check_answered(evaluation)
     if others := [work for work in works if not work.ends_here]:
         check_answered(unscored(others))  # answer sets that another machine scores
-    name_run(evaluation)
     message = headline(evaluation) if verdict is None else verdict.summary
     evaluation = _gated(evaluation, verdict)
+    name_run(evaluation)
     return "; ".join(part for part in (message, note) if part), evaluation
 
 
@@ -346,7 +346,9 @@ def _stopped(
     evaluation = finish_unscored(works)
     sets = [work.answers for work in early]
     verdict = gate_answers(sets, gate, tracking_uri, _verdicts(early))
-    return verdict.summary, _gated(evaluation, verdict)
+    evaluation = _gated(evaluation, verdict)
+    name_run(evaluation)
+    return verdict.summary, evaluation
 
 
 def _gated(evaluation: Evaluation, verdict: GateReport | None) -> Evaluation:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Self, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -206,8 +206,23 @@ class BenchmarkChoice(Settings):
         return prompt.model_copy(update={"n_shots": n_shots})
 
 
+def _some(name: str, of: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Return the schema of parameters with a list that is not empty, or with an object of schema `of`."""
+    within = of or {"type": "array", "minItems": 1}
+    return {"type": "object", "required": [name], "properties": {name: within}}
+
+
+NEEDS_WORK: dict[str, Any] = {
+    "if": {"not": {"anyOf": [_some("datasets"), _some("lm_eval", _some("tasks"))]}},
+    "then": _some("benchmarks"),
+}
+"""What `GenerationJob` checks, as JSON schema: a form that names no benchmark is refused at that field."""
+
+
 class GenerationJob(BenchmarkChoice, EngineJob):
     """Answers to generate: models, benchmarks, settings and answer repository."""
+
+    model_config = ConfigDict(json_schema_extra=NEEDS_WORK)
 
     model: Annotated[
         str,

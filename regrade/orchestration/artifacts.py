@@ -165,10 +165,15 @@ SECONDS = 10.0
 
 
 def name_run(evaluation: Evaluation) -> None:
-    """Rename this flow run to `<model>: <benchmark> <accuracy>, ...`; only warn if the server fails."""
+    """Rename this flow run to `<model>: <benchmark> <accuracy>, ...`, after its verdict; only warn if the server fails.
+
+    Prefect's page of a run shows no message on a narrow screen, only the name.
+    """
     name = short_headline(evaluation)
     if not name:
         return
+    if evaluation.gate is not None:
+        name = f"{evaluation.gate.verdict}: {name}"
     if len(name) > MAX_NAME:
         name = f"{name[: MAX_NAME - 1]}…"
     try:

@@ -34,6 +34,7 @@ from typing import (
 from prefect import Flow
 from prefect.client.schemas.objects import State
 from prefect.states import Crashed
+from prefect.utilities.callables import parameter_schema
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
 
@@ -91,6 +92,13 @@ def form(flow: _F) -> _F:
     shown = [_shown(name, field) for name, field in parameters_of(job).items()]
     flow.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
     return flow
+
+
+def form_schema(flow: Flow[Any, Any]) -> dict[str, Any]:
+    """Return the JSON schema of a flow's form, with the conditions of its job on several parameters at once."""
+    schema = parameter_schema(flow).model_dump_for_openapi()
+    conditions = flow.fn.job.model_config.get("json_schema_extra") or {}  # type: ignore[attr-defined]
+    return schema | conditions
 
 
 def _shown(name: str, field: FieldInfo) -> inspect.Parameter:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regrade.orchestration.login_page import AUTH, LoginFirst, asks_first
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
@@ -45,7 +46,8 @@ def create_app() -> WithHeaders:
     hosts = [name.strip() for name in (os.environ.get(HOSTS) or LOOPBACK).split(",")]
     # Around the application, not as its middleware: Prefect's services call the application in this process, by the
     # host `prefect-in-memory`.
-    guarded = OwnPagesOnly(application, origins=origins, hosts=hosts)
+    pages = LoginFirst(application) if asks_first(os.environ) else application
+    guarded = OwnPagesOnly(pages, origins=origins, hosts=hosts)
     return WithHeaders(guarded, CONTAINED)
 
 
@@ -66,7 +68,7 @@ def protection(port: int, login: str) -> dict[str, str]:
     return {
         ORIGINS: ",".join(f"http://{name}:{port}" for name in LOOPBACK.split(",")),
         "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
-        "PREFECT_SERVER_API_AUTH_STRING": login,
+        AUTH: login,
         HOSTS: LOOPBACK,
     }
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import yaml
 from prefect.flows import load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
 
+from regrade.orchestration.form import form_schema
 from tests.command_line import ROOT
 from tests.golden.golden import matches_golden
 
@@ -20,7 +20,7 @@ ENTRYPOINTS = {
 @pytest.mark.parametrize("name", ENTRYPOINTS)
 def test_a_deployment_asks_for_the_same_parameters(name: str):
     flow = load_flow_from_entrypoint(ENTRYPOINTS[name], use_placeholder_flow=False)
-    schema = parameter_schema(flow).model_dump_for_openapi()
+    schema = form_schema(flow)
     for title, definition in schema.pop("definitions", {}).items():
         matches_golden(f"forms/definitions/{title}.json", text_of(definition))
     matches_golden(f"forms/{name}.json", text_of(schema))

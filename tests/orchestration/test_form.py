@@ -9,12 +9,12 @@ import yaml
 from prefect import flow
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
-from prefect.utilities.schema_tools.validation import validate
+from prefect.utilities.schema_tools.validation import build_error_obj, validate
 from pydantic import Field
 
 from flows.evaluate_model import evaluate_model
 from regrade.jobs.job import GenerationJob
-from regrade.orchestration.form import form, takes
+from regrade.orchestration.form import form, form_schema, takes
 from regrade.scorers import scorer_names
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
@@ -54,6 +54,34 @@ def test_the_things_that_matter_come_first(schema: dict[str, Any]):
     assert schema["properties"]["limit"]["title"] == "Questions per benchmark"
     assert schema["definitions"]["VllmEngine"]["title"] == "vLLM here"  # the button's label
     assert schema["required"] == ["model"]
+
+
+def test_a_form_without_model_or_benchmark_is_refused_at_that_field():
+    schema = form_schema(evaluate_model)
+
+    def refused(**parameters: object) -> dict[str, list[str]]:
+        found = build_error_obj(validate(parameters, schema))
+        return {error["property"]: error["errors"] for error in found["errors"]}
+
+    dataset = {"name": "d", "path": "d.jsonl"}
+    missing = {"benchmarks": ["'benchmarks' is a required property"]}
+    assert refused() == {"model": ["'model' is a required property"], **missing}
+    for nothing in ({}, {"datasets": []}, {"lm_eval": None}, {"lm_eval": {"path": "tasks"}}):
+        assert refused(model="m", **nothing) == missing
+    assert refused(model="m", benchmarks=[]) == {"benchmarks": ["[] should be non-empty"]}
+    for work in (
+        {"benchmarks": ["gsm8k"]},
+        {"benchmarks": [], "datasets": [dataset]},
+        {"lm_eval": {"tasks": ["arc_challenge"]}},
+    ):
+        assert refused(model="m", **work) == {}
+
+
+def test_a_deployment_may_lack_what_its_runs_are_given():
+    """Prefect checks the parameters of a deployment itself without what is required."""
+    schema = form_schema(evaluate_model)
+    assert validate({}, schema, ignore_required=True) == []
+    assert validate({"follow": 0}, schema, ignore_required=True) == []
 
 
 def test_only_the_decoding_settings_that_were_filled_in_are_sent(schema: dict[str, Any]):

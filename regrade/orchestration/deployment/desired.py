@@ -10,10 +10,10 @@ import yaml
 from prefect.client.schemas.schedules import CronSchedule, IntervalSchedule
 from prefect.events import DeploymentTriggerTypes
 from prefect.flows import Flow, load_flow_from_entrypoint
-from prefect.utilities.callables import parameter_schema
 from prefect.utilities.templating import apply_values
 from pydantic import TypeAdapter
 
+from regrade.orchestration.form import form_schema
 from regrade.settings.errors import SettingsError
 
 _TRIGGER: TypeAdapter[DeploymentTriggerTypes] = TypeAdapter(DeploymentTriggerTypes)
@@ -87,7 +87,7 @@ def _desired(entry: dict[str, Any], pull: list[dict[str, Any]]) -> DesiredDeploy
         "version": entry.get("version") or flow.version,
         "entrypoint": entry["entrypoint"],
         "pull_steps": pull,
-        "parameter_openapi_schema": parameter_schema(flow).model_dump_for_openapi(),
+        "parameter_openapi_schema": form_schema(flow),
         "enforce_parameter_schema": entry.get("enforce_parameter_schema", True),
     }
     schedules = {spec["slug"]: _schedule(spec) for spec in entry.get("schedules") or []}
