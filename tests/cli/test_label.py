@@ -81,4 +81,7 @@ def test_one_thing_is_done_at_a_time(
     answers: AnswerSet, arguments: list[str], capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert label(answers, *arguments) == 2
-    assert "Give one of `--out`, `--read` and `--report`" in capfd.readouterr().err
+    assert (
+        "Give one of `--out`, `--read`, `--to-mlflow`, `--from-mlflow` and `--report`"
+        in capfd.readouterr().err
+    )
