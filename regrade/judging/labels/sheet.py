@@ -226,7 +226,7 @@ def _guarded(cell: str) -> str:
 
 def _kept(found: "re.Match[str]") -> str:
     """Return the beginning of a formula with a mark at each place where a spreadsheet may begin a cell."""
-    first, *blanks, sign = found[0]
+    first, *blanks, sign = list(found[0])
     return first + "'" + "".join(blanks).replace("\t", "\t'") + sign
 
 
