@@ -82,15 +82,20 @@ def tune_settings(job: TuneJob) -> TuneResult:
     return result
 
 
+def refuse_conversations(work: Work) -> None:
+    """Raise `SettingsError` for conversations: parts of them cannot be asked in any order."""
+    if work.plan.converses:
+        raise SettingsError(
+            f"{work.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. Tune with "
+            "another benchmark."
+        )
+
+
 class _Tuner:
     """Starts engines, and measures them with the questions of an answer set: first those without an answer, then all, again and again."""
 
     def __init__(self, job: TuneJob, work: Work) -> None:
-        if work.plan.converses:
-            raise SettingsError(
-                f"{work.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. Tune with "
-                "another benchmark."
-            )
+        refuse_conversations(work)
         self._job, self._work = job, work
         self._missing = list(work.requests.rows)
         self._all = work.plan.missing(set())

@@ -12,6 +12,7 @@ from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.settings.turn_ids import question_ids
 from regrade.stats.bias import (
     ControlledWins,
     LengthBias,
@@ -134,4 +135,5 @@ def _order(table: pa.Table) -> OrderBias | None:
 
 
 def _numbered(questions: list[str]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    return np.unique(np.array(questions, dtype=object), return_inverse=True)[1].astype(np.int64)
+    ids = np.array(question_ids(questions), dtype=object)
+    return np.unique(ids, return_inverse=True)[1].astype(np.int64)

@@ -16,6 +16,7 @@ from regrade.judging.stored import is_unchanged
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
+from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import clustered_standard_error
 
 Rule = Literal["majority", "mean"]
@@ -90,12 +91,10 @@ class Panel:
     def stderr(self, rule: Rule) -> float | None:
         """Return the standard error of the mean, clustered by question; None without a mean, or with one question."""
         known = [row for row in self.rows if row.combined(rule) is not None]
-        ids = {sample: number for number, sample in enumerate({row.sample_id for row in known})}
-        if self.mean(rule) is None or len(ids) < 2:
+        numbers = np.array(question_numbers(row.sample_id for row in known), np.int64)
+        if self.mean(rule) is None or numbers.max() < 1:
             return None
-        return clustered_standard_error(
-            np.array(self.values(rule)), np.array([ids[row.sample_id] for row in known])
-        )
+        return clustered_standard_error(np.array(self.values(rule)), numbers)
 
 
 def panel(

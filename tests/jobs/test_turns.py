@@ -11,6 +11,7 @@ from regrade.jobs.generate import Filling, fill, generate
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
 from regrade.jobs.turns import Before, said, stored_before
+from regrade.judging.labels.items import clusters_of
 from regrade.records import Request
 from regrade.settings import PromptSettings
 from regrade.settings.errors import EngineError, SettingsError
@@ -235,6 +236,7 @@ def test_turns_are_told_from_other_ids():
     ] * 6
     assert question_ids(["x#1/2", "y", "x#2/2"]) == ["x", "y", "x"]
     assert question_numbers(["x#1/2", "y", "x#2/2", "z"]) == [0, 1, 0, 2]
+    assert clusters_of([("x#1/2", 0), ("y", 0), ("x#2/2", 1)]).tolist() == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flows.tune_settings import refuse_conversations
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
@@ -15,13 +16,15 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.comparing.comparison import CompareOptions, compare_sets
+from regrade.comparing.stopping import Baseline
 from regrade.jobs.continuing import remaining
 from regrade.jobs.generate import generate, session_of
 from regrade.jobs.plan import Plan
 from regrade.records import Request
 from regrade.scoring.score import score_answers
-from regrade.settings import Reuse
-from regrade.settings.errors import EngineError
+from regrade.settings import GateSettings, Reuse, ScoringOptions
+from regrade.settings.errors import EngineError, SettingsError
+from tasks.work import Work
 from tests.conversations import Said, Talking, last_user, plan_of_turns, write_turns
 from tests.sums import SERVER
 
@@ -238,3 +241,18 @@ def test_two_models_are_compared_by_conversation(plan: Plan, tmp_path: Path):
     assert (compared.n, compared.clusters) == (12, 4)
     assert compared.test == "paired permutation"
     assert compared.p_value == 1.0  # one conversation of four changed
+
+
+def test_what_needs_questions_that_do_not_depend_on_each_other_is_refused(
+    plan: Plan, tmp_path: Path
+):
+    one = published(plan, tmp_path / "one", right_but())
+    settings = GateSettings(stop_when_sure=True)
+
+    with pytest.raises(SettingsError, match="the turns of its conversations depend on each other"):
+        Baseline.read(one, one.manifest, [], settings, ScoringOptions())
+    with (
+        Spool(tmp_path / "tuning") as spool,
+        pytest.raises(SettingsError, match="cannot be asked again and again"),
+    ):
+        refuse_conversations(Work(plan, one.repository, spool, Reuse()))

@@ -14,6 +14,7 @@ from regrade.judging.labels.sampling import Key
 from regrade.judging.labels.scheme import Scheme, scheme_of
 from regrade.judging.stored import NOTHING_TO_JUDGE
 from regrade.records.rubrics.facts import JudgeRun, judge_run
+from regrade.settings.turn_ids import question_ids
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
 from regrade.stats.named import row_metrics
@@ -53,8 +54,8 @@ class Verdicts:
 
 
 def clusters_of(keys: Sequence[Key]) -> IntArray:
-    """Return the number of the question of each answer."""
-    ids = np.array([sample_id for sample_id, _ in keys], dtype=object)
+    """Return the number of the question of each answer; turns of a conversation have the same."""
+    ids = np.array(question_ids(sample_id for sample_id, _ in keys), dtype=object)
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 

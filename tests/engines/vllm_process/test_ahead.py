@@ -1,6 +1,7 @@
 """Requests that are tokenised before the model is loaded."""
 
 from contextlib import closing
+from dataclasses import replace
 
 from regrade.engines.vllm_process.context import Need, choose_max_model_len
 from regrade.engines.vllm_process.continuations import windows
@@ -78,3 +79,16 @@ def test_a_request_that_cannot_be_rendered_needs_nothing():
     failed = summary(prepared(0, 0, error="first"), prepared(1, 0, error="second"))
 
     assert (failed.requests, failed.needs, failed.first_error) == (2, [], "first")
+
+
+def test_a_conversation_gets_room_for_its_later_turns_as_far_as_the_model_allows():
+    first = replace(prepared(0, 20, new=10), later=100)
+    found = summary(first, prepared(1, 40, new=10))
+
+    assert found.conversation == 130
+    assert [max(need.total for need in found.within(limit)) for limit in (1000, 64, 30)] == [
+        *(130, 64),
+        50,  # what is there needs as much, and is refused as ever
+    ]
+    assert choose_max_model_len(found.within(64), limit=64, explicit=None, truncate=False) == 64
+    assert found.needs == summary(prepared(0, 20, new=10), prepared(1, 40, new=10)).needs

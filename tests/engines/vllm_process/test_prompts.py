@@ -365,3 +365,15 @@ def test_a_prompt_that_fits_is_not_cut_in_the_middle(small: Small):
 
     assert small.prompts.fit(prepared, 512, limit=512, truncate=False) == prepared
     assert not prepared.truncated
+
+
+def test_the_turns_that_follow_are_counted_with_their_answers_at_their_longest(small: Small):
+    turns = chat(("user", "what is it?"))
+
+    alone, followed = small.prompts.prepare(
+        [request(0, turns), request(1, turns) | {"later": ["and then?", "why"]}]
+    )
+
+    tokens = small.tokenizer(["and then?", "why"], add_special_tokens=False)["input_ids"]
+    assert (alone.later, followed.later) == (0, sum(map(len, tokens)) + 2 * (8 + 32))
+    assert followed.need == alone.need

@@ -1,12 +1,31 @@
 """Requests that the owner takes to send: new ones, and those that the worker has tokenised."""
 
 import base64
+from collections import deque
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from regrade.engines.vllm_process.engine import _take_tokenised, image_messages, to_wire
+import pytest
+
+from regrade.answers.spool import Spool
+from regrade.engines.base import PromptRendering
+from regrade.engines.vllm_process.channel import Message
+from regrade.engines.vllm_process.engine import (
+    VllmProcess,
+    _take_tokenised,
+    image_messages,
+    to_wire,
+)
+from regrade.jobs.generate import Filling, fill
+from regrade.jobs.plan import PooledRequests
 from regrade.records import Request
 from regrade.records.images import read_image
 from regrade.settings import SamplingParams
+from tests.conversations import plan_of_turns, write_turns
+from tests.engine_fixtures import FAST
 from tests.records.test_images import file_of
+from tests.sums import MODEL
 
 
 class Withdrawing(list[Request]):
@@ -49,3 +68,73 @@ def test_an_image_is_sent_once_before_the_first_request_that_shows_it() -> None:
     assert [[*message["images"]] for message in (*first, *later)] == [[red.sha256], [blue.sha256]]
     assert base64.b64decode(first[0]["images"][red.sha256]) == red.content
     assert to_wire(requests[1])["images"] == [red.sha256, blue.sha256]
+
+
+class Worker:
+    """The worker's side of the channel: answers with the number of messages and the last of them, the newest request first."""
+
+    def __init__(self, ahead: list[Any]) -> None:
+        self.ahead, self.kinds, self.keys = ahead, list[str](), list[int]()
+        self.waiting: deque[tuple[int, Any]] = deque()
+        self.answers: deque[Message] = deque()
+
+    def send(self, message: Message) -> None:
+        self.kinds.append(message["type"])
+        if message["type"] == "measure":
+            self.answers.append(
+                {"type": "measured", "round": message["round"], "speed": None, "occupancy": None}
+            )
+            return
+        asked = message.get("requests")
+        if message["type"] == "tokenised":
+            first = message["first"]
+            asked = self.ahead[first : first + message["count"]]
+        self.waiting.extend((message["round"], request) for request in asked or ())
+
+    def has_message(self, seconds: float = 0.0) -> bool:
+        return bool(self.answers or self.waiting)
+
+    def receive(self) -> Message:
+        if self.answers:
+            return self.answers.popleft()
+        round_, request = self.waiting.pop()
+        key, prompt = request["key"], request["prompt"]
+        self.keys.append(key)
+        text = f"{len(prompt)}: {prompt[-1]['content']}"
+        answer = {"key": key, "prompt": str(prompt), "text": text}
+        return {"type": "completions", "round": round_, "completions": [answer]}
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_turns_that_become_ready_join_the_planned_requests_in_one_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: bool
+):
+    talks = [[f"{name}{turn}" for turn in (1, 2, 3)] for name in "abcd"]
+    plan = plan_of_turns(write_turns(tmp_path / "talks.jsonl", *talks))
+    pool = PooledRequests((plan.requests(plan.missing(set())),))
+    engine = VllmProcess(
+        FAST,
+        MODEL,
+        requests=[pool] if planned else [],
+        rendering=PromptRendering(),
+        log=tmp_path / "log",
+    )
+    first = list(pool)
+    worker = Worker([{"key": r.key, "prompt": r.prompt} for r in first])
+    monkeypatch.setattr(engine, "_process", SimpleNamespace(channel=worker))
+    monkeypatch.setattr(engine, "_info", object())
+    monkeypatch.setattr(engine, "_window", 3)
+    monkeypatch.setattr(engine, "_sent", [[request.key for request in first]])
+    monkeypatch.setattr(engine, "_measured", lambda **_: None)
+
+    with Spool(tmp_path / "spool") as spool:
+        fill([Filling(pool.parts[0], spool, lambda _: None)], engine)
+        rows = [row for batch in spool.batches(["sample_id"]) for row in batch.to_pylist()]
+
+    assert {row["question"]: row["text"] for row in rows} == {
+        f"{name}{turn}": f"{2 * turn - 1}: {name}{turn}" for name in "abcd" for turn in (1, 2, 3)
+    }
+    assert sorted(worker.keys) == list(range(12))
+    assert ("tokenised" in worker.kinds) is planned
+    # A conversation goes on before others begin: vLLM has just computed its beginning.
+    assert worker.keys[:4] == [6, 7, 8, 9]
