@@ -8,25 +8,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from regrade.answers.local import LocalRepository
-from tests.architectures import seeing_model
-from tests.crash.harness import (
-    Account,
-    Command,
-    Started,
-    answer_set,
-    config,
-    spooled,
-    stored,
-    tell,
-    wait_until,
-)
-from tests.records.test_images import file_of
+from tests.crash.harness import Account, Command, Started, config, spooled, stored, tell, wait_until
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
@@ -43,38 +28,6 @@ SUPERVISOR, WORKER, CORE = (
 def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
     engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 4}
     path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
-    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
-    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
-
-
-@pytest.fixture
-def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
-    """A command whose questions show a picture, but for each third."""
-    model = seeing_model("qwen3_vl", demo_model, tmp_path / "model")
-    rows = [
-        {
-            "question": f"What is it? Number {number}.",
-            "picture": {"bytes": file_of("PNG", size=(64, 64 + number)), "path": None}
-            if number % 3
-            else None,
-            "answer": "1",
-        }
-        for number in range(LIMIT)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "seen.parquet")
-    seen = {
-        "name": "seen",
-        "path": str(tmp_path / "seen.parquet"),
-        "prompt": "{{ question }}{% if picture %}{{ picture }}{% endif %}",
-        "target_column": "answer",
-        "format": "chat",
-        "scorer": "number",
-        "sampling": {"max_tokens": 24},
-    }
-    engine: dict[str, object] = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512}
-    engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
     arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
     return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
 
@@ -158,35 +111,6 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
     for process in rng.sample([SUPERVISOR, WORKER, CORE], 2):
         kill_both_engines(command, account, process, rng.uniform(0, 0.2))
     finish(command, account)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_killed(
-    seeing_command: Command, account: Account
-):
-    with seeing_command.started() as run:
-        kill_engine(seeing_command, run, CORE, 0.2)
-        run.until(FRESH, 240)
-        before = len(spooled(seeing_command.spool))
-        wait_until(lambda: len(spooled(seeing_command.spool)) > before, 240, "no more answers")
-        run.kill()
-    account.kills += 2
-    assert before < LIMIT
-    account.take(LocalRepository(Path(seeing_command.arguments[-1])), seeing_command.spool)
-
-    finish(seeing_command, account)
-
-    answers = answer_set(LocalRepository(Path(seeing_command.arguments[-1])))
-    assert answers is not None
-    rows = [
-        row
-        for batch in answers.batches(["index", "prompt", "images", "prompt_tokens", "error"])
-        for row in batch.to_pylist()
-    ]
-    assert all(row["error"] is None for row in rows)
-    assert all((row["images"] is None) is (row["index"] % 3 == 0) for row in rows)
-    assert all(f"<image:{name}>" in row["prompt"] for row in rows for name in row["images"] or ())
 
 
 @pytest.mark.slow

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+_MOMENT = 0.2
+"""Seconds in which requests are added before answers are collected: the processor of images takes up to a tenth of a second for each."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueuedRequest:
     """A queued request; `round` numbers the owner's calls of `generate`."""
@@ -161,10 +165,13 @@ class Loop:
                 self._finished.put((round_, completions))
 
     def _start_queued(self) -> None:
-        """Add queued requests to vLLM; wait for one only if vLLM has nothing to do."""
+        """Add queued requests to vLLM for a moment; wait for one only if vLLM has nothing to do."""
+        begun = monotonic()
         self._abort([name for name, (r, _) in self._running.items() if r.round <= self._cancelled])
         self._abort_withdrawn()
         while len(self._running) < self._max_running:
+            if self._running and monotonic() - begun > _MOMENT:
+                return
             try:
                 queued = self._queued.get(block=not self._running)
             except queue.Empty:
@@ -258,8 +265,10 @@ class Loop:
     def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
         running, part = self._running.pop(output.request_id)
         separate = running.request.separate
-        cached = (output.num_cached_tokens or 0) - running.request.image_tokens
-        if separate is not None and 0 < separate.starts[part] <= cached:
+        beyond = running.request.image_tokens
+        if separate is not None and (
+            0 < separate.starts[part] <= (output.num_cached_tokens or 0) - beyond
+        ):
             # The cache had tokens of the label, of which vLLM then computes no log-probabilities.
             params = choice_params(reads_cache=False, greedy=running.request.greedy)
             self._start(running, part, separate.sequences[part], params)

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -346,3 +347,26 @@ def test_a_change_between_two_rounds_finds_no_request_and_the_next_round_finds_i
 
     assert seen == [0]
     assert len(engine.running) == 1
+
+
+def test_answers_are_collected_while_requests_with_images_are_still_added(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    engine = Slow({})
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    now = [0.0]
+    monkeypatch.setattr("regrade.engines.vllm_process.loop.monotonic", lambda: now[0])
+
+    def show(ids: list[int], shown: Any) -> dict[str, Any]:
+        now[0] += 0.15
+        return {"prompt_token_ids": ids, "shown": shown}
+
+    loop = Loop(engine, queued, queue.SimpleQueue(), max_running=64, show=show)
+    for key in range(8):
+        queued.put(QueuedRequest(1, replace(prepared(key), shown=("a",))))
+
+    loop._start_queued()
+    first = len(engine.running)
+    loop._start_queued()
+
+    assert (first, len(engine.running)) == (2, 4)
