@@ -74,7 +74,7 @@ def environment() -> dict[str, str]:
 
 
 def command(demo_model: Path, answers: Path) -> list[str]:
-    run = "import sys; from regrade.cli.main import run; sys.exit(run(sys.argv[1:]))"
+    run = "from regrade.cli.main import main; main()"
     return [
         *(sys.executable, "-c", run, "harness", str(demo_model), "--harness", "inspect"),
         *("--engine.tool-parser", "hermes", "--engine.enforce-eager"),
