@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.benchmarks import open_harness_task
 from regrade.lm_eval.answers import response_of
-from regrade.lm_eval.headline import headline
+from regrade.lm_eval.headline import headlines
 from regrade.lm_eval.scoring import QuestionScores
 from regrade.processes.limited import Limits
 from regrade.scorers import lm_eval
@@ -144,13 +144,14 @@ def _scores(**metrics: Any) -> list[QuestionScores]:
 
 def test_the_headline_is_the_first_share_of_right_answers() -> None:
     found = _scores(perplexity=-7.0, acc=1, acc_norm=0.0)
+    means = ["acc,none", "acc_norm,none"]
 
-    assert headline("mine", found, ["acc,none", "acc_norm,none"], {"acc": True}) == "acc,none"
-    published = headline("hellaswag", found, ["acc,none", "acc_norm,none"], {"acc": True})
-    assert published == "acc_norm,none"
-    assert headline("drop", _scores(em=0, f1=0.5), ["em,none", "f1,none"], {}) == "f1,none"
-    assert headline("mine", _scores(score=40.0), ["score,none"], {"score": True}) is None
-    assert headline("mine", _scores(bias=0.5), ["bias,none"], {"bias": False}) is None
+    assert headlines("mine", found, means, {"acc": True}) == {0: "acc,none"}
+    assert headlines("hellaswag", found, means, {"acc": True}) == {0: "acc_norm,none"}
+    drop = headlines("drop", _scores(em=0, f1=0.5), ["em,none", "f1,none"], {})
+    assert drop == {0: "f1,none"}
+    assert headlines("mine", _scores(score=40.0), ["score,none"], {"score": True}) == {}
+    assert headlines("mine", _scores(bias=0.5), ["bias,none"], {"bias": False}) == {}
 
 
 def test_the_extracted_choice_is_the_one_that_the_headline_takes(tmp_path: Path) -> None:

@@ -239,7 +239,7 @@ def test_a_scorer_that_never_scored_is_run_for_the_comparison(repository: LocalR
     [
         (None, None, "nothing to compare.*Stored: 'number-3-"),
         ("number@4", None, "no scoring 'number@4'.*Stored"),
-        (None, "nonsense", "no scoring 'nonsense'.*Scorers: choice_letter"),
+        (None, "nonsense", "no scoring 'nonsense'.*Scorers: anls, choice_letter"),
     ],
 )
 def test_what_cannot_be_compared_is_answered_with_what_there_is(

@@ -80,7 +80,7 @@ def _rollout(index: int, repeat: int, record: Record) -> ImportedRow:
     known: dict[str, Any] = {
         "index": index,
         "repeat": repeat,
-        "content": prompt if isinstance(prompt, str) else as_json(prompt),
+        "content": clean(prompt) if isinstance(prompt, str) else as_json(prompt),
         "target": _target(record.get("answer")),
         "scores": reward_scores({clean(name): value for name, value in values.items()}),
         "finish_reason": "length" if record.get("is_truncated") is True else None,

@@ -158,6 +158,7 @@ def test_the_facts_of_the_built_in_rubrics_are_those_of_stored_judge_runs():
         "accuracy_style": "e29931afe84ccfe4",
         "correct": "79a9b29f2b3b2eaf",
         "criteria": "895a097f9e64cf3d",
+        "mt_bench": "98946b232c6d635c",
         "pairwise": "799548d4fb2ee120",
     }
 

@@ -166,7 +166,9 @@ def test_the_reason_comes_before_the_verdict_in_every_form():
     for name in RUBRICS:
         pattern = structure_of(open_rubric(name), 2).regex
         explained = [m.start() for m in re.finditer("explanation", pattern)]
-        labels = [m.start() for m in re.finditer('"(?:verdict|accuracy|style|met)":', pattern)]
+        labels = [
+            m.start() for m in re.finditer('"(?:verdict|accuracy|style|met|rating)":', pattern)
+        ]
         assert len(explained) == len(labels)
         assert all(reason < verdict for reason, verdict in zip(explained, labels, strict=True))
 
