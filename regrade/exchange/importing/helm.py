@@ -145,4 +145,4 @@ def _is_right(tags: Json) -> bool:
 
 def _finished(reason: Json) -> str | None:
     found = reason.get("reason") if isinstance(reason, dict) else None
-    return {"endoftext": "stop"}.get(found, found) if isinstance(found, str) else None
+    return clean({"endoftext": "stop"}.get(found, found)) if isinstance(found, str) else None
