@@ -163,7 +163,7 @@ class PlannedRequests:
     stopped: bool = False
     """The rows without an answer are left out, although nobody has answered them."""
     _told: dict[int, Before] = field(default_factory=dict, init=False)
-    """What turns have before them, by key, as far as it is known."""
+    """Earlier turns of each turn, by key, as far as they are known."""
     _next: dict[int, int] = field(default_factory=dict, init=False)
     """Key of the turn that follows another, by its key."""
     _ready: deque[int] = field(default_factory=deque, init=False)

@@ -76,7 +76,7 @@ class JudgedAnswer:
     last_question: str = ""
     """The user's last turn; "" if that is the whole question."""
     trajectory: str = ""
-    """What an agent did after the prompt, in the same form; "" of other answers."""
+    """Actions of an agent after the prompt, in the same form; "" of other answers."""
 
 
 def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:

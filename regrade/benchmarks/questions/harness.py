@@ -162,7 +162,7 @@ class HarnessBenchmark:
 
     @property
     def _making(self) -> dict[str, Any]:
-        """What decides the questions that functions made, beside the hashes of all of them among the datasets."""
+        """Arguments and tokenizer of the questions that functions made; hashes of all of them are among the datasets."""
         if self._maker is None:
             return {}
         tokenizer = self._tokenizer

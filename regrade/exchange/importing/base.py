@@ -100,7 +100,7 @@ class ImportedRow:
     """Seconds."""
     error: str | None = None
     trajectory: tuple[TraceMessage, ...] | None = None
-    """What an agent did after its prompt, its final message included."""
+    """Actions of an agent after its prompt, its final message included."""
     scores: Mapping[str, RowScore] = field(default_factory=dict)
     """Scores of the original tool, by `OriginalScore.name`."""
 

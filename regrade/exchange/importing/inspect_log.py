@@ -163,7 +163,7 @@ def _given_answers(sample: Record) -> int:
 
 
 def _trajectory(sample: Record) -> tuple[TraceMessage, ...] | None:
-    """What came after the prompt, if the model called tools or was answered."""
+    """Messages after the prompt, if the model called tools or was answered."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not any(_calls_tools(message) for message in messages):
         return None

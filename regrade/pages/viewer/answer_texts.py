@@ -118,7 +118,7 @@ class ShownPart:
 
     kind: PartKind
     title: str
-    """What the part is, for one that is folded; "" for a text that is shown."""
+    """Name of a part that is folded; "" for a text that is shown."""
     text: Text
 
 

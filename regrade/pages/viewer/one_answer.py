@@ -75,7 +75,7 @@ class OneAnswer:
     calls: Text | None
     """Calls of tools, as JSON."""
     conversation: tuple[ShownMessage, ...]
-    """What an agent did after its prompt."""
+    """Actions of an agent after its prompt."""
     more_messages: int
     """Messages of it that are not shown."""
     no_conversation: Text | None
