@@ -111,7 +111,7 @@ def test_the_readme_shows_the_id_of_the_demos_answers():
 
 
 def test_the_docs_are_short():
-    assert sum(page.stat().st_size for page in DOCS.rglob("*.md")) <= 152_500
+    assert sum(page.stat().st_size for page in DOCS.rglob("*.md")) <= 152_000
 
 
 def test_the_readme_is_short():
