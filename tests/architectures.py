@@ -188,7 +188,7 @@ PLACEHOLDERS = {
     "qwen3_vl": "<|vision_start|><|image_pad|><|vision_end|>",
     "gemma3": "<start_of_image>",
 }
-"""What stands for an image in a prompt, by `model_type`."""
+"""Placeholder of an image in a prompt, by `model_type`."""
 _IN_PARTS = """{%- for turn in messages -%}
 {{ '<|im_start|>' ~ turn.role ~ '\n' }}
 {%- for part in turn.content -%}

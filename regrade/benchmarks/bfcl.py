@@ -23,10 +23,9 @@ from typing import Any
 from regrade.benchmarks.questions.configs import SUBSET
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.sources import Source
-from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.standard import WrittenConversations
+from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
-from regrade.records import Message, Sample
 from regrade.records.tools import TOOLS
 from regrade.settings import Method, SamplingParams, ScorerName
 from regrade.settings.errors import SourceError
@@ -39,10 +38,9 @@ ANSWERS = "possible_answer"
 _CATEGORIES = ("simple", "multiple", "parallel", "parallel_multiple", "irrelevance")
 _NEWER_NAMES = {"simple": "simple_python"}
 """Names of categories that version 4 has under another one."""
-_ROLES = ("system", "user", "assistant")
 
 
-class Bfcl(PublishedBenchmark):
+class Bfcl(WrittenConversations):
     """Questions with functions, in a chat."""
 
     name = "bfcl"
@@ -55,7 +53,6 @@ class Bfcl(PublishedBenchmark):
     categories = _CATEGORIES
     columns = ("question", "function", "ground_truth", SUBSET)
     question_template = "{question}"
-    only_chat = True
     sampling = SamplingParams(temperature=0.0, max_tokens=4096)
 
     def open_source(self, path: str | None) -> Source:
@@ -72,24 +69,16 @@ class Bfcl(PublishedBenchmark):
         """Return the questions with their functions, and the right calls as targets."""
         return [_question(index, row) for index, row in enumerate(rows)]
 
-    def question(self, sample: Sample) -> str:
-        """Return the last turn."""
-        return str(sample.fields["turns"][-1]["content"])
-
-    def answer(self, sample: Sample) -> str:
-        """Return the right calls; there are no worked examples."""
-        return sample.target
-
-    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return the turns, after the system message if there is one."""
-        system = self.system(sample)
-        first = [{"role": "system", "content": system}] if system else []
-        return (*first, *sample.fields["turns"])
-
 
 def _question(index: int, row: Mapping[str, Any]) -> Question:
     tools = tools_of(index, "function", row["function"])
-    turns = _turns(index, row["question"])
+    question = row["question"]
+    if not isinstance(question, list) or len(question) != 1:
+        raise RowError(
+            index,
+            f"the question is {str(question)[:100]!r}; expected a list with one list of messages: these categories have one turn",
+        )
+    turns = turns_of(index, "the question's turn", question[0])
     return Question(
         content={"question": turns},
         target=expected_calls(index, "ground_truth", row["ground_truth"], tools),
@@ -98,24 +87,6 @@ def _question(index: int, row: Mapping[str, Any]) -> Question:
         doc={TOOLS: list(tools)},
         tools=tools,
     )
-
-
-def _turns(index: int, value: object) -> list[Message]:
-    """Return the messages of a question: BFCL keeps a list for each turn, of which these categories have one."""
-    turns = value[0] if isinstance(value, list) and len(value) == 1 else None
-    known = isinstance(turns, list) and all(
-        isinstance(turn, dict)
-        and turn.get("role") in _ROLES
-        and isinstance(turn.get("content"), str)
-        for turn in turns
-    )
-    if not known or not turns or turns[-1]["role"] != "user":
-        raise RowError(
-            index,
-            f"the question is {str(value)[:100]!r}; expected a list with one list of messages (`role`, `content`), of which the last is "
-            "the user's",
-        )
-    return [{"role": turn["role"], "content": turn["content"]} for turn in turns]
 
 
 class _Files(ABC):

@@ -18,7 +18,7 @@ from regrade.scorers.extraction.accepted import stored_target
 from regrade.settings import ScorerName
 
 _WRITERS: Mapping[object, str] = {0: "human", 1: "machine", "human": "human", "machine": "machine"}
-"""Who wrote a question, by the number of the class in the dataset, or its name."""
+"""Author of a question, a person or a program, by the number of the class in the dataset, or its name."""
 
 
 class ChartQa(ImageQuestions):

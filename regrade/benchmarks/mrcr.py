@@ -13,16 +13,13 @@ from typing import Any
 import orjson
 
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError
-from regrade.records import Message, Sample
+from regrade.benchmarks.questions.standard import WrittenConversations
+from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.scorers.mrcr import START
 from regrade.settings import Method, SamplingParams, ScorerName
 
-_ROLES = ("system", "user", "assistant")
 
-
-class Mrcr(PublishedBenchmark):
+class Mrcr(WrittenConversations):
     """MRCR, as conversations."""
 
     name = "mrcr"
@@ -34,30 +31,11 @@ class Mrcr(PublishedBenchmark):
     hub_dataset, split = "openai/mrcr", "train"
     columns = ("prompt", "answer", START, "n_needles")
     question_template = "{prompt}"
-    only_chat = True
     sampling = SamplingParams(temperature=0.0, max_tokens=8192)
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose subset is the number of texts that were asked for in the same words."""
         return [_question(index, row) for index, row in enumerate(rows)]
-
-    def question(self, sample: Sample) -> str:
-        """Return the last turn."""
-        return str(sample.fields["turns"][-1]["content"])
-
-    def answer(self, sample: Sample) -> str:
-        """Return the text to repeat."""
-        return sample.target
-
-    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
-        """Return the conversation, after the system message if there is one."""
-        if self._wording is not None:
-            return super().prompt(sample)
-        system = self.system(sample)
-        return (
-            *([{"role": "system", "content": system}] if system else []),
-            *sample.fields["turns"],
-        )
 
 
 def _question(index: int, row: Mapping[str, Any]) -> Question:
@@ -70,38 +48,18 @@ def _question(index: int, row: Mapping[str, Any]) -> Question:
         )
     if not isinstance(needles, int):
         raise RowError(index, f"n_needles is {needles!r}; expected a number")
-    return Question(
-        content={"prompt": row["prompt"], "n_needles": needles},
-        target=target,
-        fields={"turns": _turns(index, row["prompt"])},
-        subset=f"{needles} needles",
-        doc={START: start},
-    )
-
-
-def _turns(index: int, prompt: object) -> tuple[Message, ...]:
-    """Return the turns of a conversation.
-
-    Raises:
-        RowError: If the prompt is no JSON text of turns that end with the user's.
-    """
+    prompt = row["prompt"]
     try:
         turns = orjson.loads(prompt) if isinstance(prompt, str) else None
     except orjson.JSONDecodeError:
-        turns = None
-    known = isinstance(turns, list) and all(
-        isinstance(turn, dict)
-        and turn.get("role") in _ROLES
-        and isinstance(turn.get("content"), str)
-        for turn in turns
+        turns = prompt
+    return Question(
+        content={"prompt": prompt, "n_needles": needles},
+        target=target,
+        fields={"turns": turns_of(index, "the prompt", turns)},
+        subset=f"{needles} needles",
+        doc={START: start},
     )
-    if not known or not turns or turns[-1]["role"] != "user":
-        raise RowError(
-            index,
-            f"the prompt is {str(prompt)[:60]!r}; expected a JSON list of turns with `role` (system, user or assistant) and "
-            "`content`, of which the last is the user's",
-        )
-    return tuple({"role": turn["role"], "content": turn["content"]} for turn in turns)
 
 
 benchmark = Mrcr

@@ -216,7 +216,7 @@ NEEDS_WORK: dict[str, Any] = {
     "if": {"not": {"anyOf": [_some("datasets"), _some("lm_eval", _some("tasks"))]}},
     "then": _some("benchmarks"),
 }
-"""What `GenerationJob` checks, as JSON schema: a form that names no benchmark is refused at that field."""
+"""Check of `GenerationJob` as JSON schema: a form that names no benchmark is refused at that field."""
 
 
 class GenerationJob(BenchmarkChoice, EngineJob):

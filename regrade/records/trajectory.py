@@ -1,4 +1,4 @@
-"""What an agent did after its prompt: messages of parts, as JSON in the column `trajectory`, and bounded."""
+"""Actions of an agent after its prompt: messages of parts, as JSON in the column `trajectory`, and bounded."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence

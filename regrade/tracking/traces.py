@@ -36,7 +36,7 @@ class TracedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class SampledTraces:
-    """What is traced of an answer set."""
+    """Numbers of traces of an answer set."""
 
     new: int
     total: int

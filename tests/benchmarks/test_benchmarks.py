@@ -22,7 +22,7 @@ PAPERS = (
     *("https://arxiv.org/abs/", "https://artofproblemsolving.com/"),
     *("https://x.ai/blog/", "https://gorilla.cs.berkeley.edu/"),
 )
-"""Where a benchmark was published."""
+"""Address of a published benchmark."""
 TESTED_ELSEWHERE = {
     *(
         "longbench_v2",

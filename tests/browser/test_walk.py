@@ -1,4 +1,4 @@
-"""What a newcomer sees in Prefect, in real Chromium at 1,280 and 390 pixels: the first page, a form, a gated run and its result.
+"""A newcomer's walk through Prefect, in real Chromium at 1,280 and 390 pixels: the first page, a form, a gated run and its result.
 
 The runs are real: `regrade evaluate` against a server with an OpenAI-compatible API, which starts at once.
 """

@@ -42,7 +42,7 @@ class Use(NamedTuple):
     pattern: "re.Pattern[Any]"
     method: str
     searched: Pattern | None = None
-    """What searches, if it is RE2."""
+    """The same pattern in RE2, if it searches."""
 
     def run(self, text: str) -> float:
         """Return the CPU time of a search in this thread, which is given up after `SECONDS`."""

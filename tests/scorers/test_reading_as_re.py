@@ -1,4 +1,4 @@
-"""What RE2 and code read is what the patterns of Python's `re` that they replace read, with look-around and possessive repetition."""
+"""RE2 and code read what the patterns of Python's `re` that they replace read, with look-around and possessive repetition."""
 
 import re
 from collections.abc import Iterator

@@ -36,6 +36,7 @@ from regrade.benchmarks.questions.targets import (
     listed,
     number_target,
     text_target,
+    turns_of,
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
@@ -230,9 +231,10 @@ class DatasetQuestions(StandardBenchmark):
             for index, row in enumerate(rows)
         ]
         target_column, messages = self._settings.target_column, self._settings.messages_column
-        if messages is not None:
-            for index, row in enumerate(rows):
-                _check_turns(index, messages, row[messages])
+        spoken = [
+            [] if messages is None else turns_of(index, f"column '{messages}'", row[messages])
+            for index, row in enumerate(rows)
+        ]
         values = [row[target_column] if target_column else None for row in rows]
         if (turns := self._settings.turns_column) is not None:
             return self._conversations(rows, turns, values)
@@ -258,10 +260,8 @@ class DatasetQuestions(StandardBenchmark):
             content = {name: marked[name] for name in self._prompt_columns if name != column}
             doc = {name: row[name] for name in self._settings.doc_columns}
             _check_content(index, content | doc)
-            if messages is not None and len(row[messages]) > 1:
-                doc.setdefault(
-                    MESSAGES, [{name: turn[name] for name in _TURN} for turn in row[messages]]
-                )
+            if len(spoken[index]) > 1:
+                doc.setdefault(MESSAGES, spoken[index])
             if tools[index]:
                 doc[TOOLS] = list(tools[index])
             questions.append(
@@ -346,7 +346,7 @@ class DatasetQuestions(StandardBenchmark):
         if column is None:
             return super().prompt(sample)
         system = self.system(sample)
-        turns = [{name: turn[name] for name in _TURN} for turn in sample.fields[column]]
+        turns = turns_of(sample.index, f"column '{column}'", sample.fields[column])
         return (*([{"role": "system", "content": system}] if system else []), *turns)
 
     def answer(self, sample: Sample) -> str:
@@ -403,24 +403,6 @@ class DatasetQuestions(StandardBenchmark):
         return subset
 
 
-_TURN = ("role", "content")
-
-
-def _check_turns(index: int, column: str, turns: object) -> None:
-    """Reject what is no conversation that ends with a question.
-
-    Raises:
-        RowError: If it is not a list of objects with `role` and `content`, or the last one is not the user's.
-    """
-    roles = [_role(turn) for turn in turns] if isinstance(turns, list) else []
-    if None in roles or roles[-1:] != ["user"]:
-        raise RowError(
-            index,
-            f"column '{column}' is {str(turns)[:100]!r}; expected a list of objects with `role` (system, user or assistant) and "
-            "`content`, a text, of which the last is the user's",
-        )
-
-
 def _texts(index: int, column: str, turns: object) -> list[str]:
     """Return the user's turns.
 
@@ -437,14 +419,6 @@ def _texts(index: int, column: str, turns: object) -> list[str]:
 
 def _is_text(turn: object) -> bool:
     return isinstance(turn, str) and bool(turn.strip())
-
-
-def _role(turn: object) -> str | None:
-    """Return the role of a turn; None if it is none."""
-    if not isinstance(turn, Mapping) or not isinstance(turn.get("content"), str):
-        return None
-    role = turn.get("role")
-    return role if role in ("system", "user", "assistant") else None
 
 
 def _tasks(values: Sequence[Any]) -> list[Mapping[str, Any] | None]:

@@ -393,6 +393,28 @@ class PublishedBenchmark(StandardBenchmark):
         )
 
 
+class WrittenConversations(PublishedBenchmark):
+    """Published benchmark whose questions end conversations that stand in the dataset: a sample's field `turns`."""
+
+    only_chat = True
+
+    def question(self, sample: Sample) -> str:
+        """Return the last turn."""
+        return str(sample.fields["turns"][-1]["content"])
+
+    def answer(self, sample: Sample) -> str:
+        """Return the target; there are no worked examples."""
+        return sample.target
+
+    def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
+        """Return the conversation, after the system message if there is one."""
+        if self._wording is not None:
+            return super().prompt(sample)
+        system = self.system(sample)
+        first = [{"role": "system", "content": system}] if system else []
+        return (*first, *sample.fields["turns"])
+
+
 class PublishedConversations(PublishedBenchmark):
     """Published benchmark whose questions are turns of the user, each asked after the model's own answer to the one before."""
 

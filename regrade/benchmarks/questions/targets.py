@@ -8,6 +8,8 @@ from itertools import combinations
 from string import ascii_uppercase
 from typing import Any
 
+from regrade.records import Message
+
 LETTERS = ascii_uppercase
 _NUMBER = re.compile(
     r"[+-]?[$€£¥₹]? ?(?:[0-9]{1,3}(?:,[0-9]{2,3})*,[0-9]{3}|[0-9]+|(?=\.))(?:\.[0-9]+)?(?:/[0-9]+)? ?%?"
@@ -28,6 +30,35 @@ class RowError(Exception):
     def __init__(self, row: int, problem: str) -> None:
         self.row, self.problem = row, problem
         super().__init__(row, problem)
+
+
+def turns_of(index: int, name: str, value: object) -> list[Message]:
+    """Return the turns of a conversation that ends with a question, without what else they hold.
+
+    Args:
+        index: Number of the row.
+        name: Words for the value in an error.
+        value: Value of the row.
+
+    Raises:
+        RowError: If it is not a list of objects with `role` and `content`, or the last one is not the user's.
+    """
+    turns = value if isinstance(value, list) else []
+    if not all(map(_is_turn, turns)) or not turns or turns[-1]["role"] != "user":
+        raise RowError(
+            index,
+            f"{name} is {str(value)[:100]!r}; expected a list of objects with `role` (system, user or assistant) and `content`, a text, "
+            "of which the last is the user's",
+        )
+    return [{"role": turn["role"], "content": turn["content"]} for turn in turns]
+
+
+def _is_turn(turn: object) -> bool:
+    return (
+        isinstance(turn, Mapping)
+        and turn.get("role") in ("system", "user", "assistant")
+        and isinstance(turn.get("content"), str)
+    )
 
 
 def number_target(value: object) -> str | None:

@@ -16,7 +16,7 @@ from regrade.text.hidden import Span, as_html, marked, with_tokens
 
 _Item = TypeVar("_Item")
 Pictures = Mapping[str, Markup]
-"""What stands for an image of a question, by its sha256. A model's own text has none."""
+"""HTML in the place of an image of a question, by its sha256. A model's own text has none."""
 EMPTY: Pictures = MappingProxyType({})
 SHOWN_CHARACTERS = 60_000
 """Longest text shown at once; a link shows all of it."""

@@ -24,14 +24,14 @@ _LIST = compiled(
 )
 """No `and` stands beside another, or ends the name of a command."""
 _JOINS = (",", ";", "&", "and", "or")
-"""What a text that is a `_LIST` has, if it joins its neighbours."""
+"""Parts of a text that is a `_LIST`, if it joins its neighbours."""
 _PLACEHOLDER = compiled(
     r"[\s.{}$_?]*|\\[lc]?dots|(?i:(?:your |the )?(?:f[i\u0130\u0131]nal )?answer|result)"
 )
 _ENDS = {"$$": "$$", "\\[": "\\]", "\\(": "\\)"}
 _HASHES = "####"
 _LONGEST_LINE = 200
-"""What is read of a line after them, in characters."""
+"""Most characters read of a line after them."""
 _HEADING = compiled(
     r"[*\s]*(?:\d+[.):]\**\s+[A-Za-z*]|(?i:step|part|case|solut[i\u0130\u0131]on|f[i\u0130\u0131]nal|answer)(?:\W|\Z))"
 )

@@ -1,4 +1,4 @@
-"""What agents did, imported from folders: compared, gated, labelled and judged like other answers."""
+"""Traces of agents, imported from folders: compared, gated, labelled and judged like other answers."""
 
 import csv
 import json
