@@ -7,7 +7,6 @@ reading, and can only name answer sets of the same repository.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 from typing import Annotated
 
 from pydantic import Field
@@ -56,11 +55,6 @@ def read_alias(repository: Repository, revision: str, name: str) -> Alias | None
     if alias.name != name:
         raise DamagedAnswersError(path, f"its content belongs to alias '{alias.name}'.")
     return alias
-
-
-def alias_names(repository: Repository, revision: str) -> set[str]:
-    """Return the names of all aliases, in one request."""
-    return {PurePosixPath(path).stem for path in repository.files(revision, FOLDER)}
 
 
 def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[str, AnswerSet]:

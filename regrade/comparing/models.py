@@ -48,16 +48,6 @@ class ComparedSide(Part):
     failed: int
     """Rows without an answer: missing, not wrong."""
 
-    @property
-    def unparsed_rate(self) -> float | None:
-        """Share of the rows from which the scorer could extract no answer."""
-        return self.unparsed / self.rows if self.rows else None
-
-    @property
-    def truncated_rate(self) -> float | None:
-        """Share of the rows cut off at the token limit."""
-        return self.truncated / self.rows if self.rows else None
-
 
 class SubsetComparison(Part):
     """Change in one subset, with p-values corrected for testing all subsets."""
