@@ -1,7 +1,9 @@
 """Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
 
+import gc
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -32,6 +34,9 @@ os.environ.update(
 # A machine with other work has no deadline that an example could be held to.
 settings.register_profile("regrade", deadline=None)
 settings.load_profile("regrade")
+# Without it, each process that imports tests writes their assertions anew: ten seconds of a CPU.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # A shell that starts the tests in the background has its processes ignore Ctrl-C, and those that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.
@@ -59,13 +64,22 @@ pytest_plugins = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session."""
+    """Mark what uses the engine or the server of the session; `--dist loadgroup` keeps the former and each file together."""
     for item in items:
         names = getattr(item, "fixturenames", ())
+        group = item.nodeid.partition("::")[0]
         if not {"vllm_engine", "vllm_server"}.isdisjoint(names):
             item.add_marker(pytest.mark.vllm)
+            group = "engine"
         if "prefect_server" in names:
             item.add_marker(pytest.mark.prefect)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays until the end: the collector of garbage need not look through it again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

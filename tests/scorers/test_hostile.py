@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 from regrade.records.columns import SCORE_SCHEMA
@@ -57,14 +57,21 @@ def target(scorer: str) -> str:
     return "1" if scorer.startswith("number") else "A"
 
 
-def score_text(scorer: str, text: str) -> dict[str, Any]:
-    batch = generations([text], target(scorer), choices=["x", text[:100], "y"])
+def score_texts(scorer: str, texts: list[str]) -> list[dict[str, Any]]:
+    batch = generations(texts, target(scorer), choices=[["x", text[:100], "y"] for text in texts])
     scores = scored(scorer, batch)
     assert scores.schema.equals(SCORE_SCHEMA)
     scores.validate(full=True)
-    (score,) = scores.to_pylist()
-    assert score["outcome"] in ("scored", "unparsed", "timeout")
-    assert score["value"] in (0.0, 1.0) or (scorer in GRADED and 0 < score["value"] < 1)
+    found: list[dict[str, Any]] = scores.to_pylist()
+    assert len(found) == len(texts)
+    for score in found:
+        assert score["outcome"] in ("scored", "unparsed", "timeout")
+        assert score["value"] in (0.0, 1.0) or (scorer in GRADED and 0 < score["value"] < 1)
+    return found
+
+
+def score_text(scorer: str, text: str) -> dict[str, Any]:
+    (score,) = score_texts(scorer, [text])
     return score
 
 
@@ -110,14 +117,15 @@ def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
             best = min(best, time.process_time() - started)
         return best
 
-    assert seconds(4 * MEGABYTE) < 12 * max(seconds(MEGABYTE), 0.01)  # quadratic would be 16 times
+    # Quadratic would be 16 times.
+    assert seconds(MEGABYTE) < 12 * max(seconds(MEGABYTE // 4), 0.01)
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
-    with taking_at_most(400 * MEGABYTE):
+    with taking_at_most(200 * MEGABYTE):
         for piece in ("#### 1 ", "answer is B ", '"*', "7"):
-            score_text(scorer, piece * (4 * MEGABYTE // len(piece)))
+            score_text(scorer, piece * (2 * MEGABYTE // len(piece)))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -159,12 +167,15 @@ hostile = st.lists(
 ).map("".join)
 
 
-@pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@settings(max_examples=150)
-@given(text=hostile)
-def test_no_text_makes_a_scorer_fail(scorer: str, text: str) -> None:
-    text = text.encode("utf-8", "replace").decode()
-    score_text(scorer, text)
+@settings(max_examples=15)
+@given(texts=st.lists(hostile, min_size=10, max_size=10))
+def test_no_text_makes_a_scorer_fail(texts: list[str]) -> None:
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
+    for (
+        scorer
+    ) in TEXT_SCORERS:  # a call compiles its patterns for all texts, and a draw is for all scorers
+        note(scorer)
+        score_texts(scorer, texts)
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -178,8 +189,9 @@ def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
         score_text(scorer, unit * times)
         return time.process_time() - started
 
-    compiling = seconds(50)  # patterns are compiled for each call, for whatever length
-    assert seconds(MEGABYTE // 4 // len(unit)) - compiling < SECONDS
+    taken = seconds(MEGABYTE // 10 // len(unit))
+    # Patterns are compiled for each call, for whatever length.
+    assert taken < SECONDS / 2 or taken - seconds(50) < SECONDS / 2
 
 
 @settings(max_examples=100)

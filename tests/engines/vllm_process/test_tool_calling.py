@@ -12,6 +12,7 @@ from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
 
+pytestmark = pytest.mark.vllm
 TEMPLATE = (
     "{% if tools %}Tools: {{ tools | tojson }}\n{% endif %}"
     "{% for turn in messages %}{{ turn.role }}: {{ turn.content }}\n{% endfor %}assistant:"
