@@ -28,14 +28,18 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-# First what needs neither engine nor server, in a lane more than cores, since some tests wait. Then the rest in one process: engines of two
-# lanes at once need more than 24 GiB.
+# What needs neither engine nor server, in a lane more than cores, since some tests wait; then the main path with both: real vLLM, a real
+# Prefect server and MLflow. The other tests with them take two lanes; engines of more lanes at once need more than 24 GiB.
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
-test: .venv/installed-dev  ## Run the tests, except the slow ones
+MAIN_PATH := tests/flows/test_evaluate.py
+test: .venv/installed-dev  ## Run the tests without engine and server, and those of the main path with both
 	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses $(LANES) --dist loadfile
-	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack"
+	@$(BIN)/python -m pytest -m "not slow" $(MAIN_PATH)
 
-test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests that `make test` skips
+test-engines: .venv/installed-dev  ## Run the other tests with real vLLM and Prefect servers, except the slow ones
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --ignore $(MAIN_PATH) --numprocesses 2 --dist loadgroup
+
+test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests, which take minutes each
 	@$(BIN)/python -m pytest -m slow
 
 check: .venv/installed-dev  ## Check lint, types, import rules, dependencies, CI files and shell scripts
@@ -115,4 +119,4 @@ test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and no
 ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
 	@infra/ui.sh
 
-.PHONY: help install install-cuda demo docs release test test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra
+.PHONY: help install install-cuda demo docs release test test-engines test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra
