@@ -44,14 +44,41 @@ from regrade.settings.errors import SettingsError
 
 # Texts in a judge's prompt, between marks that they do not contain, and without the control tokens of a chat.
 
-_CONTROL_TOKEN = re.compile(
-    r"<(?=[|\uFF5C]|<?/?(?:s|bos|eos|eod|pad|unk|mask|sep|cls|sop|eop|think(?:ing)?|tools?|image|img|audio|video|SYS"
-    r"|unused\d{1,6}|seed:\w{1,40}|channel|turn|\w{0,40}_\w{0,40})[|\uFF5C]?>)"
-    r"|\[(?=\||e~\[|/?[A-Za-z]{0,20}[A-Z]{2}[A-Z_0-9]{0,40}\]|control_\d{1,6}\])"
-    r"|\](?=~!?b[\[\]])"
+_CONTROL_TOKEN = compiled(
+    r"<(?:[|\uFF5C]|<?/?(?P<name>[\w:]+)[|\uFF5C]?>)"
+    r"|\[(?:\||e~\[|/?[A-Za-z]{0,20}[A-Z]{2}[A-Z_0-9]{0,40}\]|control_\d{1,6}\])"
+    r"|\]~!?b[\[\]]"
 )
-"""First character of texts such as `<|im_end|>`, `<start_of_turn>`, `</s>`, `[INST]` and `</think>`, which tokenizers of chat
+"""Beginning of texts such as `<|im_end|>`, `<start_of_turn>`, `</s>`, `[INST]` and `</think>`, which tokenizers of chat
 models turn into one token wherever they stand."""
+_NAMES_OF_TOKENS = frozenset(
+    [
+        "s",
+        "bos",
+        "eos",
+        "eod",
+        "pad",
+        "unk",
+        "mask",
+        "sep",
+        "cls",
+        "sop",
+        "eop",
+        "think",
+        "thinking",
+        "tool",
+        "tools",
+        "image",
+        "img",
+        "audio",
+        "video",
+        "SYS",
+        "channel",
+        "turn",
+    ]
+)
+_LONGEST_NAME = 40
+"""Most characters before and after the `_` in the name of a token, and after `seed:`."""
 _LONGEST_TOKEN = 100
 """Characters of a text in which such a token ends."""
 _FIRST = compiled(r"[<\[\]]")
@@ -69,8 +96,21 @@ def without_control_tokens(text: str) -> str:
 def _without_token(found: "re.Match[str]") -> str:
     """Return a first character, with a zero-width space behind it if it begins a token."""
     begin = found.start()
-    is_token = _CONTROL_TOKEN.match(found.string[begin : begin + _LONGEST_TOKEN])
+    token = _CONTROL_TOKEN.match(found.string[begin : begin + _LONGEST_TOKEN])
+    is_token = token is not None and (token["name"] is None or _is_name_of_token(token["name"]))
     return found[0] + _BREAK if is_token else found[0]
+
+
+def _is_name_of_token(name: str) -> bool:
+    kind, mark, seed = name.partition(":")
+    if mark:
+        return kind == "seed" and ":" not in seed and 1 <= len(seed) <= _LONGEST_NAME
+    number = name.removeprefix("unused")
+    return (
+        name in _NAMES_OF_TOKENS
+        or (number != name and number.isdecimal() and len(number) <= 6)
+        or "_" in name[max(0, len(name) - _LONGEST_NAME - 1) : _LONGEST_NAME + 1]
+    )
 
 
 def fenced(texts: Mapping[str, str]) -> dict[str, str]:

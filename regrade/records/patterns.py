@@ -82,6 +82,22 @@ class Pattern:
         )
 
 
+class InAscii(dict[int, int]):
+    """For each character one of ASCII: digits for digits, letters for letters, spaces for spaces. A text in ASCII is searched from any place at once."""
+
+    def __missing__(self, code: int) -> int:
+        """Return the code point of such a character."""
+        character = chr(code)
+        if not character.isascii():
+            kinds = {"0": str.isdecimal, "a": str.isalnum, " ": str.isspace}
+            character = next((one for one, is_kind in kinds.items() if is_kind(character)), "?")
+        self[code] = ord(character)
+        return self[code]
+
+
+IN_ASCII = InAscii()
+
+
 def compiled(pattern: str) -> Pattern:
     """Return a pattern in the syntax of `re`; flags stand at its beginning, as in `(?im)`."""
     return Pattern(pattern)

@@ -29,11 +29,14 @@ _MOVED = {
 }
 """Packages that moved, and the names under which the hash knows them where a text of the code names one."""
 _SAME = {
-    "742f624089ac91c17c5db2a5bf68a2137db98af8ed3aa18afb70db55ab1ee0f9": "666fda168197389a117e6b38502a6c4a50a020818e2c46de62cffcbb64841f92",
+    "9cc043b63c62d08e28ac85282787c362122f3b5c72ef397e2b404ce9c7ecb030": "666fda168197389a117e6b38502a6c4a50a020818e2c46de62cffcbb64841f92",
     "b57188d537c4f8505c7ded025b3aea49bd731c426763044904e8948ab7a54297": "abb42e7e89e6f8714fa46be76fa749d6a4b166dc6ba36deb38fa4b379af1b1d5",
-    "f63daac14040c3c0808d3f9b22bbcb2908d61b327da8012eecb904a9ac17ab8f": "60c9859da144c9f1850a35ca1b30c05bcccf2129ba243c13b752bb99a20123fe",
+    "c141355550714f6825e3d1a0e1ac19645ce905ca3684af218c6eba4a2a0c56a5": "60c9859da144c9f1850a35ca1b30c05bcccf2129ba243c13b752bb99a20123fe",
     "09757ab4d21401aa57c120706b5907003b89d0edd6374ed314b468b5cae93203": "ab29058329e95500adfd97c8cfd68ba174c25cdcfa70b1b181aa06b8aac0641e",
     "bf8e41681e822be2e9dc749f4fc11b69f5e0ff3fac929c0de6fb6ea2affe36c4": "d6e21a300e41056ddee651c6da6ca8306d814a49be195f508476192a2bf8d324",
+    "5284697acd38f89662bae1384b5965f68d814d136879a06669be439f026a9b92": "14ac79aaace6b27e6f261711b12b0f070b4f97cea783c325917b3b55dcd8491e",
+    "429e8c1e04aaa53e54e2f8ad94ddbee6ef77072e0142af333726817d88caf11d": "214d38f0c0862ccc8ed850feff25cb3b34998484e973cbd35a746aa43528b5ca",
+    "f020e5e56115f70ab56f8e1d7dbc153132f5ea84cfb5dde11288ca7be57f196d": "2b3607ddb36cf70800223e8743361aca05db356c110419172cd8b9e1a40c9e31",
 }
 """Digests of modules written anew that read every text as before, and the digests under which the hash knows them: RE2 took the place
 of `re` (`tests/scorers/test_reading_as_re.py`). Any other code of these modules has a hash of its own."""

@@ -3,20 +3,23 @@
 Trojan Source (https://arxiv.org/abs/2111.00169) and hidden instructions use such characters; a reader has to see them.
 """
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import pairwise
 
 from markupsafe import Markup, escape
 
 from regrade.records.patterns import compiled
 
 _KEPT = "\n\t"
+_PLAIN = frozenset([*map(chr, range(0x20, 0x7F)), *_KEPT])
+_HTML = {ord(special): str(escape(special)) for special in "&<>'\""}
+_COLOURED = "\ufe0f"
+"""Asks for the coloured form of the emoji before it, where it hides nothing."""
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc"
 """Characters that look like nothing, although their category is that of letters or marks."""
-_SUSPICIOUS = re.compile(r"[^\n\t\x20-\x7e]")
 SPECIAL_TOKEN = compiled(
     r"<\|[^|<>\s]{1,48}\|>|<\uff5c[^\uff5c<>]{1,48}\uff5c>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>|</?think>"
@@ -112,18 +115,16 @@ def _flat(text: str) -> str:
 
 
 def _escaped(text: str) -> Iterator[str]:
-    at = 0
-    for found in _SUSPICIOUS.finditer(text):
-        shown = _shown(found[0])
-        if shown is None:
-            continue
-        # U+FE0F asks for the coloured form of the emoji before it, where it hides nothing.
-        if found[0] == "\ufe0f" and found.start() and _is_symbol(text[found.start() - 1]):
-            continue
-        yield str(escape(text[at : found.start()]))
-        yield shown
-        at = found.end()
-    yield str(escape(text[at:]))
+    characters = {
+        character: _shown(character) for character in set(text) if character not in _PLAIN
+    }
+    table = _HTML | {ord(one): shown for one, shown in characters.items() if shown is not None}
+    first, *others = text.split(_COLOURED)
+    yield first.translate(table)
+    for before, part in pairwise([first, *others]):
+        is_colour = bool(before) and _is_symbol(before[-1])
+        yield _COLOURED if is_colour else _COLOURED.translate(table)
+        yield part.translate(table)
 
 
 @lru_cache(maxsize=4096)

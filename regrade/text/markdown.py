@@ -1,7 +1,6 @@
 """Blocks as markdown, and untrusted texts in it."""
 
 import html
-import re
 from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
@@ -10,7 +9,6 @@ from regrade.text.hidden import is_hidden
 from regrade.text.layout import compact, in_parts
 from regrade.text.text import visible
 
-_SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
 MAX_PAGE = 500_000
 """Longest page, in characters; GitHub accepts 1 MiB."""
 PAGE_WIDTH = 700
@@ -18,7 +16,10 @@ PAGE_WIDTH = 700
 _FOLD_END = "\n\n</details>\n\n"
 _CHARACTER, _PADDING = 7.4, 24
 """Widths of a character and around a cell on such a page."""
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ESCAPED = {
+    **{ord(special): f"\\{special}" for special in "\\`*_{}[]#|!~$"},
+    **{ord(special): html.escape(special) for special in "&<>"},
+}
 _MARKS: dict[b.Tone, str] = {"good": "✅ ", "bad": "❌ ", "open": "❔ "}
 
 
@@ -156,8 +157,4 @@ def escape(text: str) -> str:
     Characters with a meaning in HTML become named entities, others get a backslash: Prefect's page decodes these
     entities only, and shows numeric ones as they are.
     """
-    return _SPECIAL.sub(_escaped, " ".join(visible(text).split()))
-
-
-def _escaped(special: re.Match[str]) -> str:
-    return _ENTITIES.get(special[0], f"\\{special[0]}")
+    return " ".join(visible(text).split()).translate(_ESCAPED)

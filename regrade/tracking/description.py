@@ -106,13 +106,18 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
     )[:MAX_TAG]
 
 
+_ESCAPED = {
+    **{ord(special): f"\\{special}" for special in "\\`*_{}[]()!~$"},
+    **{
+        ord(special): f"&{name};"
+        for special, name in zip("&<>|", ("amp", "lt", "gt", "#124"), strict=True)
+    },
+}
+
+
 def escape(text: str) -> str:
     """Escape text for one line of markdown, also inside a table."""
-    entities = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;"}
-    text = _visible(text)
-    text = re.sub(r"[&<>|]", lambda match: entities[match.group()], text)
-    # Not the # and ; of the entities, which have no meaning inside a line.
-    return re.sub(r"([\\`*_{}\[\]()!~$])", r"\\\1", text)
+    return _visible(text).translate(_ESCAPED)
 
 
 def _visible(text: str) -> str:

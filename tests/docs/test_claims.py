@@ -130,7 +130,8 @@ SECURITY = {
     ),
     "**Answers and files of others.**": (
         9,
-        "test_in_rooms_that_read_answers_re_sees_bounded_texts_and_those_of_others test_no_answer_of_more_than_5_000_characters_is_read "
+        "test_no_text_of_a_model_is_searched_with_re test_the_notation_of_mathematical_answers_takes_linear_time_over_200_000_characters "
+        "test_a_comparison_that_does_not_end_is_a_timeout_and_not_wrong test_an_answer_that_takes_too_long_is_a_timeout_and_the_others_are_scored "
         "test_what_re2_cannot_search_for_is_refused_and_never_searched_with_re test_no_pattern_takes_more_than_linear_time_over_200_000_characters "
         "test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read "
         "test_a_folder_named_from_outside_is_an_error_and_no_path test_no_pattern_takes_more_than_linear_time "

@@ -18,42 +18,58 @@ from tests.scorers.test_linear_patterns import Use, texts, uses
 
 ROOT = Path(regrade.__file__).parent
 WITH_RE = {
-    "judging/labels/sheet.py": "nothing: the type of a match",
-    "judging/questions.py": "100 characters, and templates of rubrics",
-    "records/rubrics/family.py": "names of models",
-    "records/rubrics/forms.py": "labels of rubrics",
-    "records/rubrics/own.py": "files of rubrics",
-    "records/rubrics/reading.py": "a line of 200 characters",
-    "scorers/extraction/canonical.py": "numbers of 60 characters",
-    "scorers/extraction/continuing.py": "prompts and their templates",
-    "scorers/mathematics/latex.py": "5,000 characters: the longest answer that is read",
-    "scorers/programs/reading.py": "the name of a function, to write a pattern",
-    "scorers/user_functions/files.py": "names of scorers in files",
-    "pages/viewer/formatted.py": "names of elements",
-    "pages/viewer/parameters.py": "parameters of an address",
-    "pages/viewer/settings_apart.py": "names of settings",
-    "text/hidden.py": "any text, for one class of characters",
-    "text/markdown.py": "any text, for one class of characters",
+    "names of models, files, folders, commits, scorers and settings": "answers/aliases answers/content answers/hub answers/local_files "
+    "answers/local_history answers/opening answers/parquet answers/spool benchmarks/questions/hub_source benchmarks/questions/sources "
+    "checkpoints/found cli/publish_results engines/vllm_process/allowed engines/vllm_process/computed engines/vllm_process/environment "
+    "engines/vllm_process/meta_model engines/vllm_process/reasoning engines/vllm_process/settings exchange/exporting/inspect_log "
+    "exchange/importing/building exchange/importing/handbook exchange/importing/lighteval exchange/importing/lm_eval "
+    "exchange/importing/mmlu_pro models/files models/local models/patterns processes/sandbox/inside/plain records/rubrics/family "
+    "records/rubrics/forms records/specification scorers/programs/reading scorers/user_functions/files scoring/batches scoring/diff_sides "
+    "settings/registry settings/turn_ids stats/metrics tracking/scoring tracking/sweep tuning/plan/gpus tuning/search/hardware "
+    "tuning/sweep/points pages/viewer/formatted pages/viewer/settings_apart",
+    "what a user writes: options, parameters, patterns, rubrics": "cli/checking cli/commands engines/openai_api/addresses "
+    "exchange/importing/record jobs/shares judging/questions pages/viewer/parameters processes/metrics_endpoint records/patterns "
+    "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection tracking/description",
+    "questions, prompts, their templates, and pages about answers": "answers/overview benchmarks/gsm8k benchmarks/mbpp_plus "
+    "benchmarks/mmlu_pro benchmarks/questions/targets benchmarks/questions/visual benchmarks/realworldqa "
+    "engines/vllm_process/prompts models/chat_template records/images scorers/extraction/continuing",
+    "errors, logs and headers of servers and engines, of bounded length": "answers/hub_http engines/openai_api/bodies "
+    "engines/openai_api/transport engines/vllm_process/logs hub/client models/served",
+    "an address of an image, for its beginning": "exchange/importing/messages",
+    "reasons of a gate, for one class of characters": "comparing/junit",
+    "nothing: the type of a match": "judging/labels/sheet scorers/mathematics/latex",
+    "8 bytes": "processes/sandbox/inside/frames",
 }
-"""Modules of the rooms that read answers which use `re`, and what their patterns see."""
+"""What patterns of Python's `re` see, and the modules that have some: nothing that a model wrote."""
 SEARCHED = [use for use in uses() if use.searched is not None]
 CHARACTERS = "aé1\u0661 \n\t_.,;:$\\{}()[]|`~-+=/*^%'\"#AQ\u2028\x1c\x85\u0130\u0131\U0001f600"
 
 
-def test_in_rooms_that_read_answers_re_sees_bounded_texts_and_those_of_others() -> None:
-    found = {
-        path.relative_to(ROOT).as_posix()
-        for room in ("scorers", "judging", "records/rubrics", "text", "pages")
-        for path in (ROOT / room).rglob("*.py")
+def test_no_text_of_a_model_is_searched_with_re() -> None:
+    found = [
+        path.relative_to(ROOT).with_suffix("").as_posix()
+        for path in ROOT.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Import) and {"re", "regex"} & {one.name for one in node.names}
-    }
+    ]
 
-    assert found == set(WITH_RE)
+    assert sorted(found) == sorted(" ".join(WITH_RE.values()).split())
+
+
+def test_modules_with_the_type_of_a_match_search_for_nothing() -> None:
+    for module in WITH_RE["nothing: the type of a match"].split():
+        used = {
+            node.attr
+            for node in ast.walk(ast.parse((ROOT / f"{module}.py").read_text(encoding="utf-8")))
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "re"
+        }
+        assert used == set(), module  # in an annotation that is a text
 
 
 @pytest.mark.parametrize("use", SEARCHED, ids=lambda use: f"{use.place} {use.method}")
-def test_a_pattern_finds_what_re_finds(use: Use) -> None:
+def test_a_pattern_finds_what_re_finds(use: Use, capfd: pytest.CaptureFixture[str]) -> None:
     ours, theirs = use.searched, use.pattern
     assert ours is not None
     drawn = random.Random(0)
@@ -70,6 +86,10 @@ def test_a_pattern_finds_what_re_finds(use: Use) -> None:
                 assert (one and (one.span(), one.groups())) == (
                     other and (other.span(), other.groups())
                 ), given
+    getattr(ours, use.method)(*[lambda _: ""] * (use.method == "sub"), "aé1 <_" * 400)
+    assert (
+        capfd.readouterr().err == ""
+    )  # RE2 says there which pattern is too large for its automaton
 
 
 @pytest.mark.parametrize(

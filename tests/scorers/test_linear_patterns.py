@@ -23,6 +23,7 @@ import pytest
 import regrade
 from regrade.records.patterns import Pattern, compiled
 from regrade.scorers.extraction import columns
+from regrade.scorers.mathematics import latex
 from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import PIECES, TEXT_SCORERS
@@ -76,6 +77,25 @@ class Kernel(NamedTuple):
         started = time.process_time()
         getattr(columns, self.method)(texts, *self.arguments)
         return time.process_time() - started
+
+
+class Notation(NamedTuple):
+    """The notation of mathematical answers, whose patterns work together with Python code, over texts for one of the patterns."""
+
+    place: str
+    pattern: "re.Pattern[Any]"
+    method: str = "prepared"
+
+    def run(self, text: str) -> float:
+        """Return the CPU time of bringing a text into the notation and comparing it plainly, given up after `SECONDS`."""
+        started = time.thread_time()
+        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
+        try:
+            for target, answer in latex.variants("1", latex.prepared(text)):
+                latex.is_plainly_equal(target, answer)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        return time.thread_time() - started
 
 
 class _StandIn(str):
@@ -321,8 +341,14 @@ def texts(pattern: "re.Pattern[Any]", number: int) -> Iterator[Callable[[int], s
         yield lambda length, b=beginning, u=unit, e=end: f"{b}{u * (length // len(u))}{e}"  # type: ignore[misc]
 
 
+def notations() -> list[Notation]:
+    return [
+        Notation(use.place, use.pattern) for use in uses() if use.place.startswith(latex.__name__)
+    ]
+
+
 def slow(
-    found: Sequence[Use | Kernel], *, number: int, short: int, long: int, most: int
+    found: Sequence[Use | Kernel | Notation], *, number: int, short: int, long: int, most: int
 ) -> list[str]:
     """Return what takes more than linear time: the slowest mixtures are repeated in a text `long / short` times as long."""
 
@@ -375,6 +401,16 @@ def test_every_pattern_is_found() -> None:
 
 def test_no_pattern_takes_more_than_linear_time() -> None:
     assert slow(uses(), number=40, short=2_000, long=20_000, most=2) == []
+
+
+def test_the_notation_of_mathematical_answers_takes_linear_time() -> None:
+    assert slow(notations(), number=8, short=2_000, long=20_000, most=1) == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_the_notation_of_mathematical_answers_takes_linear_time_over_200_000_characters() -> None:
+    assert slow(notations(), number=60, short=10_000, long=200_000, most=3) == []
 
 
 @pytest.mark.slow

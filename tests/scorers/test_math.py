@@ -184,6 +184,20 @@ def test_formulas_that_never_end_take_linear_time(piece: str):
 
 
 @pytest.mark.parametrize(
+    ("answer", "target", "value"),
+    [
+        (rf"\boxed{{0.\overline{{{'1' * 4_400}}}}}", "1/9", 0.0),  # more digits than Python reads
+        (rf"\boxed{{{'(A) ' * 1_200}}}", "1", 0.0),
+        (rf"\boxed{{{'(A) ' * 1_200}}}", "A", 1.0),
+    ],
+)
+def test_an_answer_that_repeats_itself_is_compared(
+    score: Score, answer: str, target: str, value: float
+) -> None:
+    assert [row["value"] for row in score([answer], [target])] == [value]
+
+
+@pytest.mark.parametrize(
     ("nestings", "number"),
     [(0, 546), pytest.param(8, 4_914, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])],
 )

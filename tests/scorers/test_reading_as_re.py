@@ -1,19 +1,28 @@
 """RE2 and code read what the patterns of Python's `re` that they replace read, with look-around and possessive repetition."""
 
+import json
 import re
+import unicodedata
 from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from markupsafe import escape
 
 from regrade.judging.labels import sheet
-from regrade.judging.questions import _CONTROL_TOKEN, without_control_tokens
+from regrade.judging.questions import without_control_tokens
+from regrade.records.rubrics import reading as verdicts
 from regrade.scorers import literal
+from regrade.scorers.extraction import canonical
 from regrade.scorers.extraction.pieces import Pieces
 from regrade.scorers.extraction.slots import LONGEST
-from regrade.scorers.mathematics import reading
+from regrade.scorers.mathematics import latex, reading
 from regrade.scorers.programs import reading as programs
+from regrade.text import hidden, markdown
+from regrade.text.text import visible
+from tests.scorers import latex_with_re
 
 NUMBER = re.compile(
     r"(?<![\w.\\^])[-\u2212]?\s?\\?[$€£¥₹]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?(?!(?:[^\W\d]|[/^])*+\d)"
@@ -44,12 +53,126 @@ DEFINITION = re.compile(
 )
 TOKEN = re.compile(r"(?:[^\s,;.]|[.,;](?=\S))+")
 FORMULA_WITHIN = re.compile(r"(?<=[\r\n;\t])(?=[ \t]*[=+\-@])")
+CONTROL_TOKEN = re.compile(
+    r"<(?=[|\uFF5C]|<?/?(?:s|bos|eos|eod|pad|unk|mask|sep|cls|sop|eop|think(?:ing)?|tools?|image|img|audio|video|SYS"
+    r"|unused\d{1,6}|seed:\w{1,40}|channel|turn|\w{0,40}_\w{0,40})[|\uFF5C]?>)"
+    r"|\[(?=\||e~\[|/?[A-Za-z]{0,20}[A-Z]{2}[A-Z_0-9]{0,40}\]|control_\d{1,6}\])"
+    r"|\](?=~!?b[\[\]])"
+)
+VERDICT = re.compile(r"[\W_]*+(?:verdict|grade)(?:[^\w:=]|_)*+[:=](?P<word>.+)", re.I)
+EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|(?<![\W_])[\W_]++\Z")
+SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
+SEPARATORS = re.compile(r"\\[,!]|\{,\}|[,\u00a0\u2009\u202f]")
+TEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{([^{}]*)\}|([0-9]))(?:\{([^{}]*)\}|([0-9]))")
 UNITS = (
     *"aéx1\u0661\u00b2 \n\t\r_.,;:$\\{}()[]|`~-+=/*^%'\"#?!@AQ\u2028\u0085\u2212€\u4e00\U0001f600",
     *("$$", "\\[", "\\]", "\\(", "\\)", "\\boxed{", "\\fboxed", "and", "or", "\\quad", "\\text{", "\\sqrt", "pi", "because"),
     *("1,000", "3.5", "12/3", "\\%", "####", "a" * 199, "```", "~~~~", "python", "def f", "async def f", "class f", "f =", "f: int = ", "  "),
+    *("Verdict: A", "grade", "+5", "-"),
     *("<s>", "<|", "[INST]", "</think>", "[||", "]~b[", "<a_b>"),
 )  # fmt: skip
+NAMES = (
+    "s",
+    "bos",
+    "SYS",
+    "thinking",
+    "unused",
+    "12",
+    "\u0661",
+    "seed:",
+    ":",
+    "_",
+    "a" * 39,
+    "é",
+    "tool",
+)
+HIDDEN = (
+    "\ufe0f",
+    "☀",
+    "©",
+    "\u202e",
+    "\u200b",
+    "\U000e0100",
+    "\x1b",
+    "\ud800",
+    "\u3000",
+    "<b>",
+    "&",
+)
+NUMBERS = (
+    *"12,. /{}\u2044\u00bd\u215d\u202f",
+    "\\!",
+    "\\,",
+    "{,}",
+    "\\frac{1}{2}",
+    "\\tfrac12",
+    "frac 3",
+    "\\dfrac {",
+)
+COMMANDS = (
+    *(
+        "√",
+        "√(",
+        "sqrt(",
+        "infinity",
+        "log",
+        ",234",
+        "{,}567",
+        "{:}",
+        "%",
+        "\\big",
+        "\\Biggl",
+        "\\middle",
+        "\\left(",
+        "\\qquad",
+        "\\,",
+    ),
+    *(
+        "\\ ",
+        "\\!",
+        "\\hspace{",
+        "\\phantom{",
+        "\\displaystyle",
+        "\\dfrac",
+        "\\tfrac{1}{2}",
+        "^(",
+        "\\bar{",
+        "0.1",
+        "\\overline{6}",
+    ),
+    *(
+        "\\sin",
+        "\\cos ",
+        "^\\circ",
+        "30",
+        "\\pm",
+        "\\mp",
+        "\\approx",
+        "(A)",
+        "\\text{ (C) }",
+        "no solution",
+        "\\text{answer: ",
+    ),
+    *(
+        "approximately ",
+        "is ",
+        "_{",
+        "_5",
+        "\\mid",
+        "\\\\[2pt]",
+        "\\text{and}",
+        ", and ",
+        "\\mathbf{",
+        "\\text{;}",
+        "\u0131",
+        "\u017f",
+        "\x01",
+    ),
+)
+PAIRS = [
+    json.loads(line)
+    for line in Path(__file__).with_name("math_pairs.jsonl").read_text().splitlines()
+]
 TEXTS = st.lists(st.sampled_from(UNITS), max_size=25).map("".join)
 
 
@@ -126,10 +249,87 @@ def test_parts_of_programs_and_values(text: str) -> None:
 @given(text=TEXTS)
 @example(text="[e~[||<<s>]~b[[<|")
 def test_texts_for_judges_and_spreadsheets(text: str) -> None:
-    assert without_control_tokens(text) == _CONTROL_TOKEN.sub(
+    assert without_control_tokens(text) == CONTROL_TOKEN.sub(
         lambda found: found[0] + "\N{ZERO WIDTH SPACE}", text
     )
     assert sheet._FORMULA_WITHIN.sub(sheet._kept, text) == FORMULA_WITHIN.sub("'", text)
+    line, expected = verdicts._LINE.fullmatch(text), VERDICT.fullmatch(text)
+    assert (line and line["word"]) == (expected and expected["word"])
+    assert verdicts._without_edges(text) == EDGES.sub("", text)
+
+
+@settings(max_examples=200, deadline=None)
+@given(name=st.lists(st.sampled_from(NAMES), max_size=6).map("".join))
+def test_names_of_tokens(name: str) -> None:
+    for text in (f"<{name}>", f"</{name}|>", f"<<{name}", name):
+        assert without_control_tokens(text) == CONTROL_TOKEN.sub(
+            lambda found: found[0] + "\N{ZERO WIDTH SPACE}", text
+        )
+
+
+@settings(max_examples=400, deadline=None)
+@given(text=st.lists(st.sampled_from([*UNITS, *HIDDEN]), max_size=25).map("".join))
+@example(text="\ufe0f☀\ufe0f\ufe0f#\ufe0fa\ufe0f")
+def test_texts_on_pages(text: str) -> None:
+    assert markdown.escape(text) == SPECIAL.sub(
+        lambda found: {"&": "&amp;", "<": "&lt;", ">": "&gt;"}.get(found[0], f"\\{found[0]}"),
+        " ".join(visible(text).split()),
+    )
+    shown = (_as_html(text, place) for place in range(len(text)))
+    assert hidden.as_html(text) == "".join(shown)
+
+
+def _as_html(text: str, place: int) -> str:
+    character = text[place]
+    is_colour = (
+        character == "\ufe0f" and place > 0 and unicodedata.category(text[place - 1]) == "So"
+    ) or (character == "\ufe0f" and place > 0 and text[place - 1] in "#*0123456789©")
+    shown = None if character in hidden._PLAIN or is_colour else hidden._shown(character)
+    return str(escape(character)) if shown is None else shown
+
+
+@settings(max_examples=400, deadline=None)
+@given(number=st.lists(st.sampled_from(NUMBERS), max_size=7).map("".join))
+def test_numbers_that_are_computed(number: str) -> None:
+    with_bars = TEX_FRACTION.sub(
+        lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", SEPARATORS.sub("", number)
+    )
+    ours = canonical._TEX_FRACTION.sub(
+        lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", canonical._SEPARATORS.sub(lambda _: "", number)
+    )
+    assert ours == with_bars
+    assert canonical._BAR.sub(lambda _: "/", number) == re.sub(r" ?[/\u2044] ?", "/", number)
+    assert canonical._VULGAR.findall(number) == re.findall("[\u00bc-\u00be\u2150-\u215e]", number)
+
+
+MATHEMATICS = st.lists(st.sampled_from([*UNITS, *COMMANDS]), max_size=14).map("".join)
+
+
+@settings(max_examples=1500, deadline=None)
+@given(answer=MATHEMATICS, target=MATHEMATICS)
+@example(answer=r".1{,}234{,}567, 1{,}234{,}5678 and .1,234", target="1{,}234,5678")
+@example(answer="√sqrt(2) xsqrt(√2) √ab √é √² √a √ 12 \\sqrt(3)", target="√(2)")
+@example(answer=r"(A)}.: (B).}", target=r"\text{ (C) } :")
+@example(answer=r"5-0.1\bar{6} .5.1\dot{3} -.2\overline {7}", target=r"1 2 a")
+def test_mathematical_answers_in_one_notation(answer: str, target: str) -> None:
+    assert_same_notation(answer, target)
+
+
+def test_mathematical_answers_of_the_corpus_in_one_notation() -> None:
+    for pair in PAIRS:
+        read = reading.read_answers(Pieces.whole(pa.array([pair["text"]], pa.string())))
+        assert_same_notation(read.value[0].as_py() or pair["text"], pair["target"])
+
+
+def assert_same_notation(answer: str, target: str) -> None:
+    ours, expected = latex.prepared(answer), latex_with_re.prepared(answer)
+    assert ours == expected
+    assert latex.as_words(answer) == latex_with_re.as_words(answer)
+    for pair in ((target, answer), (latex_with_re.prepared(target), expected)):
+        ways, as_before = latex.variants(*pair), latex_with_re.variants(*pair)
+        assert [*dict.fromkeys(ways)] == [*dict.fromkeys(as_before)]
+        for way in {pair, *ways}:
+            assert latex.is_plainly_equal(*way) == latex_with_re.is_plainly_equal(*way)
 
 
 def test_no_answer_of_more_than_5_000_characters_is_read() -> None:

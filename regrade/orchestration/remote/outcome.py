@@ -1,7 +1,6 @@
 """Outcome of a flow run for CI: exit code, markdown, JUnit XML, JSON."""
 
 import json
-import re
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
@@ -19,6 +18,7 @@ from regrade.orchestration.artifacts import (
     read_report,
 )
 from regrade.orchestration.remote.client import Server, page
+from regrade.records.patterns import compiled
 from regrade.settings.errors import COULD_NOT_RUN
 from regrade.text.markdown import escape, markdown
 
@@ -26,7 +26,7 @@ CANCELLED = 4
 """Exit code for a flow run that was cancelled by someone else."""
 NOT_IN_TIME = 5
 """Exit code for a flow run that `regrade trigger` cancelled because it was late."""
-_IMAGE = re.compile(r"!\[[^\[\]]*+\]\(data:[^()\[]*+\)\n*")
+_IMAGE = compiled(r"!\[[^\[\]]*\]\(data:[^()\[]*\)\n*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +140,6 @@ def outcome(
         problem=problem,
         gate=gate,
         created=str(created or "").strip(),
-        result=None if result is None else _IMAGE.sub("", result),
+        result=None if result is None else _IMAGE.sub(lambda _: "", result),
         metrics=json.loads(metrics) if isinstance(metrics, str) else metrics or [],
     )

@@ -3,7 +3,6 @@
 Nothing else counts, and nothing is a default.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,14 +13,12 @@ from regrade.records.patterns import compiled
 from regrade.records.rubrics.facts import FieldFacts, RubricFacts
 
 _FENCED = compiled(r"(?s)\A```(?:json)?[ \t]*\n(?P<inner>.*)\n```\Z")
-_LINE = re.compile(r"[\W_]*+(?:verdict|grade)(?:[^\w:=]|_)*+[:=](?P<word>.+)", re.I)
+_LINE = compiled(r"(?i)(?:\W|_)*(?:verd[i\u0130\u0131]ct|grade)(?:[^\w:=]|_)*[:=](?P<word>.+)")
 """Last line such as `Verdict: A`."""
 _LONGEST_LINE = 200
 """Characters of such a line; longer ones are prose."""
 _MARKDOWN = "*_`\"' \t\n"
 _AROUND = f"{_MARKDOWN}()[]."
-_EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|(?<![\W_])[\W_]++\Z")
-"""Punctuation around a word; the sign of a number is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +143,19 @@ def _label_alone(text: str, field: FieldFacts) -> str | None:
     if line is None:
         return None
     word = line["word"].lstrip(":=") or line["word"][-1]
-    return _first_label(field, word, word.strip(_MARKDOWN), _EDGES.sub("", word))
+    return _first_label(field, word, word.strip(_MARKDOWN), _without_edges(word))
+
+
+def _without_edges(word: str) -> str:
+    """Return a word without the punctuation around it; the sign of a number is none."""
+    begin, end = 0, len(word)
+    while begin < end and not word[begin].isalnum():
+        if word[begin] in "+-" and word[begin + 1 : begin + 2].isdecimal():
+            break
+        begin += 1
+    while begin < end and not word[end - 1].isalnum():
+        end -= 1
+    return word[begin:end]
 
 
 def _first_label(field: FieldFacts, *texts: str) -> str | None:

@@ -4,17 +4,18 @@ r"""Canonical form of numbers: equal numbers are equal strings, without rounding
 `1/3`, `2½` becomes `2.5` and `1.5e3` becomes `1500`.
 """
 
-import re
 from fractions import Fraction
 from unicodedata import numeric
 
+from regrade.records.patterns import compiled
 from regrade.scorers.extraction import columns as c
 
 _LONGEST_COMPUTED = 60
 """Longest fraction or power that is computed, in characters; a longer text is kept unchanged."""
-_SEPARATORS = re.compile(r"\\[,!]|\{,\}|[,\u00a0\u2009\u202f]")
-_TEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{([^{}]*)\}|([0-9]))(?:\{([^{}]*)\}|([0-9]))")
-_VULGAR = re.compile("[\u00bc-\u00be\u2150-\u215e]")
+_SEPARATORS = compiled(r"\\[,!]|\{,\}|[,\u00a0\u2009\u202f]")
+_TEX_FRACTION = compiled(r"\\[dtc]?frac\s?(?:\{([^{}]*)\}|([0-9]))(?:\{([^{}]*)\}|([0-9]))")
+_VULGAR = compiled("[\u00bc-\u00be\u2150-\u215e]")
+_BAR = compiled(" ?[/\u2044] ?")
 
 
 def canonical(numbers: c.Strings) -> c.Strings:
@@ -31,10 +32,10 @@ def canonical(numbers: c.Strings) -> c.Strings:
 def _exact(number: str) -> str | None:
     if len(number) > _LONGEST_COMPUTED:
         return number
-    text = _SEPARATORS.sub("", number)
+    text = _SEPARATORS.sub(lambda _: "", number)
     text = _TEX_FRACTION.sub(lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", text)
     text = _VULGAR.sub(lambda character: f" {_vulgar(character[0])}", text)
-    text = re.sub(r" ?[/\u2044] ?", "/", text)
+    text = _BAR.sub(lambda _: "/", text)
     try:
         value = sum((_quotient(part) for part in text.split()), Fraction())
     except ZeroDivisionError:

@@ -3,7 +3,7 @@ r"""Final answer of a mathematical text: in its last box, tag or field, after `#
 from collections.abc import Iterator
 from itertools import islice
 
-from regrade.records.patterns import compiled
+from regrade.records.patterns import InAscii, compiled
 from regrade.scorers.extraction.pieces import Pieces
 from regrade.scorers.extraction.slots import (
     LONGEST,
@@ -40,21 +40,7 @@ _NUMBER = compiled(
     r"(?:[^\W\d]|[/^])*(?:[^\w/^]|\Z)"
 )
 """A number with the character before it, and what follows: no digit after letters, `/` and `^`; in a text made of ASCII."""
-
-
-class _InAscii(dict[int, int]):
-    """For each character one of ASCII that means the same in a number."""
-
-    def __missing__(self, code: int) -> int:
-        character = chr(code)
-        if not character.isascii():
-            kinds = {"0": str.isdecimal, "a": str.isalnum, " ": str.isspace}
-            character = next((one for one, is_kind in kinds.items() if is_kind(character)), "?")
-        self[code] = ord(character)
-        return self[code]
-
-
-_IN_ASCII = _InAscii({ord("\u2212"): ord("-"), **{ord(sign): ord("$") for sign in "€£¥₹"}})
+_IN_ASCII = InAscii({ord("\u2212"): ord("-"), **{ord(sign): ord("$") for sign in "€£¥₹"}})
 _REASON = compiled(r"[,;]?\s+\(?(?:because|since|as|where|when|given|if|so that|which)(?:\W|\Z)")
 _SENTENCE_END = compiled(r"[A-Za-z0-9)\]}$%*](?P<end>[.!?])[*\"')\]]*(?:\s|\Z)|(?P<line>\n)")
 _WORDS = compiled(r"\\[A-Za-z]+\*?|\w+")

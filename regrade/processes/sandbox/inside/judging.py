@@ -7,7 +7,6 @@ return an object that equals everything.
 import ast
 import builtins
 import os
-import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
@@ -27,8 +26,8 @@ from regrade.processes.sandbox.inside.programs import PASSED, REQUESTS, VERDICTS
 
 CHECK = "check"
 """Function of HumanEval's tests that takes the function to test."""
-_FOREIGN = re.compile(r'\{"opaque":"(?!Opaque")')
-"""A value that cannot be sent, and did not come from the program."""
+_OPAQUE = '{"opaque":"'
+"""Begins a value that cannot be sent."""
 
 
 _NUMBERS = {"inf": float("inf"), "nan": float("nan")}
@@ -178,7 +177,12 @@ def _known_calls(
             known.append(dumps([name, arguments, keywords]))
     except NotPlainError:
         return None
-    return None if any(_FOREIGN.search(text) for text in known) else known
+    return None if any(_is_foreign(text) for text in known) else known
+
+
+def _is_foreign(call: str) -> bool:
+    """Return True if a value that cannot be sent did not come from the program."""
+    return not all(value.startswith('Opaque"') for value in call.split(_OPAQUE)[1:])
 
 
 def _inputs(tree: ast.Module) -> Sequence[Any]:
@@ -236,7 +240,7 @@ def _remote(name: str, answers: "Mapping[str, deque[bytes]]") -> "Callable[..., 
             call = dumps([name, list(arguments), keywords])
         except NotPlainError:
             _fail()
-        if _FOREIGN.search(call):
+        if _is_foreign(call):
             _fail()
         known = answers.get(call)
         if known:
