@@ -1,30 +1,41 @@
-"""Kill or end a run of several benchmarks in one stream of real vLLM, and compare with the benchmarks one after the other."""
+"""Kill, end or cancel a run of several benchmarks in one stream of real vLLM, and compare with the benchmarks one after the other."""
 
 import signal
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4
 
 import pytest
 import yaml
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.cli.deploy import deploy
 from tests.command_line import DEMO, ROOT
-from tests.crash.harness import Command, spooled, wait_until
+from tests.crash.harness import ENDING_SECONDS, Command, spooled, wait_until
 from tests.stored import by_row
 
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.prefect,
-    pytest.mark.slow,  # six engine starts
+    pytest.mark.slow,  # eight engine starts
     pytest.mark.timeout(1800),
 ]
 LIMIT, REPEATS = 200, 2
 
 
-def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
+Rows = dict[str, dict[tuple[str, int], Any]]
+"""Rows by answer set and by question and repeat."""
+
+
+def answers_of(folder: Path) -> Rows:
     """Return the rows of each answer set, by its id."""
     repository = LocalRepository(folder)
     found = {}
@@ -37,55 +48,146 @@ def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
     return found
 
 
-def test_a_pooled_run_that_is_killed_or_ended_goes_on_and_equals_the_benchmarks_one_after_the_other(
-    demo_model: Path, prefect_server: str, tmp_path: Path
-):
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
-    for entry in demo["datasets"]:
-        entry["path"] = str(ROOT / entry["path"])
+@dataclass(frozen=True)
+class Runs:
+    """Commands on a Prefect server, below a folder."""
 
-    def command(name: str, *numbers: int) -> Command:
-        file = tmp_path / f"{name}.yaml"
-        given = {"model": str(demo_model), "limit": LIMIT}
-        given["datasets"] = [demo["datasets"][number] for number in numbers]
-        given |= {"repeats": REPEATS, "sampling": {"temperature": 0.7}}
-        given["engine"] = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 8}
-        file.write_text(yaml.safe_dump(given))
-        where = tmp_path / name.partition("-")[0]
-        arguments = ["generate", "--config", str(file), "--answers", str(where)]
-        environment = {"PREFECT_API_URL": prefect_server, "REGRADE_PUBLISH_SECONDS": "0.5"}
-        return Command(tmp_path / f"home-{name}", arguments, environment)
+    folder: Path
+    model: Path
+    server: str
 
-    # Prefect cancels a run by SIGTERM.
-    for name, ending in (("killed", signal.SIGKILL), ("ended", signal.SIGTERM)):
-        pooled = command(name, 0, 1)
+    def parameters(self, *numbers: int) -> dict[str, Any]:
+        """Return the parameters of a run of some of the demo's benchmarks."""
+        demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+        for entry in demo["datasets"]:
+            entry["path"] = str(ROOT / entry["path"])
+        return {
+            "model": str(self.model),
+            "limit": LIMIT,
+            "datasets": [demo["datasets"][number] for number in numbers],
+            "repeats": REPEATS,
+            "sampling": {"temperature": 0.7},
+            "engine": {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 8},
+        }
 
-        def has_answered(pooled: Command = pooled) -> bool:
-            with suppress(FileNotFoundError):
-                return len(spooled(pooled.spool)) > 20
-            return True  # a part of the answers has just been published
+    def command(self, name: str, *numbers: int) -> Command:
+        """Return a command that generates; what comes before `-` in its name is the folder of its answers."""
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(self.parameters(*numbers)))
+        where = self.folder / name.partition("-")[0]
+        return self.of(name, ["generate", "--config", str(file), "--answers", str(where)])
 
-        with pooled.started() as run:
-            wait_until(has_answered, 600, "no answer came")
-            time.sleep(0.5)
-            run.process.send_signal(ending)
-            assert run.wait(120).code != 0
-        pooled.assert_nothing_left()
-        done = pooled.finish(timeout=600)
-        assert done.code == 0, done.err
-        assert "continuing" in done.err
+    def of(self, name: str, arguments: list[str]) -> Command:
+        environment = {"PREFECT_API_URL": self.server, "REGRADE_PUBLISH_SECONDS": "0.5"}
+        return Command(self.folder / f"home-{name}", arguments, environment)
+
+
+@pytest.fixture(scope="module")
+def runs(demo_model: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    return Runs(tmp_path_factory.mktemp("pooled"), demo_model, prefect_server)
+
+
+@pytest.fixture(scope="module")
+def alone(runs: Runs) -> Rows:
+    """Rows of the benchmarks, one after the other, by answer set."""
     for name, number in (("alone-arithmetic", 0), ("alone-choice", 1)):
-        ran = command(name, number).finish(timeout=600)
+        ran = runs.command(name, number).finish(timeout=600)
         assert ran.code == 0, ran.err
+    return answers_of(runs.folder / "alone")
 
-    other = answers_of(tmp_path / "alone")
-    for name in ("killed", "ended"):
-        one = answers_of(tmp_path / name)
-        assert one.keys() == other.keys()
-        assert {len(said) for said in one.values()} & {LIMIT * REPEATS}
-        for answer_set_id, said in one.items():
-            assert said.keys() == other[answer_set_id].keys()
-            for key, row in said.items():
-                assert row["text"] == other[answer_set_id][key]["text"]
-                expected = other[answer_set_id][key]["label_logprobs"]
-                assert row["label_logprobs"] == pytest.approx(expected, abs=1e-4)
+
+def assert_equal(one: Rows, other: Rows) -> None:
+    assert one.keys() == other.keys()
+    assert {len(said) for said in one.values()} & {LIMIT * REPEATS}
+    for answer_set_id, said in one.items():
+        assert said.keys() == other[answer_set_id].keys()
+        for key, row in said.items():
+            assert row["text"] == other[answer_set_id][key]["text"]
+            expected = other[answer_set_id][key]["label_logprobs"]
+            assert row["label_logprobs"] == pytest.approx(expected, abs=1e-4)
+
+
+def has_answered(command: Command) -> bool:
+    with suppress(FileNotFoundError):
+        return len(spooled(command.spool)) > 20
+    return True  # a part of the answers has just been published
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("killed", signal.SIGKILL), ("ended", signal.SIGTERM)]
+)
+def test_a_pooled_run_that_is_killed_or_ended_goes_on_and_equals_the_benchmarks_one_after_the_other(
+    runs: Runs, alone: Rows, name: str, ending: signal.Signals
+):
+    pooled = runs.command(name, 0, 1)
+
+    with pooled.started() as run:
+        wait_until(lambda: has_answered(pooled), 600, "no answer came")
+        time.sleep(0.5)
+        run.process.send_signal(ending)
+        assert run.wait(120).code != 0
+    pooled.assert_nothing_left()
+    done = pooled.finish(timeout=600)
+
+    assert done.code == 0, done.err
+    assert "continuing" in done.err
+    assert_equal(answers_of(runs.folder / name), alone)
+
+
+def test_a_pooled_run_that_prefect_cancels_loses_nothing_and_goes_on_to_the_same_sets(
+    runs: Runs, alone: Rows
+):
+    queue = f"cancelled-{uuid4()}"
+    where = runs.folder / "cancelled"
+    parameters = runs.parameters(0, 1) | {"answers": str(where)}
+    worker = runs.of(
+        "cancelled", ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue]
+    )
+    worker.environment["PYTHONPATH"] = str(ROOT)
+    with temporary_settings({PREFECT_API_URL: runs.server}):
+        deploy(force=False)
+        with get_client(sync_client=True) as client, worker.started() as started:
+
+            def begun() -> UUID:
+                deployment = client.read_deployment_by_name("generate-answers/generate-answers")
+                return client.create_flow_run_from_deployment(
+                    deployment.id, parameters=parameters, work_queue_name=queue
+                ).id
+
+            def state_of(run: UUID) -> State[Any]:
+                state = client.read_flow_run(run).state
+                assert state is not None
+                return state
+
+            first = begun()
+            wait_until(lambda: has_answered(worker), 600, "no answer came")
+            client.set_flow_run_state(first, Cancelling())
+            wait_until(lambda: state_of(first).is_final(), 120, "the run was not cancelled")
+            assert state_of(first).is_cancelled()
+            wait_until(
+                lambda: not worker.processes("VLLM::"), ENDING_SECONDS, "an engine is left behind"
+            )
+            repository = LocalRepository(where)
+            stored = list_sets(repository, repository.head() or "")
+            kept = [by_row(answers, "latency") for answers in stored]
+            journal = spooled(worker.spool)
+            assert 20 < len(journal) + sum(map(len, kept)) < 3 * LIMIT
+
+            second = begun()
+            wait_until(lambda: state_of(second).is_final(), 600, "the run did not end")
+            assert state_of(second).is_completed(), started.err.read_text()[-5000:]
+            started.process.send_signal(signal.SIGTERM)
+            started.wait(60)
+    worker.assert_nothing_left()
+    assert_equal(answers_of(where), alone)
+    rows = {
+        answers.manifest.answer_set_id: by_row(answers, "latency")
+        for answers in list_sets(repository, repository.head() or "")
+    }
+    again = [
+        key
+        for answers, before in zip(stored, kept, strict=True)
+        for key, row in before.items()
+        if rows[answers.manifest.answer_set_id][key] != row
+    ]
+    assert not again, "an answer was generated again"
