@@ -5,7 +5,7 @@
 
 Each row draws paired changes, asks them in a random order, and stops when a verdict is sure; if none is, the tests of all
 questions decide with the rest of the error rate. `regression` and `pass` are shares of the repetitions; `stopped` those that
-stopped early; `questions` is the median share of the questions asked, and `9 of 10` the share that is enough in nine of ten
+stopped early; `questions` is the median share of the questions asked, `mean` their mean share, and `9 of 10` the share that is enough in nine of ten
 repetitions. `gate` is how often the gate gives the more frequent of these verdicts on all answers, without stopping.
 `without replacement` is how often the same bets on the mean of just these questions say `regression`: at the boundary it breaks the
 gate's promise, which is about such questions. The error rate is 5 %.
@@ -243,6 +243,7 @@ def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) ->
         "pass": counts["pass"] / repetitions,
         "stopped": counts["stopped"] / repetitions,
         "questions": float(np.median(shares)),
+        "mean": float(np.mean(shares)),
         "9 of 10": float(np.quantile(shares, 0.9)),
         "gate": of_gate[frequent] / repetitions if len(draws) == 1 else float("nan"),
         "without replacement": counts["finite"] / repetitions if len(draws) == 1 else float("nan"),

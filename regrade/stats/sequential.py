@@ -27,9 +27,12 @@ Sure = Literal["pass", "regression"]
 RUNNING = 0.5
 """Share of the error rate that is spent while questions are asked; the rest is for the tests at the end."""
 _BETS: FloatArray = np.geomspace(0.05, 0.95, 8)
-"""Shares of the wealth that are bet, as parts of the largest one that cannot lose all. The start is divided among them, so that
-the wealth depends on the changes so far but not on their order. Small bets win with many questions and small
-differences, large ones when next to nothing changes."""
+"""Shares of the wealth that are bet, as parts of the largest one that cannot lose all. The start is divided among them. Small
+bets win with many questions and small differences, large ones when next to nothing changes."""
+_MATCHED = 0.5
+"""Part of the wealth for `pass` that is bet as is best against a model whose answers change but get no worse."""
+_BEFORE, _EXPECTED = 5.0, 0.05
+"""Weight in questions, and value, of the share of changed answers that is assumed before the first answer."""
 _WINDOWS = 32
 """Windows of requests in an answer set, at least; see `request_order`."""
 _WINDOW = 16
@@ -85,9 +88,13 @@ class SequentialTest:
         """None: not sure yet."""
         self._drop = max_drop
         self._levels: dict[Sure, float] = {"regression": regression_level, "pass": pass_level}
-        self._wealth: dict[Sure, FloatArray] = {
-            verdict: np.zeros(len(_BETS)) for verdict in self._levels
-        }
+        equal = np.full(len(_BETS), -log(len(_BETS)))
+        self._wealth: dict[Sure, FloatArray] = {"regression": equal, "pass": equal}
+        """Logarithm of the wealth of each bet; that of `pass` may have the matched one last."""
+        if max_drop > 0:  # else a model that gets no worse gives nothing to win
+            parts = [*(equal + log(1 - _MATCHED)), log(_MATCHED)]
+            self._wealth["pass"] = np.array(parts)
+        self._seen, self._squares = 0, 0.0
 
     def add(self, changes: FloatArray) -> None:
         """Take the next changes in the random order: candidate minus baseline, each in [-1, 1].
@@ -99,16 +106,28 @@ class SequentialTest:
         first: dict[Sure, int] = {}
         for verdict, level in self._levels.items():
             sign = 1.0 if verdict == "pass" else -1.0
-            bets = _BETS / (1 - sign * self._drop)
-            gains = np.log1p(bets[:, None] * (sign * (changes + self._drop)))
+            most = 1 / (1 - sign * self._drop)
+            bets = np.repeat(_BETS[:, None] * most, len(changes), axis=1)
+            if len(self._wealth[verdict]) > len(bets):
+                bets = np.vstack([bets, np.minimum(self._matched(changes), _BETS[-1] * most)])
+            gains = np.log1p(bets * (sign * (changes + self._drop)))
             wealth = self._wealth[verdict][:, None] + np.cumsum(gains, axis=1)
-            enough = np.flatnonzero(np.logaddexp.reduce(wealth) - log(len(_BETS)) >= -log(level))
+            enough = np.flatnonzero(np.logaddexp.reduce(wealth) >= -log(level))
             if len(enough):
                 first[verdict] = int(enough[0]) + 1
             if len(changes):
                 self._wealth[verdict] = wealth[:, -1]
+        self._seen += len(changes)
+        self._squares += float((changes**2).sum())
         self.n += min(first.values(), default=len(changes))
         self.verdict = next((v for v, n in first.items() if n == min(first.values())), None)
+
+    def _matched(self, changes: FloatArray) -> FloatArray:
+        """Return the bet on each change by which wealth grows fastest if the changes' mean is 0, from the changes before it."""
+        squares = changes**2
+        before = self._squares + np.cumsum(squares) - squares + _BEFORE * _EXPECTED
+        variance = before / (self._seen + np.arange(len(changes)) + _BEFORE)
+        return self._drop / (variance + self._drop**2)
 
 
 def decided(

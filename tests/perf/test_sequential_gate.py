@@ -45,5 +45,6 @@ def test_clear_cases_need_at_most_three_of_ten_questions() -> None:
     worse = partial(single, n=GSM8K, changed=0.2, drop=0.08)
     unchanged = partial(single, n=MMLU, changed=0.05, drop=0.0)
 
-    assert simulate([worse], 0.01, 60, seed=4)["questions"] <= 0.3
-    assert simulate([unchanged], 0.01, 12, seed=5)["questions"] <= 0.33
+    for found in (simulate([worse], 0.01, 60, seed=4), simulate([unchanged], 0.01, 120, seed=5)):
+        assert found["questions"] <= 0.3
+        assert found["mean"] <= 0.31  # an error of 0.02
