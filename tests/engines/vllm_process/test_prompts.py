@@ -12,6 +12,7 @@ from regrade.engines.vllm_process.chat import TemplateChat
 from regrade.engines.vllm_process.context import Need
 from regrade.engines.vllm_process.labels import LabelSequences
 from regrade.engines.vllm_process.prompts import Prompts
+from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import byte_level
 
 SAMPLING = {"max_tokens": 8}
@@ -377,3 +378,18 @@ def test_the_turns_that_follow_are_counted_with_their_answers_at_their_longest(s
     tokens = small.tokenizer(["and then?", "why"], add_special_tokens=False)["input_ids"]
     assert (alone.later, followed.later) == (0, sum(map(len, tokens)) + 2 * (8 + 32))
     assert followed.need == alone.need
+
+
+@pytest.mark.parametrize(
+    ("template", "reads_calls", "reason"),
+    [
+        (TEMPLATE, True, "the chat template of 'demo' writes none"),
+        ("{{ tools }}", False, "engine.tool_parser does not say"),
+    ],
+)
+def test_tools_that_the_model_does_not_get_or_that_are_not_read_are_refused(
+    small: Small, template: str, reads_calls: bool, reason: str
+) -> None:
+    chat = TemplateChat(small.tokenizer, template)
+    with pytest.raises(SettingsError, match=reason):
+        Prompts(small.tokenizer, chat, reads_calls=reads_calls).check_tools("demo")

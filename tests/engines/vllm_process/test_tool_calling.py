@@ -7,6 +7,7 @@ import pytest
 
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.tool_calling import CallReader
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams
@@ -64,17 +65,17 @@ def test_calls_are_read_by_vllms_parser_and_the_prompt_has_the_tools(
     assert "play" not in without.prompt.replace("Play", "")
 
 
-@pytest.mark.parametrize(
-    ("parser", "template", "reason"),
-    [
-        ("hermes", "{% for turn in messages %}{{ turn.content }}{% endfor %}", "writes none"),
-        ("none", TEMPLATE, "engine.tool_parser does not say"),
-        ("hermez", TEMPLATE, "but vLLM has .*hermes"),
-    ],
-)
-def test_tools_that_the_model_does_not_get_or_that_are_not_read_are_refused(
-    resolved_model: ResolvedModel, tmp_path: Path, parser: str, template: str, reason: str
+def test_tools_are_checked_before_the_weights_are_read(
+    resolved_model: ResolvedModel, tmp_path: Path
 ) -> None:
-    settings = VllmEngine(enforce_eager=True, max_model_len=512, tool_parser=parser)
-    with pytest.raises(SettingsError, match=reason):
+    settings = VllmEngine(enforce_eager=True, max_model_len=512, tool_parser="hermes")
+    template = "{% for turn in messages %}{{ turn.content }}{% endfor %}"
+    with pytest.raises(SettingsError, match="writes none"):
         answers(settings, resolved_model, template, [asked(0, "Yes.")], tmp_path / "log")
+    assert "Starting to load model" not in (tmp_path / "log").read_text()
+
+
+@pytest.mark.filterwarnings("ignore")  # importing vLLM warns
+def test_a_parser_that_vllm_does_not_have_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(SettingsError, match=r"is 'hermez', but vLLM has .*hermes.*`none`"):
+        CallReader("hermez", None)  # type: ignore[arg-type]  # refused before the tokenizer is looked at
