@@ -8,6 +8,7 @@ from regrade.cli import flow_run as running
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
 from tests.command_line import DEMO
+from tests.lm_eval.rows import tasks_of_folders
 
 MODEL = str(DEMO / "regrade-demo")
 
@@ -21,6 +22,12 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
 
     monkeypatch.setattr(running, "prefect_server", started)
     monkeypatch.setattr(running, "flow_result", started)
+
+
+@pytest.fixture(autouse=True)
+def small_index(monkeypatch: pytest.MonkeyPatch):
+    """The index of all tasks takes seconds to build."""
+    monkeypatch.setattr("regrade.lm_eval.index._installed", tasks_of_folders)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,11 @@
 """Identity of tasks: the content of all files that decide them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from regrade.lm_eval import index as index_module
 from regrade.lm_eval.identity import content_hash, task_files
 from regrade.lm_eval.index import TaskEntry, entries_of, task_index
 from regrade.lm_eval.package import tasks_folder
@@ -92,21 +93,39 @@ def test_a_folder_of_tasks_must_exist_and_hold_one(
         task_index(str(tmp_path))
 
 
-@pytest.mark.slow
-def test_the_index_is_kept_and_holds_all_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from regrade.lm_eval import index as module
+@pytest.fixture
+def unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No index is in memory, neither here nor afterwards, and none in the cache folder."""
+    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
+    index_module._installed.cache_clear()
+    yield
+    index_module._installed.cache_clear()
 
-    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path))
-    module._installed.cache_clear()
+
+def built_and_kept(monkeypatch: pytest.MonkeyPatch) -> Index:
     built = task_index()
-    module._installed.cache_clear()
-    monkeypatch.setattr(module, "entries_of", lambda _: pytest.fail("built again"))
-    kept = task_index()
-    module._installed.cache_clear()
+    index_module._installed.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(index_module, "entries_of", lambda _: pytest.fail("built again"))
+        assert task_index() == built
+    return built
 
-    assert kept == built
+
+@pytest.mark.usefixtures("unread")
+def test_the_index_is_built_once_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tasks_folder() / "arc"
+    monkeypatch.setattr(index_module, "tasks_folder", lambda: folder)
+
+    index = built_and_kept(monkeypatch)
+
+    assert {"arc_challenge", "arc_easy"} <= index.keys()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unread")
+def test_the_index_holds_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = built_and_kept(monkeypatch)
+
     assert len(kept) == 14_683
     refused = [entry.refusal for entry in kept.values() if entry.refusal]
     assert {kind: refused.count(kind) for kind in set(refused)} == {
