@@ -28,6 +28,8 @@ MAX_BYTES = 2 * 2**30
 """Largest file, or total of an archive's members, in bytes after decompression."""
 MAX_ROW_BYTES = 64 * 2**20
 """Largest line, or archive member that holds one row, in bytes."""
+MAX_AGAIN = 512 * 2**20
+"""Most bytes of parts that a file names a second time and more often."""
 MAX_MEMBERS = 1_000_000
 """Most members of an archive."""
 READ_BESIDE = ("results_*.json", "*.traj", "*.traj.json")
@@ -76,6 +78,9 @@ class SourceFile:
         self._present: set[Keys] = set()
         self._read: set[Keys] = set()
         self._values = 0
+        self._named: set[Path] = set()
+        self._again = 0
+        """Bytes of parts that were named before."""
 
     @property
     def name(self) -> str:
@@ -195,9 +200,19 @@ class SourceFile:
 
         Args:
             steps: Names of folders and of the file; one that leads out of the folder names no file.
+
+        Raises:
+            ImportFileError: If parts that were named before have more than `MAX_AGAIN`: a few bytes could fill the memory.
         """
         if not _are_names(steps) or not self._is_own(path := self.path.parent.joinpath(*steps)):
             return None
+        if path in self._named:
+            self._again += MAX_ROW_BYTES if path.suffix == ".gz" else path.stat().st_size
+            if self._again > MAX_AGAIN:
+                raise self.error(
+                    f"it names files beside it again and again, such as '{path.name}': together more than {_size(MAX_AGAIN)}."
+                )
+        self._named.add(path)
         self.parts.append(path)
         return self.other(path)
 
@@ -228,6 +243,16 @@ class SourceFile:
         """Text of a file of at most `MAX_ROW_BYTES`, without halves of characters."""
         with self._stream() as stream:
             return self._limited(stream, MAX_ROW_BYTES).decode(errors="replace")
+
+    @property
+    def row_document(self) -> Json:
+        """Content of a file of at most `MAX_ROW_BYTES` that is one JSON document.
+
+        Raises:
+            ImportFileError: If it is not JSON, nested too deeply, or larger.
+        """
+        with self._stream() as stream:
+            return self._parsed(self._limited(stream, MAX_ROW_BYTES))
 
     def beside(self, name: str) -> "SourceFile | None":
         """File of that name in the same folder, or None."""

@@ -4,7 +4,6 @@ Reports of the evaluation beside them, such as `MODEL.RUN.json` and `results/res
 of SWE-agent and mini-SWE-agent beside them, such as `ID/ID.traj.json` and `trajs/ID.traj`, are the trajectories. A patch is the text.
 """
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -166,11 +165,7 @@ def _trajectory(file: SourceFile, identity: str) -> Conversation | None:
         part = file.part(*pattern.format(identity).split("/")) if "/" not in identity else None
         if part is None:
             continue
-        try:
-            document = json.loads(part.text())
-        except (ValueError, RecursionError) as error:
-            raise part.error(f"not JSON: {error}.") from error
-        record = Record(part.record(document).value, part.error)
+        record = Record(part.record(part.row_document).value, part.error)
         listed = record.get("messages") or record.get("history")
         if isinstance(listed, list) and listed:
             return conversation(*split(read_messages(listed, record)))

@@ -97,6 +97,20 @@ def test_many_small_members_are_too_much_together(tmp_path: Path):
         list(file.member_documents(file.members()))
 
 
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_file_cannot_name_another_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+):
+    monkeypatch.setattr(files, "MAX_AGAIN", 3 * MIB)
+    monkeypatch.setattr(files, "MAX_ROW_BYTES", MIB)
+    file = SourceFile(jsonl(tmp_path / "a.jsonl", {"a": 1}))
+    (tmp_path / f"b.json{suffix}").write_bytes(b"x" * (1 if suffix else MIB))
+    for _ in range(1 + 3):
+        assert file.part(f"b.json{suffix}") is not None
+    with pytest.raises(ImportFileError, match="again and again, such as 'b.json.*more than 3 MiB"):
+        file.part(f"b.json{suffix}")
+
+
 def test_names_of_members_are_never_paths(tmp_path: Path):
     inside = tmp_path / "inside"
     inside.mkdir()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from regrade.exchange.importing import files
 from regrade.exchange.importing.base import Reported
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.harbor import is_part
@@ -151,6 +152,18 @@ def test_the_hash_of_a_job_is_that_of_all_its_files(tmp_path: Path):
 
     assert digest("a", "Done.") == digest("b", "Done.")
     assert digest("a", "Done.") != digest("c", "Not done.")
+
+
+def test_a_trajectory_that_continues_itself_is_not_read_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(files, "MAX_AGAIN", 100_000)
+    steps = [{"step_name": "one"}] * 1000
+    again = {"steps": STEPS, "continued_trajectory_ref": "trajectory.json"}
+    path = trial(tmp_path / "j", "a", result(step_results=steps))
+    document(path.parent / "steps" / "one" / "agent" / "trajectory.json", again)
+    with pytest.raises(ImportFileError, match=r"again and again, such as 'trajectory\.json'"):
+        read(path)
 
 
 def test_links_out_of_a_job_are_not_followed(tmp_path: Path):

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from regrade.exchange.importing import files
 from regrade.exchange.importing.base import Reported
 from regrade.exchange.importing.files import ImportFileError
 from tests.exchange.importing.writing import document, read
@@ -51,6 +52,16 @@ def test_a_trial_is_an_answer_with_its_episodes(tmp_path: Path):
     assert hello.scores["is_resolved"].value == 1.0
     assert (fix.text, fix.error, fix.trajectory) == (None, "agent_timeout", None)
     assert fix.scores["is_resolved"].value == 0.0
+
+
+def test_trials_cannot_share_logs_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(files, "MAX_AGAIN", 10_000)
+    episode = tmp_path / "hello" / "hello.1-of-1.r1" / "agent-logs" / "episode-0"
+    episode.mkdir(parents=True)
+    (episode / "prompt.txt").write_text("x" * 1000)
+    path = run(tmp_path, *[trial("hello", True)] * 100)
+    with pytest.raises(ImportFileError, match="it names files beside it again and again"):
+        read(path)
 
 
 @pytest.mark.parametrize("name", ["../../secret", "..", ""])
