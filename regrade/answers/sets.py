@@ -50,6 +50,19 @@ class AnswerSet:
         benchmark = self.manifest.specification.benchmark.name
         return StoredImages(self.repository, self.revision, benchmark)
 
+    def absent_image(self, sha256: str, number: int) -> str:
+        """Return what is said in place of an image that is not stored.
+
+        Args:
+            sha256: The image.
+            number: Number of the question that shows it.
+        """
+        if self.manifest.images == "stored":
+            return f"[image {sha256[:8]} is missing]"
+        benchmark = self.manifest.specification.benchmark
+        revision = benchmark.source_revision[:12]
+        return f"[image of {benchmark.source}@{revision}, row {number}, not copied]"
+
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the generations in stored order, a few thousand rows at a time; with withheld questions, if they are at hand.
 

@@ -19,15 +19,14 @@ from regrade.cli.terminal import plain, stderr, stdout
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.answer_facts import with_choice
-from regrade.pages.viewer.answer_texts import turns_of
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.records.images import with_short_marks
+from regrade.records.messages import prompt_messages, with_short_marks
 from regrade.records.rubrics.facts import answers_per_question
-from regrade.records.trajectory import plain_trajectory, read_trajectory, shortened
+from regrade.records.trajectory import plain_message, plain_trajectory, read_trajectory, shortened
 from regrade.scorers import is_known, load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import lacking_questions
@@ -299,11 +298,11 @@ def _print_asked(row: dict[str, Any], stored: StoredSet) -> None:
             _print(with_short_marks(row["question"], row["images"] or ()), "dim")
         return
     prompt_format = stored.answers.manifest.specification.prompt.format
-    for turn in turns_of(row["prompt"], row["prompt_kind"], prompt_format):
+    for turn in prompt_messages(row["prompt"], row["prompt_kind"], prompt_format, row["images"]):
         if turn.role:
             stdout.print(Text(visible(turn.role), "bold dim"))
-        if turn.text:
-            _print(with_short_marks(turn.text, row["images"] or ()), "dim")
+        if text := plain_message(turn):
+            _print(text, "dim")
 
 
 def _letter(number: int) -> str:

@@ -11,8 +11,9 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import REPOSITORY
 from regrade.records import MESSAGES
 from regrade.records.columns import TRAJECTORY
+from regrade.records.messages import message_of, prompt_messages, with_short_marks
 from regrade.records.rubrics.facts import JudgedSet
-from regrade.records.trajectory import plain_trajectory, read_trajectory
+from regrade.records.trajectory import plain_message, plain_trajectory, read_trajectory
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
 from regrade.scoring.batches import with_prompts
 from regrade.settings.errors import SettingsError
@@ -27,6 +28,7 @@ _COLUMNS = (
     "target",
     "choices",
     "doc",
+    "images",
     "text",
     "label_logprobs",
     TRAJECTORY,
@@ -156,12 +158,12 @@ def _question(row: Mapping[str, Any]) -> str:
     All choices follow if one of them is not in the text.
     """
     if row["question"] is not None:
-        text = row["question"]
+        text = with_short_marks(row["question"], row["images"] or ())
     elif row["prompt_kind"] == "messages" and row["prompt"]:
-        messages = orjson.loads(row["prompt"])
-        text = "\n\n".join(m["content"] for m in messages if m["role"] == "user")
+        messages = prompt_messages(row["prompt"], "messages", None, row["images"])
+        text = "\n\n".join(plain_message(m) for m in messages if m.role in ("user", ""))
     else:
-        text = row["prompt"] or ""
+        text = with_short_marks(row["prompt"] or "", row["images"] or ())
     shown = all(choice in text for choice in row["choices"])
     choices = [] if shown else row["choices"]
     listed = (f"{chr(ord('A') + number)}. {choice}" for number, choice in enumerate(choices))
@@ -178,12 +180,12 @@ def messages_of(doc: Mapping[str, Any] | None) -> list[Mapping[str, str]]:
 
 def _conversation(row: Mapping[str, Any], doc: Mapping[str, Any] | None) -> str:
     """Return all turns before the answer; a prompt that vLLM rendered does not tell them apart, so that `doc` has them."""
-    messages = messages_of(doc)
+    messages = [message for turn in messages_of(doc) if (message := message_of(turn)) is not None]
     if not messages and row["prompt_kind"] == "messages" and row["prompt"]:
-        messages = orjson.loads(row["prompt"])
-    if not messages:
+        messages = prompt_messages(row["prompt"], "messages", None, row["images"])
+    if not messages or not messages[0].role:
         return f"user: {_question(row)}"
-    return "\n\n".join(f"{turn['role']}: {turn['content']}" for turn in messages)
+    return "\n\n".join(f"{message.role}: {plain_message(message)}" for message in messages)
 
 
 def _reference(row: Mapping[str, Any]) -> str | None:

@@ -4,10 +4,11 @@ A text shows where an image stands by its mark, `<image:SHA256>`, in prompts, in
 of images that come with a request are images; any other text of this form is text.
 """
 
+import base64
 import hashlib
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MEDIA_TYPES = {"PNG": "image/png", "JPEG": "image/jpeg", "WEBP": "image/webp"}
@@ -18,6 +19,11 @@ MOST_PIXELS = 50_000_000
 MARK = "<image:"
 """Beginning of each mark."""
 _MARK = re.compile(MARK + r"([0-9a-f]{64})>")
+
+
+def mark_of(sha256: str) -> str:
+    """Return the text that stands for an image."""
+    return f"{MARK}{sha256}>"
 
 
 class ImageError(ValueError):
@@ -40,7 +46,12 @@ class Image:
     @property
     def mark(self) -> str:
         """Text that stands for the image."""
-        return f"<image:{self.sha256}>"
+        return mark_of(self.sha256)
+
+    @property
+    def data_uri(self) -> str:
+        """The file as an address, as servers, pages and logs take it."""
+        return f"data:{self.media_type};base64,{base64.b64encode(self.content).decode()}"
 
 
 def read_image(content: bytes) -> Image:
@@ -68,33 +79,7 @@ def read_image(content: bytes) -> Image:
     return Image(digest, MEDIA_TYPES[kind], width, height, content)
 
 
-def split_at_images(text: str, images: Sequence[Image]) -> list[str | Image]:
-    """Return the parts of a text, in order: images where their marks stand, and the texts between them."""
-    by_hash = {image.sha256: image for image in images}
-    parts = split_at_marks(text, by_hash)
-    return [by_hash[part] if is_mark else part for part, is_mark in parts]
-
-
-def split_at_marks(text: str, hashes: Collection[str]) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text, in order: hashes of images where their marks stand, with True, and the texts between them.
-
-    Args:
-        text: Any text.
-        hashes: sha256 of its images; other marks are text.
-    """
-    begin = 0
-    for found in _MARK.finditer(text) if hashes else ():
-        if found[1] not in hashes:
-            continue
-        if found.start() > begin:
-            yield text[begin : found.start()], False
-        yield found[1], True
-        begin = found.end()
-    if begin < len(text):
-        yield text[begin:], False
-
-
-def with_short_marks(text: str, hashes: Collection[str]) -> str:
-    """Return a text in which `[image 0123abcd]` stands for each of its images, to be read where none can be shown."""
-    parts = split_at_marks(text, hashes)
-    return "".join(f"[image {part[:8]}]" if is_mark else part for part, is_mark in parts)
+def hashes_at(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where each mark in a text begins and ends, and its sha256; `regrade.records.messages` knows which of them are images."""
+    for found in _MARK.finditer(text):
+        yield found.start(), found.end(), found[1]

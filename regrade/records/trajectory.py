@@ -2,56 +2,25 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from dataclasses import replace
+from typing import Any
 
+from regrade.records.messages import MOST_PARTS, Part, PartedMessage, message_of, short_text
 from regrade.records.tools import arguments_of
 
-PartKind = Literal["text", "reasoning", "image", "tool_call", "tool_result"]
-_KINDS: Final[tuple[PartKind, ...]] = ("text", "reasoning", "image", "tool_call", "tool_result")
 LONGEST_TEXT = 100_000
 """Longest text of a part, in characters; of longer ones the middle is left out."""
 LARGEST = 4 * 2**20
 """Most bytes of a trajectory; if it has more, its longest texts are cut further."""
 _SHORTEST_CUT = 500
 """Shortest text that is cut; a trajectory whose parts are all shorter and still too large is refused."""
-MOST_PARTS = 20_000
-"""Most messages, and most parts of all messages."""
 
 
 class TrajectoryError(ValueError):
     """A trajectory is too large to store; the message says how large."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A part of a message."""
-
-    kind: PartKind
-    text: str = ""
-    """Text of a text, a thought or a result; of an image its mark, or its address in the tool's files."""
-    call: str | None = None
-    """Id of the call, in the call and in its result."""
-    name: str | None = None
-    """Function of a call or a result."""
-    arguments: Any = None
-    """Arguments of a call: an object by the names of the parameters, or the text that the model wrote."""
-    is_error: bool = False
-    """The result is an error."""
-    cut: int = 0
-    """Characters that were left out in the middle of the text."""
-
-
-@dataclass(frozen=True, slots=True)
-class TraceMessage:
-    """A message of a trajectory."""
-
-    role: str
-    """`assistant`, `tool`, `user`, `system`, or another name that the tool gave."""
-    parts: tuple[Part, ...]
-
-
-def trajectory_text(messages: Sequence[TraceMessage]) -> str:
+def trajectory_text(messages: Sequence[PartedMessage]) -> str:
     """Return messages as the column stores them, with long texts cut.
 
     Raises:
@@ -64,7 +33,7 @@ def trajectory_text(messages: Sequence[TraceMessage]) -> str:
         )
     longest = LONGEST_TEXT
     while True:
-        text = json.dumps([_document(m, longest) for m in messages], ensure_ascii=False)
+        text = json.dumps([message_document(m, longest) for m in messages], ensure_ascii=False)
         stored = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
         size = len(stored.encode())
         if size <= LARGEST:
@@ -76,7 +45,8 @@ def trajectory_text(messages: Sequence[TraceMessage]) -> str:
         longest //= 2
 
 
-def _document(message: TraceMessage, longest: int) -> dict[str, Any]:
+def message_document(message: PartedMessage, longest: int = LONGEST_TEXT) -> dict[str, Any]:
+    """Return a message as it is stored: `role` and `parts`, with texts of at most `longest` characters."""
     parts = []
     for part in message.parts:
         text, cut = shortened(part.text, longest)
@@ -113,7 +83,7 @@ def shortened(text: str, longest: int) -> tuple[str, int]:
     return f"{text[:head]}\n[... {cut:,} characters left out ...]\n{text[head + cut :]}", cut
 
 
-def read_trajectory(text: str | None) -> tuple[TraceMessage, ...] | None:
+def read_trajectory(text: str | None) -> tuple[PartedMessage, ...] | None:
     """Return the messages of a text in the column; None if it is no such text, as in a file of strangers."""
     if text is None:
         return None
@@ -123,34 +93,9 @@ def read_trajectory(text: str | None) -> tuple[TraceMessage, ...] | None:
         return None
     if not isinstance(listed, list) or len(listed) > MOST_PARTS:
         return None
-    messages = [_message(entry) for entry in listed]
+    messages = [message_of(entry) for entry in listed]
     found = tuple(message for message in messages if message is not None)
     return found if len(found) == len(listed) else None
-
-
-def _message(entry: object) -> TraceMessage | None:
-    parts = entry.get("parts") if isinstance(entry, dict) else None
-    if not isinstance(entry, dict) or not isinstance(entry.get("role"), str):
-        return None
-    if not isinstance(parts, list) or len(parts) > MOST_PARTS:
-        return None
-    read = [_part(part) for part in parts]
-    found = tuple(part for part in read if part is not None)
-    return TraceMessage(entry["role"], found) if len(found) == len(parts) else None
-
-
-def _part(entry: object) -> Part | None:
-    if not isinstance(entry, dict) or entry.get("type") not in _KINDS:
-        return None
-    kind, call, name = entry["type"], entry.get("id"), entry.get("name")
-    text, cut = entry.get("text", ""), entry.get("cut", 0)
-    if not isinstance(text, str) or not isinstance(cut, int):
-        return None
-    if not all(value is None or isinstance(value, str) for value in (call, name)):
-        return None
-    if kind == "tool_call" and (name is None or "arguments" not in entry):
-        return None
-    return Part(kind, text, call, name, entry.get("arguments"), entry.get("error") is True, cut)
 
 
 def call_of(call: str | None, name: str, arguments: object) -> Part:
@@ -181,7 +126,18 @@ def arguments_text(part: Part) -> str:
     return json.dumps(part.arguments, ensure_ascii=False)
 
 
-def plain_trajectory(messages: Iterable[TraceMessage], longest: int) -> str:
+def plain_message(message: PartedMessage) -> str:
+    """Return a message of a prompt without its role: its texts as they are, and words about everything else."""
+    return "".join(
+        f"[calls {part.name}: {arguments_text(part)}]"
+        if part.kind == "tool_call"
+        else short_text(part)
+        for part in message.parts
+        if part.kind != "reasoning"
+    )
+
+
+def plain_trajectory(messages: Iterable[PartedMessage], longest: int) -> str:
     """Return a trajectory as `role: text` paragraphs, without thoughts.
 
     Args:
@@ -199,11 +155,11 @@ def plain_trajectory(messages: Iterable[TraceMessage], longest: int) -> str:
         each //= 2
 
 
-def _without_thoughts(message: TraceMessage) -> TraceMessage:
+def _without_thoughts(message: PartedMessage) -> PartedMessage:
     return replace(message, parts=tuple(p for p in message.parts if p.kind != "reasoning"))
 
 
-def _paragraphs(message: TraceMessage, longest: int) -> Iterator[str]:
+def _paragraphs(message: PartedMessage, longest: int) -> Iterator[str]:
     for part in message.parts:
         if part.kind == "tool_call":
             arguments, _ = shortened(arguments_text(part), longest)

@@ -9,7 +9,7 @@ import pytest
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
 from regrade.records import Sample
-from regrade.records.images import Image, split_at_images
+from regrade.records.messages import parts_of
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks import visual as made
@@ -34,8 +34,9 @@ def shown(benchmark: Benchmark, sample: Sample) -> list[str | bytes]:
     [message] = benchmark.prompt(sample)
     assert isinstance(message, dict)
     assert message["role"] == "user"
-    parts = split_at_images(message["content"], sample.images)
-    return [part.content if isinstance(part, Image) else part for part in parts]
+    images = {image.sha256: image.content for image in sample.images}
+    parts = parts_of(message["content"], images)
+    return [part.text if part.sha256 is None else images[part.sha256] for part in parts]
 
 
 def of_row(name: str, folder: Path, row: dict[str, Any]) -> list[Sample]:

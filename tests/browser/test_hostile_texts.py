@@ -21,7 +21,8 @@ from regrade.answers.sets import list_sets
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
 from regrade.pages.viewer.serving import application, bound_socket, place_for
-from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.trajectory import call_of, trajectory_text
 from tests.browser.attacks import Attacker, hostile_page
 from tests.browser.pages import PATIENCE, Pages, chromium
 from tests.builders import row
@@ -131,9 +132,9 @@ def hostile_answers(repository: LocalRepository, text: str) -> None:
     roles = json.dumps([{"role": text, "content": text}, {"role": "user", "content": text}])
     did = trajectory_text(
         [
-            TraceMessage(text[:40], (Part("text", text), Part("reasoning", text))),
-            TraceMessage("assistant", (call_of(text, text, json.dumps({text: text})),)),
-            TraceMessage("tool", (Part("tool_result", text, text, text), Part("image", text))),
+            PartedMessage(text[:40], (Part("text", text), Part("reasoning", text))),
+            PartedMessage("assistant", (call_of(text, text, json.dumps({text: text})),)),
+            PartedMessage("tool", (Part("tool_result", text, text, text), Part("image", text))),
         ]
     )
     markers = f"<|im_start|>{text}\n{text}<|im_end|>\n<|im_start|>user\n{text}<|im_end|>\n"

@@ -9,7 +9,8 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.trajectory import call_of, trajectory_text
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.judged import graded
@@ -294,9 +295,9 @@ def test_what_an_agent_did_is_shown_in_short_before_its_answer(
 ):
     did = trajectory_text(
         [
-            TraceMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
-            TraceMessage("tool", (Part("tool_result", "x" * 9000 + "\x1b[31m", "c", "add"),)),
-            TraceMessage("assistant", (Part("text", "It is 1."),)),
+            PartedMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
+            PartedMessage("tool", (Part("tool_result", "x" * 9000 + "\x1b[31m", "c", "add"),)),
+            PartedMessage("assistant", (Part("text", "It is 1."),)),
         ]
     )
     assert show(tmp_path, trajectory=did, text="It is 1.") == 0

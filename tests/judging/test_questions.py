@@ -12,9 +12,10 @@ from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
 from regrade.judging.stored import LONGEST_TRAJECTORY, digest
 from regrade.records import Sample
+from regrade.records.messages import Part, PartedMessage
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
-from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
+from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import row
@@ -57,9 +58,9 @@ def test_the_reasoning_before_an_answer_is_not_judged(tmp_path: Path):
 def test_a_judge_can_see_what_an_agent_did(tmp_path: Path):
     did = trajectory_text(
         [
-            TraceMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
-            TraceMessage("tool", (Part("tool_result", "y" * 90_000, "c", "add"),)),
-            TraceMessage("assistant", (Part("text", "It is 1."),)),
+            PartedMessage("assistant", (call_of("c", "add", '{"x": 1}'),)),
+            PartedMessage("tool", (Part("tool_result", "y" * 90_000, "c", "add"),)),
+            PartedMessage("assistant", (Part("text", "It is 1."),)),
         ]
     )
     rows = [row(1, "It is 1.") | {"trajectory": did}, row(2, "It is 2.")]

@@ -3,7 +3,7 @@ import hashlib
 import pytest
 
 from regrade.records import images
-from regrade.records.images import ImageError, read_image, split_at_images
+from regrade.records.images import ImageError, read_image
 from tests.pictures import file_of, header_of
 
 
@@ -53,14 +53,3 @@ def test_a_file_with_too_many_bytes_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(ImageError, match=f"it has {len(content)} bytes"):
         read_image(content)
-
-
-def test_a_text_is_split_where_its_own_images_stand() -> None:
-    red, blue = read_image(file_of("PNG")), read_image(file_of("PNG", "blue"))
-    foreign = f"<image:{'0' * 64}>"
-    text = f"{red.mark}What is{foreign} this, and{blue.mark}{red.mark}?"
-
-    parts = split_at_images(text, (red, blue))
-
-    assert parts == [red, f"What is{foreign} this, and", blue, red, "?"]
-    assert split_at_images(text, ()) == [text]

@@ -2,12 +2,10 @@ import json
 
 import pytest
 
+from regrade.records.messages import MOST_PARTS, Part, PartedMessage
 from regrade.records.trajectory import (
     LARGEST,
     LONGEST_TEXT,
-    MOST_PARTS,
-    Part,
-    TraceMessage,
     TrajectoryError,
     call_of,
     plain_trajectory,
@@ -16,7 +14,7 @@ from regrade.records.trajectory import (
 )
 
 MESSAGES = (
-    TraceMessage(
+    PartedMessage(
         "assistant",
         (
             Part("reasoning", "Where?"),
@@ -24,9 +22,9 @@ MESSAGES = (
             call_of("c1", "bash", '{"cmd": "ls"}'),
         ),
     ),
-    TraceMessage("tool", (Part("tool_result", "no such file", "c1", "bash", is_error=True),)),
-    TraceMessage("user", (Part("image", f"<image:{'0' * 64}>"),)),
-    TraceMessage("assistant", (Part("text", "Done."),)),
+    PartedMessage("tool", (Part("tool_result", "no such file", "c1", "bash", is_error=True),)),
+    PartedMessage("user", (Part("image", f"<image:{'0' * 64}>"),)),
+    PartedMessage("assistant", (Part("text", "Done."),)),
 )
 
 
@@ -43,7 +41,7 @@ def test_a_trajectory_is_read_as_it_was_stored():
 
 def test_of_a_long_text_the_middle_is_left_out_and_counted():
     long = "a" * LONGEST_TEXT + "b" * 7 + "c"
-    stored = read_trajectory(trajectory_text([TraceMessage("tool", (Part("text", long),))]))
+    stored = read_trajectory(trajectory_text([PartedMessage("tool", (Part("text", long),))]))
     assert stored is not None
     [part] = stored[0].parts
     assert part.cut == 8
@@ -53,19 +51,19 @@ def test_of_a_long_text_the_middle_is_left_out_and_counted():
 
 
 def test_a_trajectory_has_a_largest_size():
-    messages = [TraceMessage("tool", (Part("tool_result", "\u20ac" * LONGEST_TEXT),))] * 60
+    messages = [PartedMessage("tool", (Part("tool_result", "\u20ac" * LONGEST_TEXT),))] * 60
     text = trajectory_text(messages)
     assert LARGEST / 4 < len(text.encode()) <= LARGEST
     assert len(read_trajectory(text) or ()) == 60
     with pytest.raises(TrajectoryError, match="20,002 messages and parts; at most 20,000"):
-        trajectory_text([TraceMessage("user", ())] * (MOST_PARTS + 2))
+        trajectory_text([PartedMessage("user", ())] * (MOST_PARTS + 2))
     with pytest.raises(TrajectoryError, match="bytes with all texts cut"):
-        trajectory_text([TraceMessage("user", (Part("text", "x" * 900),))] * (MOST_PARTS // 2))
+        trajectory_text([PartedMessage("user", (Part("text", "x" * 900),))] * (MOST_PARTS // 2))
 
 
 def test_long_arguments_become_a_text_without_its_middle():
     call = call_of("c", "write", json.dumps({"content": "x" * 2 * LONGEST_TEXT}))
-    stored = read_trajectory(trajectory_text([TraceMessage("assistant", (call,))]))
+    stored = read_trajectory(trajectory_text([PartedMessage("assistant", (call,))]))
     assert stored is not None
     [part] = stored[0].parts
     assert isinstance(part.arguments, str)
@@ -91,7 +89,7 @@ def test_a_text_of_strangers_that_is_no_trajectory_is_none(text: str):
 
 
 def test_half_characters_and_numbers_that_are_no_json_can_be_stored():
-    message = TraceMessage("assistant", (Part("text", "\ud800"), call_of(None, "f", '{"x": NaN}')))
+    message = PartedMessage("assistant", (Part("text", "\ud800"), call_of(None, "f", '{"x": NaN}')))
     stored = read_trajectory(trajectory_text([message]))
     assert stored is not None
     assert stored[0].parts[0].text == "\ufffd"
@@ -106,7 +104,11 @@ def test_as_plain_text_calls_and_results_have_names_and_thoughts_are_left_out():
 
 
 def test_plain_text_is_bounded_and_keeps_the_end():
-    long = [*MESSAGES[:1], TraceMessage("tool", (Part("tool_result", "x" * 50_000),)), MESSAGES[-1]]
+    long = [
+        *MESSAGES[:1],
+        PartedMessage("tool", (Part("tool_result", "x" * 50_000),)),
+        MESSAGES[-1],
+    ]
     text = plain_trajectory(long, 4000)
     assert len(text) <= 4000
     assert text.endswith("assistant: Done.")

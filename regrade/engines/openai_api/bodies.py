@@ -1,6 +1,5 @@
 """Build request bodies for an OpenAI-compatible server and parse its responses."""
 
-import base64
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,8 @@ import orjson
 from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
 from regrade.records import REFUSAL, Completion, Request, Structure
-from regrade.records.images import Image, split_at_images
+from regrade.records.images import Image
+from regrade.records.messages import Part, parts_of
 from regrade.records.tools import MOST_CALLS, calls_text
 from regrade.settings import SamplingParams
 
@@ -127,18 +127,18 @@ def messages_body(request: Request) -> list[Body]:
     https://platform.openai.com/docs/guides/images-vision has the form of an image.
     """
     messages = [dict[str, Any](turn) for turn in request.prompt if not isinstance(turn, str)]
-    for message in messages if request.images else ():
-        parts = split_at_images(message["content"], request.images)
-        if any(isinstance(part, Image) for part in parts):
-            message["content"] = [_part(part) for part in parts]
+    images = {image.sha256: image for image in request.images}
+    for message in messages if images else ():
+        parts = parts_of(message["content"], images)
+        if any(part.sha256 for part in parts):
+            message["content"] = [_part(part, images) for part in parts]
     return messages
 
 
-def _part(part: str | Image) -> Body:
-    if isinstance(part, str):
-        return {"type": "text", "text": part}
-    data = base64.b64encode(part.content).decode()
-    return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{data}"}}
+def _part(part: Part, images: Mapping[str, Image]) -> Body:
+    if part.sha256 is None:
+        return {"type": "text", "text": part.text}
+    return {"type": "image_url", "image_url": {"url": images[part.sha256].data_uri}}
 
 
 def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str, Any]]:

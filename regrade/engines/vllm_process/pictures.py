@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.chat import Chat, Messages, TemplateChat
 from regrade.engines.vllm_process.labels import Tokens
-from regrade.records.images import Image, split_at_images
+from regrade.records.images import mark_of
+from regrade.records.messages import parts_of
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -105,17 +106,16 @@ class Pictures:
         from regrade.engines.vllm_process.internals import VLLMValidationError
 
         stand_in = new("RGB", (1, 1))  # the template does not look at them
-        known = [Image(sha256, "", 0, 0, b"") for sha256 in images]
         shown: list[str] = []
         turns: list[Any] = []
         for message in messages:
             parts: list[dict[str, Any]] = []
-            for part in split_at_images(message["content"], known):
-                if isinstance(part, Image):
+            for part in parts_of(message["content"], images):
+                if part.sha256 is None:
+                    parts.append({"type": "text", "text": part.text})
+                else:
                     shown.append(part.sha256)
                     parts.append({"type": "image_pil", "image_pil": stand_in})
-                else:
-                    parts.append({"type": "text", "text": part})
             turns.append({**message, "content": parts})
         if len(shown) > self.most:
             error = f"The prompt shows {len(shown)} images; the model takes at most {self.most}."
@@ -136,7 +136,7 @@ class Pictures:
         """
         begin, left = 0, list[str]()
         for number, sha256 in enumerate(shown, 1):
-            mark = f"<image:{sha256}>"
+            mark = mark_of(sha256)
             placeholder = self._class.get_placeholder_str("image", number)
             place = text.find(placeholder, begin) if placeholder else -1
             if place < 0:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regrade.exchange.importing.files import SourceFile
-from regrade.records.trajectory import TraceMessage
+from regrade.records.messages import PartedMessage
 from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
 FormatName = Literal[
@@ -99,7 +99,7 @@ class ImportedRow:
     latency: float | None = None
     """Seconds."""
     error: str | None = None
-    trajectory: tuple[TraceMessage, ...] | None = None
+    trajectory: tuple[PartedMessage, ...] | None = None
     """Actions of an agent after its prompt, its final message included."""
     scores: Mapping[str, RowScore] = field(default_factory=dict)
     """Scores of the original tool, by `OriginalScore.name`."""

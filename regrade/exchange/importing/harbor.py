@@ -18,7 +18,7 @@ from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
 from regrade.exchange.importing.messages import Conversation, conversation, read_messages
 from regrade.exchange.importing.record import Json, Record, clean
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
-from regrade.records.trajectory import Part, TraceMessage
+from regrade.records.messages import Part, PartedMessage
 
 RESULT = "result.json"
 _TRAJECTORY = "trajectory.json"
@@ -123,7 +123,7 @@ def _documents(root: SourceFile, place: tuple[str, ...]) -> Iterator[Record]:
         name = document.text("continued_trajectory_ref")
 
 
-def _messages(document: Record) -> Iterator[TraceMessage]:
+def _messages(document: Record) -> Iterator[PartedMessage]:
     for step in document.parts("steps"):
         if step.get("is_copied_context") is True:
             continue
@@ -159,7 +159,7 @@ def _messages(document: Record) -> Iterator[TraceMessage]:
         yield said
         parts: tuple[Part, ...] = tuple(part for result in observed for part in result.parts)
         if parts:
-            yield TraceMessage("tool", parts)
+            yield PartedMessage("tool", parts)
 
 
 def _set(

@@ -9,10 +9,10 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.messages import is_trajectory, read_messages, split
+from regrade.exchange.importing.messages import is_trajectory, read_messages, split, stored_prompt
 from regrade.exchange.importing.record import Json, Record, as_json, clean
 from regrade.exchange.importing.table import known_doc
-from regrade.records.trajectory import TraceMessage
+from regrade.records.messages import PartedMessage
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""
@@ -145,7 +145,7 @@ def _question(sample: Record) -> str | None:
 
 
 def _prompt(sample: Record, *, is_agent: bool) -> str | None:
-    """Messages before the last answer as JSON, with role and content only; of an agent those before its first one."""
+    """Messages before the last answer as JSON; of an agent those before its first one."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return None
@@ -153,7 +153,8 @@ def _prompt(sample: Record, *, is_agent: bool) -> str | None:
     if is_agent:
         answers = answers[_given_answers(sample) :][:1]
     last = max(answers, default=len(messages))
-    return as_json(_messages(messages[:last], sample))
+    known = [message for message in messages[:last] if isinstance(message, dict)]
+    return stored_prompt(read_messages(known, sample, lambda text: _resolved(text, sample)))
 
 
 def _given_answers(sample: Record) -> int:
@@ -162,7 +163,7 @@ def _given_answers(sample: Record) -> int:
     return sum(_role(message) == "assistant" for message in given) if isinstance(given, list) else 0
 
 
-def _trajectory(sample: Record) -> tuple[TraceMessage, ...] | None:
+def _trajectory(sample: Record) -> tuple[PartedMessage, ...] | None:
     """Messages after the prompt, if the model called tools or was answered."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not any(_calls_tools(message) for message in messages):

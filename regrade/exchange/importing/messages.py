@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from regrade.exchange.importing.record import Json, Record, as_json, clean
-from regrade.records.trajectory import Part, TraceMessage, TrajectoryError, call_of
+from regrade.records.images import mark_of
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.trajectory import TrajectoryError, call_of, message_document
 
 _DATA = re.compile(r"data:image/[a-z.+-]{1,20};base64,(?P<content>.*)", re.S)
 _LONGEST_ADDRESS = 300
@@ -27,27 +29,39 @@ class Conversation:
     """Messages before the first that the model wrote, as JSON; None if there are none."""
     question: str | None
     """The user's message, if it is the only one beside system messages."""
-    trajectory: tuple[TraceMessage, ...]
+    trajectory: tuple[PartedMessage, ...]
     text: str | None
     """Text of the last message that the model wrote, if it has one; None if it wrote none."""
 
 
-def conversation(given: Sequence[TraceMessage], made: Sequence[TraceMessage]) -> Conversation:
+def conversation(given: Sequence[PartedMessage], made: Sequence[PartedMessage]) -> Conversation:
     """Return the conversation of messages that the model was given, and those that came after."""
-    shown = [(message.role, plain(message)) for message in given]
-    asked = [(role, text) for role, text in shown if role not in ("system", "developer")]
-    is_single = len(asked) == 1 and asked[0][0] == "user"
+    asked = [message for message in given if message.role not in ("system", "developer")]
+    is_single = len(asked) == 1 and asked[0].role == "user"
     written = [message for message in made if message.role == "assistant"]
     texts = [text for message in reversed(written) if (text := plain(message)).strip()]
     return Conversation(
-        as_json([{"content": text, "role": role} for role, text in shown]) if shown else None,
-        asked[0][1] if is_single else None,
+        stored_prompt(given),
+        plain(asked[0]) if is_single else None,
         tuple(made),
         next(iter(texts), "") if written else None,
     )
 
 
-def split(messages: Sequence[TraceMessage], answers: int = 0) -> tuple[Any, Any]:
+def stored_prompt(messages: Sequence[PartedMessage]) -> str | None:
+    """Return messages as a prompt is stored; None if there are none."""
+    return as_json([*map(_stored, messages)]) if messages else None
+
+
+def _stored(message: PartedMessage) -> dict[str, Any]:
+    """Return a message of a prompt; with its parts if its text does not say all of them."""
+    stored = {"role": message.role, "content": plain(message)}
+    if all(part.kind in ("text", "image") for part in message.parts):
+        return stored
+    return stored | {"parts": message_document(message)["parts"]}
+
+
+def split(messages: Sequence[PartedMessage], answers: int = 0) -> tuple[Any, Any]:
     """Return the messages before the first that the model wrote, and the others.
 
     Args:
@@ -59,13 +73,13 @@ def split(messages: Sequence[TraceMessage], answers: int = 0) -> tuple[Any, Any]
     return messages[:begin], messages[begin:]
 
 
-def is_trajectory(messages: Sequence[TraceMessage]) -> bool:
+def is_trajectory(messages: Sequence[PartedMessage]) -> bool:
     """Return True if messages are more than one answer with its thought."""
     kinds = {part.kind for message in messages for part in message.parts}
     return len(messages) > 1 or bool(kinds & {"tool_call", "tool_result"})
 
 
-def plain(message: TraceMessage) -> str:
+def plain(message: PartedMessage) -> str:
     """Return the texts of a message, and marks of its images."""
     shown = (p.text for p in message.parts if p.kind in ("text", "image", "tool_result"))
     return "\n".join(text for text in shown if text)
@@ -73,7 +87,7 @@ def plain(message: TraceMessage) -> str:
 
 def read_messages(
     messages: Json, record: Record, resolve: Resolve = clean
-) -> tuple[TraceMessage, ...]:
+) -> tuple[PartedMessage, ...]:
     """Return messages of a file.
 
     Args:
@@ -85,7 +99,7 @@ def read_messages(
         ImportFileError: If they are no messages.
     """
     if isinstance(messages, str):
-        return (TraceMessage("user", (Part("text", resolve(messages)),)),)
+        return (PartedMessage("user", (Part("text", resolve(messages)),)),)
     if not isinstance(messages, list):
         raise record.error(f"a list of messages was expected, found {messages!r:.60}.")
     reader = _MessageReader(record, resolve)
@@ -97,7 +111,7 @@ class _MessageReader:
         self._record, self._resolve = record, resolve
         self._names: dict[str, str] = {}
 
-    def message(self, message: Json) -> TraceMessage:
+    def message(self, message: Json) -> PartedMessage:
         role = message.get("role") if isinstance(message, dict) else None
         if not isinstance(role, str):
             raise self._record.error(
@@ -112,7 +126,7 @@ class _MessageReader:
             raise self._record.error(f"{error}.") from error
         is_result = role in ("tool", "function")
         parts += self._result(message, content) if is_result else content
-        return TraceMessage(clean(role)[:_LONGEST_ROLE], (*parts, *calls))
+        return PartedMessage(clean(role)[:_LONGEST_ROLE], (*parts, *calls))
 
     def _result(self, message: dict[str, Any], content: list[Part]) -> list[Part]:
         """Return the parts of a result: its texts as one, then its images."""
@@ -230,4 +244,4 @@ def image_text(address: str) -> str:
         content = base64.b64decode(data["content"], validate=True)
     except binascii.Error:
         return "[image]"
-    return f"<image:{hashlib.sha256(content).hexdigest()}>"
+    return mark_of(hashlib.sha256(content).hexdigest())

@@ -14,7 +14,7 @@ from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.messages import conversation
 from regrade.exchange.importing.record import Json, Record, clean
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
-from regrade.records.trajectory import Part, TraceMessage
+from regrade.records.messages import Part, PartedMessage
 
 RESULTS = "results.json"
 _RUN = frozenset({"results", "n_resolved", "accuracy"})
@@ -91,7 +91,7 @@ def _row(file: SourceFile, index: int, repeat: int, trial: Record) -> ImportedRo
     )
 
 
-def _messages(file: SourceFile, task: str, trial: str) -> list[TraceMessage]:
+def _messages(file: SourceFile, task: str, trial: str) -> list[PartedMessage]:
     """Return prompts and responses of an agent's episodes."""
     logs = (task, trial, "agent-logs")
     episodes = [name for name in file.folders(*logs) if name.removeprefix(_EPISODE).isdecimal()]
@@ -100,5 +100,5 @@ def _messages(file: SourceFile, task: str, trial: str) -> list[TraceMessage]:
         for name, role in (("prompt.txt", "user"), ("response.txt", "assistant")):
             part = file.part(*logs, episode, name)
             if part is not None:
-                messages.append(TraceMessage(role, (Part("text", part.text()),)))
+                messages.append(PartedMessage(role, (Part("text", part.text()),)))
     return messages

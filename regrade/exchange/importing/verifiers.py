@@ -22,7 +22,7 @@ from regrade.exchange.importing.messages import (
 )
 from regrade.exchange.importing.record import Json, Record, as_json, clean
 from regrade.exchange.importing.rewards import REWARD, numbered, reward_scores, scored
-from regrade.records.trajectory import TraceMessage
+from regrade.records.messages import PartedMessage
 
 _CUT_OFF = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
 
@@ -112,7 +112,7 @@ def _row(known: Mapping[str, Any], found: Conversation) -> ImportedRow:
     )
 
 
-def _thought(messages: tuple[TraceMessage, ...]) -> str | None:
+def _thought(messages: tuple[PartedMessage, ...]) -> str | None:
     thoughts = [part.text for m in messages for part in m.parts if part.kind == "reasoning"]
     return "\n".join(thoughts) or None
 

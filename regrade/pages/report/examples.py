@@ -1,6 +1,5 @@
 """Texts of the chosen answers: cut to what can be read, and without questions that must not be published."""
 
-import base64
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,9 +7,9 @@ from typing import Any
 from regrade.pages.report.choosing import ChosenAnswer
 from regrade.pages.viewer.answer_facts import Letter, letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
-from regrade.pages.viewer.library import Library, StoredSet, absent_image
+from regrade.pages.viewer.library import Library, StoredSet
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.records.images import split_at_marks
+from regrade.records.messages import parts_of
 from regrade.records.rubrics.facts import model_title
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
@@ -116,8 +115,10 @@ class _Album:
         found: list[Words] = []
         for words in text:
             if isinstance(words, str):
-                parts = split_at_marks(words, row["images"])
-                found += [self._shown(p, stored, row) if is_mark else p for p, is_mark in parts]
+                found += [
+                    part.text if part.sha256 is None else self._shown(part.sha256, stored, row)
+                    for part in parts_of(words, row["images"])
+                ]
             else:
                 found.append(words)
         return tuple(found)
@@ -126,7 +127,7 @@ class _Album:
         try:
             images = self._library.images(stored.answers)
             if sha256 not in images:
-                return absent_image(stored.answers, sha256, row["index"])
+                return stored.answers.absent_image(sha256, row["index"])
             image = images.read(sha256)
         except DamagedAnswersError:
             return f"[image {sha256[:8]} is damaged]"
@@ -135,8 +136,7 @@ class _Album:
         if len(image.content) > min(self._room, LARGEST_EMBEDDED):
             return f"[{named}, too large for this page]"
         self._room -= len(image.content)
-        data = base64.b64encode(image.content).decode()
-        return Picture(f"[{named}]", f"data:{image.media_type};base64,{data}")
+        return Picture(f"[{named}]", image.data_uri)
 
 
 def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, dict[str, Any]]:

@@ -17,7 +17,7 @@ from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.selecting import Selection
 from regrade.pages.viewer.texts import ShardReaders
 from regrade.pages.viewer.verdicts import VERDICTS
-from regrade.records.images import with_short_marks
+from regrade.records.messages import with_short_marks
 from regrade.stats.metrics import Metrics
 from regrade.text.hidden import end_of, one_line
 

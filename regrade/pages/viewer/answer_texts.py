@@ -1,7 +1,8 @@
 """Texts of one answer as HTML, of bounded length."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -9,9 +10,8 @@ import orjson
 from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
-from regrade.records.images import split_at_marks
-from regrade.records.patterns import compiled
-from regrade.records.trajectory import Part, PartKind, arguments_text, read_trajectory
+from regrade.records.messages import Part, PartedMessage, PartKind, parts_of
+from regrade.records.trajectory import arguments_text, read_trajectory
 from regrade.text.hidden import Span, as_html, marked, with_tokens
 
 _Item = TypeVar("_Item")
@@ -68,8 +68,10 @@ class TextMaker:
 
 
 def _with(pictures: Pictures, text: str, html: Callable[[str], Markup]) -> Markup:
-    parts = split_at_marks(text, pictures.keys())
-    return Markup("").join(pictures[part] if is_mark else html(part) for part, is_mark in parts)
+    parts = parts_of(text, pictures.keys())
+    return Markup("").join(
+        html(part.text) if part.sha256 is None else pictures[part.sha256] for part in parts
+    )
 
 
 def thought_and_answer(
@@ -114,7 +116,7 @@ def indented(document: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ShownPart:
-    """A part of a message of an agent's conversation."""
+    """A part of a message."""
 
     kind: PartKind
     title: str
@@ -124,7 +126,7 @@ class ShownPart:
 
 @dataclass(frozen=True, slots=True)
 class ShownMessage:
-    """A message of an agent's conversation."""
+    """A message of a prompt, or of an agent's conversation."""
 
     role: str
     parts: tuple[ShownPart, ...]
@@ -150,6 +152,28 @@ def conversation_of(
     return found, len(messages) - len(shown), None
 
 
+def asked_of(
+    messages: Iterable[PartedMessage], makers: TextMaker, pictures: Pictures
+) -> Iterator[ShownMessage]:
+    """Yield the messages of a prompt: texts and images that follow each other as one text, as it was sent.
+
+    Args:
+        messages: The messages; empty ones are left out.
+        makers: Makes HTML of texts.
+        pictures: What stands for the images.
+    """
+    for message in messages:
+        parts: list[ShownPart] = []
+        for is_prose, group in groupby(message.parts, lambda part: part.kind in ("text", "image")):
+            if is_prose:
+                text = "".join(part.text for part in group)
+                parts.append(ShownPart("text", "", makers.sent(text, pictures)))
+            else:
+                parts += (_shown_part(part, makers) for part in group)
+        if parts:
+            yield ShownMessage(message.role, tuple(parts))
+
+
 def _shown_part(part: Part, makers: TextMaker) -> ShownPart:
     cut = f", {part.cut:,} characters left out" if part.cut else ""
     if part.kind == "tool_call":
@@ -167,77 +191,3 @@ def _shown_part(part: Part, makers: TextMaker) -> ShownPart:
 def html_of(text: str | None) -> Markup | None:
     """Return a short text as HTML; None for None."""
     return None if text is None else as_html(text)
-
-
-# A prompt as the turns of a chat: messages, or the text that a chat template made of them.
-
-_TURN = compiled(
-    r"<\|im_start\|>(?P<chatml>\w+)[^\n]*\n?"
-    r"|<\|start_header_id\|>(?P<llama3>\w+)<\|end_header_id\|>\n*"
-    r"|<start_of_turn>(?P<gemma>\w+)\n?"
-    r"|<\|start\|>(?P<harmony>\w+)[^<]{0,80}(?:<\|channel\|>\w+[^<]{0,80})?<\|message\|>"
-    r"|<\|(?P<phi>system|user|assistant|tool|observation)\|>\n?"
-    r"|<\uff5c(?P<deepseek>User|Assistant|System)\uff5c>"
-    r"|\[/?(?P<mistral>INST|SYSTEM_PROMPT)\]"
-)
-"""Begin of a turn in the chat templates that most models use."""
-_INST = {"[INST]": "user", "[/INST]": "assistant", "[SYSTEM_PROMPT]": "system"}
-
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """A part of a prompt."""
-
-    role: str
-    """`user`, `assistant`, `system` and so on; empty for what stands before the first turn, or for a plain prompt."""
-    text: str
-    """Everything that was sent, with the tokens that begin and end the turn."""
-
-
-def turns_of(prompt: str, kind: str | None, prompt_format: str | None) -> list[Turn]:
-    """Return the turns of a prompt; together their texts are the whole prompt.
-
-    Args:
-        prompt: Stored prompt.
-        kind: `messages` for messages as JSON; else it is text.
-        prompt_format: `chat`, `completion`, or None if unknown: a completion prompt has no turns.
-    """
-    if kind == "messages" and (messages := _messages(prompt)):
-        return messages
-    if prompt_format == "completion":
-        return [Turn("", prompt)]
-    return list(_split(prompt))
-
-
-def _messages(prompt: str) -> list[Turn] | None:
-    """Return the messages in JSON; None if it is something else, which is then shown as it is."""
-    try:
-        messages = orjson.loads(prompt)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(messages, list) or not messages:
-        return None
-    turns = []
-    for message in messages:
-        if not isinstance(message, dict) or {*message} - {"type"} != {"role", "content"}:
-            return None
-        if message.get("type", "text") != "text":  # lm-evaluation-harness adds this type to each
-            return None
-        role, content = message["role"], message["content"]
-        if not isinstance(role, str) or not isinstance(content, str):
-            return None
-        turns.append(Turn(role, content))
-    return turns
-
-
-def _split(prompt: str) -> Iterator[Turn]:
-    found = [match for match in _TURN.finditer(prompt) if match[0] != "[/SYSTEM_PROMPT]"]
-    if not found:
-        yield Turn("", prompt)
-        return
-    if found[0].start():
-        yield Turn("", prompt[: found[0].start()])
-    ends = [*(match.start() for match in found[1:]), len(prompt)]
-    for match, end in zip(found, ends, strict=True):
-        role = _INST.get(match[0]) or next(name for name in match.groups() if name)
-        yield Turn(role.lower(), prompt[match.start() : end])

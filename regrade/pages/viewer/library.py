@@ -278,21 +278,6 @@ class Library:
         return at if REVISION.fullmatch(at) and at in self._shelves else self.repository.resolve(at)
 
 
-def absent_image(answers: AnswerSet, sha256: str, number: int) -> str:
-    """Return what is said in place of an image that is not stored.
-
-    Args:
-        answers: Answers whose question shows it.
-        sha256: The image.
-        number: Number of the question.
-    """
-    if answers.manifest.images == "stored":
-        return f"[image {sha256[:8]} is missing]"
-    benchmark = answers.manifest.specification.benchmark
-    revision = benchmark.source_revision[:12]
-    return f"[image of {benchmark.source}@{revision}, row {number}, not copied]"
-
-
 def _read_shelf(repository: Repository, revision: str) -> Shelf:
     found, damaged = readable_sets(repository, revision)
     sets = []

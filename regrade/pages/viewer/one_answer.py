@@ -21,11 +21,11 @@ from regrade.pages.viewer.answer_texts import (
     ShownMessage,
     Text,
     TextMaker,
+    asked_of,
     conversation_of,
     html_of,
     indented,
     thought_and_answer,
-    turns_of,
 )
 from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
 from regrade.pages.viewer.index import AnswerIndex, Rows
@@ -35,21 +35,13 @@ from regrade.pages.viewer.library import (
     NotFoundError,
     Shelf,
     StoredSet,
-    absent_image,
 )
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
+from regrade.records.messages import prompt_messages
 from regrade.settings.errors import DamagedAnswersError
 from regrade.text.hidden import as_html
-
-
-@dataclass(frozen=True, slots=True)
-class ShownTurn:
-    """A turn of the prompt."""
-
-    role: str
-    text: Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +60,7 @@ class OneAnswer:
     question: Text | None
     doc: Text | None
     """Parts of the question that the scorer needs, as JSON."""
-    turns: tuple[ShownTurn, ...]
+    turns: tuple[ShownMessage, ...]
     thought: Text | None
     thought_open: bool
     answer: Text | None
@@ -159,7 +151,8 @@ def one_answer(
     )
     conversation, more_messages, no_conversation = conversation_of(texts[TRAJECTORY], makers)
     prompt_format = stored.answers.manifest.specification.prompt.format
-    turns = turns_of(texts["prompt"] or "", texts["prompt_kind"], prompt_format)
+    prompt, kind = texts["prompt"] or "", texts["prompt_kind"]
+    asked = prompt_messages(prompt, kind, prompt_format, texts["images"])
 
     labels: tuple[PersonLabel, ...] = ()
     labels_problem = ""
@@ -183,11 +176,7 @@ def one_answer(
         truncated=bool(index.truncated[row]),
         question=None if texts["question"] is None else makers.plain(texts["question"], pictures),
         doc=None if texts["doc"] is None else makers.sent(indented(texts["doc"])),
-        turns=()
-        if texts["prompt"] is None
-        else tuple(
-            ShownTurn(turn.role, makers.sent(turn.text, pictures)) for turn in turns if turn.text
-        ),
+        turns=tuple(asked_of(asked, makers, pictures)),
         thought=None if thought is None else makers.plain(thought),
         thought_open=is_open,
         answer=None if answer is None else makers.answer(answer, mark),
@@ -247,7 +236,7 @@ def pictures_of(
                 address = links.image(stored.id, sha256, answers.revision)
                 pictures[sha256] = tag.format(address, sha256[:8])
                 continue
-            words = absent_image(answers, sha256, texts["index"])
+            words = answers.absent_image(sha256, texts["index"])
         pictures[sha256] = Markup('<span class="dim">{}</span>').format(as_html(words))
     return pictures
 

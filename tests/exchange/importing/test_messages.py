@@ -8,7 +8,7 @@ import pytest
 from regrade.exchange.importing.files import ImportFileError
 from regrade.exchange.importing.messages import conversation, read_messages, split
 from regrade.exchange.importing.record import Record
-from regrade.records.trajectory import Part
+from regrade.records.messages import Part, prompt_messages
 
 RECORD = Record({}, lambda problem: ImportFileError("a.json", problem, 3))
 CALL = Part("tool_call", call="c1", name="add", arguments={"x": 1})
@@ -83,6 +83,29 @@ def test_the_prompt_ends_before_the_first_message_that_the_model_wrote():
     assert (found.text, len(found.trajectory)) == ("last", 3)
     assert conversation(*split(messages[:2])).question == "q"
     assert conversation(*split(messages[:2])).text is None
+
+
+def test_calls_that_the_model_was_given_are_parts_of_the_prompt_beside_its_texts():
+    given = [
+        {"role": "user", "content": "q"},
+        {
+            "role": "assistant",
+            "content": "Adding.",
+            "tool_calls": [{"id": "c", "function": {"name": "add", "arguments": "{}"}}],
+        },
+        {"role": "tool", "tool_call_id": "c", "content": "0"},
+    ]
+    messages = read_messages(given, RECORD)
+
+    found = conversation(messages, ())
+
+    stored = json.loads(found.prompt or "")
+    assert [(turn["content"], "parts" in turn) for turn in stored] == [
+        ("q", False),
+        ("Adding.", True),
+        ("0", True),
+    ]
+    assert prompt_messages(found.prompt or "", "messages", "chat") == list(messages)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import AnswerFilters
-from regrade.records.trajectory import Part, TraceMessage, call_of, trajectory_text
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
@@ -330,9 +331,9 @@ def test_calls_of_tools_are_shown_under_the_text_as_text(reader: Reader):
 def test_what_an_agent_did_is_a_conversation_with_folded_calls_and_results(reader: Reader):
     did = trajectory_text(
         [
-            TraceMessage("assistant", (Part("text", "Adding."), call_of("c", "add", '{"x": 5}'))),
-            TraceMessage("tool", (Part("tool_result", "five", "c", "add"),)),
-            TraceMessage("assistant", (Part("text", "So #### 5"),)),
+            PartedMessage("assistant", (Part("text", "Adding."), call_of("c", "add", '{"x": 5}'))),
+            PartedMessage("tool", (Part("tool_result", "five", "c", "add"),)),
+            PartedMessage("assistant", (Part("text", "So #### 5"),)),
         ]
     )
     set_id = scored(reader, [row(5, "So #### 5") | {"trajectory": did}])
@@ -347,7 +348,7 @@ def test_what_an_agent_did_is_a_conversation_with_folded_calls_and_results(reade
 
 def test_a_hostile_trajectory_is_text(reader: Reader):
     hostile = [
-        TraceMessage(
+        PartedMessage(
             HOSTILE,
             (
                 Part("text", HOSTILE),
@@ -371,7 +372,7 @@ def test_of_a_long_trajectory_the_first_messages_are_shown_unless_all_are_asked_
     reader: Reader,
 ):
     did = trajectory_text(
-        [TraceMessage("user", (Part("text", f"turn {n}."),)) for n in range(1200)]
+        [PartedMessage("user", (Part("text", f"turn {n}."),)) for n in range(1200)]
     )
     set_id = scored(reader, [row(5) | {"trajectory": did}])
     address = f"/sets/{set_id}/answer?sample=sample-00005"
