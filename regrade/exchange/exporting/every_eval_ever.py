@@ -15,7 +15,7 @@ import orjson
 
 from regrade.answers.manifest import Session
 from regrade.answers.result import Result
-from regrade.exchange.exporting.scored import COLUMNS, by_labels
+from regrade.exchange.exporting.scored import COLUMNS, ShownImages, by_labels
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per_question
 from regrade.records.specification import ModelIdentity, path_component
@@ -121,7 +121,8 @@ def export_every_eval_ever(
     """Write an answer set; return the files.
 
     Answers to questions that must not be published are left out: only the results are written. So are answers without a
-    value, because the format has no way to say that a score is missing; their number is among the results. Verdicts
+    value, because the format has no way to say that a score is missing; their number is among the results. Images are files,
+    named in `metadata` and by the marks in the texts. Verdicts
     of a judge are results of the judged model with the judge as `llm_scoring`, and scores of its answers.
 
     Args:
@@ -146,8 +147,9 @@ def export_every_eval_ever(
     if not scored.answers.manifest.withheld:
         samples = place / f"{uuid}_samples.jsonl"
         digest, count = hashlib.sha256(), 0
+        beside = _ImagesBeside(scored, folder / place, f"{uuid}_images")
         with atomic_write(folder / samples) as file:
-            for sample in _samples(scored, result["evaluation_id"]):
+            for sample in _samples(scored, result["evaluation_id"], beside):
                 line = orjson.dumps(sample, option=orjson.OPT_APPEND_NEWLINE)
                 digest.update(line)
                 file.write(line)
@@ -159,11 +161,38 @@ def export_every_eval_ever(
             "checksum": digest.hexdigest(),
             "total_rows": count,
         }
-        written.append(folder / samples)
+        written += [folder / samples, *beside.written.values()]
     path = folder / place / f"{uuid}.json"
     with atomic_write(path) as file:
         file.write(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
     return [path, *written]
+
+
+class _ImagesBeside:
+    """Files of the images that questions show, in a folder beside the samples: the format has texts alone."""
+
+    def __init__(self, scored: Result, place: Path, folder: str) -> None:
+        self._images = ShownImages(scored.answers)
+        self._place, self._folder = place, folder
+        self.written: dict[str, Path] = {}
+        """File of each image, by its sha256."""
+
+    def names(self, row: Mapping[str, Any]) -> str | None:
+        """Return the files of a row's images, or where they are in their dataset; None without images."""
+        return ", ".join(self._name(sha256, row["index"]) for sha256 in row["images"] or ()) or None
+
+    def _name(self, sha256: str, number: int) -> str:
+        if sha256 in self.written:
+            return f"{self._folder}/{self.written[sha256].name}"
+        found = self._images.read(sha256, number)
+        if isinstance(found, str):
+            return found
+        name = f"{self._folder}/{sha256}.{found.media_type.removeprefix('image/')}"
+        (self._place / self._folder).mkdir(exist_ok=True)
+        with atomic_write(self._place / name) as file:
+            file.write(found.content)
+        self.written[sha256] = self._place / name
+        return name
 
 
 def _uuid(scored: Result) -> UUID:
@@ -365,7 +394,7 @@ def _source_of_value(scored: Result, row: Mapping[str, Any]) -> str:
     return "output.raw" if row["text"] is not None else "log-probabilities"
 
 
-def _samples(scored: Result, evaluation_id: str) -> Iterator[dict[str, Any]]:
+def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Iterator[dict[str, Any]]:
     spec, scoring = scored.answers.manifest.specification, scored.file
     repeats = answers_per_question(spec)
     average = "accuracy" if repeats == 1 else f"avg_at_{repeats}"
@@ -412,6 +441,7 @@ def _samples(scored: Result, evaluation_id: str) -> Iterator[dict[str, Any]]:
                 repeat=row["repeat"],
                 outcome=row["outcome"],
                 finish_reason=row["finish_reason"],
+                images=images.names(row),
                 input="not stored" if asked is None else None,
             ),
         }

@@ -1,7 +1,7 @@
 """Inspect logs (https://inspect.aisi.org.uk/eval-logs.html): a zip with a header, a summary and a file per answer."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,17 @@ import orjson
 
 from regrade.answers.figures import figures_of
 from regrade.answers.result import Result
-from regrade.exchange.exporting.scored import COLUMNS, by_labels
+from regrade.exchange.exporting.scored import COLUMNS, ShownImages, by_labels
+from regrade.records.messages import (
+    Part,
+    PartedMessage,
+    answer_message,
+    parts_of,
+    prompt_messages,
+    with_short_marks,
+)
 from regrade.records.specification import path_component
+from regrade.records.trajectory import read_trajectory
 from regrade.settings.files import atomic_write
 from regrade.stats.scale import SHARES
 
@@ -20,7 +29,7 @@ LOG_VERSION = 2
 _SAFE_ID = re.compile(r"[\w.:+-]{1,200}")
 _STOPPED = {"stop": "stop", "length": "max_tokens"}
 _GENERATE = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
-_ROLES = ("system", "user", "assistant")
+_ROLES = ("system", "user", "assistant", "tool")
 _SUMMARY_CHARACTERS = 1_000
 
 
@@ -28,7 +37,8 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     """Write an answer set as a log that `inspect view` opens; return the file.
 
     Answers without a value have no score, and failed requests are errors, as in Inspect. Values of another scale are
-    shares of it, from `I` to `C`. Questions that must not be published are left out.
+    shares of it, from `I` to `C`. Questions that must not be published are left out. Images are in the log, except those that
+    must not be copied.
 
     Args:
         scored: Answer set and scoring.
@@ -51,11 +61,12 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     path = folder / name
     with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as log:
         log.writestr("_journal/start.json", orjson.dumps(start))
+        images = ShownImages(scored.answers)
         for row in scored.rows(COLUMNS):
-            sample = _sample(scored, row, ids)
+            sample = _sample(scored, row, ids, images)
             for key, count in sample["output"].get("usage", {}).items():
                 usage[key] += count
-            summaries.append(_summary(sample))
+            summaries.append(_summary(sample, row))
             member = f"samples/{sample['id']}_epoch_{sample['epoch']}.json"
             log.writestr(member, orjson.dumps(sample))
         start["eval"]["dataset"]["sample_ids"] = list(ids.values())
@@ -151,18 +162,20 @@ def _results(scored: Result, summaries: list[dict[str, Any]]) -> dict[str, Any]:
     return {"total_samples": manifest.expected, "completed_samples": done, "scores": [score]}
 
 
-def _sample(scored: Result, row: dict[str, Any], ids: dict[str, str]) -> dict[str, Any]:
+def _sample(
+    scored: Result, row: dict[str, Any], ids: dict[str, str], images: ShownImages
+) -> dict[str, Any]:
     """Return a sample; `ids` holds the ids given so far, because Inspect makes file names of them."""
     key = row["sample_id"]
     if key not in ids:
         ids[key] = key if _SAFE_ID.fullmatch(key) else f"question-{len(ids) + 1}"
     model, scoring = scored.answers.manifest.specification.model.name, scored.file
-    prompt = list(_prompt(row))
-    asked = row["question"] if row["question"] is not None else row["prompt"]
+    writer = _MessageWriter(row, images)
+    prompt = list(writer.prompt())
     sample: dict[str, Any] = {
         "id": ids[key],
         "epoch": row["repeat"] + 1,
-        "input": asked or "",
+        "input": writer.input(),
         "choices": row["choices"] or None,
         "target": [] if row["target"] is None else row["target"],
         "messages": prompt,
@@ -177,14 +190,17 @@ def _sample(scored: Result, row: dict[str, Any], ids: dict[str, str]) -> dict[st
         "store": {},
         "events": [],
         "model_usage": {},
-        "attachments": {},
+        "attachments": writer.attachments,
     }
     if row["error"] is not None:
         error = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
         return sample | {"error": error}
-    message = {"role": "assistant", "content": _content(row), "source": "generate", "model": model}
+    generated = {"source": "generate", "model": model}
+    [message] = (answer | generated for answer in writer.messages(answer_message(row)))
+    did = read_trajectory(row["trajectory"])
+    made = [message] if did is None else [one for m in did for one in writer.messages(m)]
     reason = _STOPPED.get(row["finish_reason"] or "", "unknown")
-    sample["messages"] = [*prompt, message]
+    sample["messages"] = [*prompt, *made]
     sample["output"]["choices"] = [{"message": message, "stop_reason": reason}]
     if row["prompt_tokens"] is not None and row["completion_tokens"] is not None:
         counts = row["prompt_tokens"], row["completion_tokens"]
@@ -204,44 +220,88 @@ def _sample(scored: Result, row: dict[str, Any], ids: dict[str, str]) -> dict[st
     return sample
 
 
-def _prompt(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the messages that were sent; a prompt as text is one message of the user."""
-    if row["prompt"] is None:
-        return
-    messages = _stored_messages(row["prompt"]) if row["prompt_kind"] == "messages" else None
-    yield from messages or [{"role": "user", "content": row["prompt"], "source": "input"}]
+def _asked(row: dict[str, Any]) -> str:
+    return (row["question"] if row["question"] is not None else row["prompt"]) or ""
 
 
-def _stored_messages(prompt: str) -> list[dict[str, Any]] | None:
-    """Return the messages in JSON; None if it is something else, which is then one message."""
-    try:
-        messages = orjson.loads(prompt)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(messages, list) or not all(
-        isinstance(message, dict)
-        and message.get("role") in _ROLES
-        and isinstance(message.get("content"), str)
-        for message in messages
-    ):
-        return None
-    return [{"role": message["role"], "content": message["content"]} for message in messages]
+class _MessageWriter:
+    """Writes the messages of a row as Inspect does: a result of a tool is a message, a call stands beside the content."""
+
+    def __init__(self, row: dict[str, Any], images: ShownImages) -> None:
+        self._row, self._images = row, images
+        self.attachments: dict[str, str] = {}
+        """Images as data URIs, by sha256."""
+
+    def input(self) -> str | list[dict[str, Any]]:
+        """Return the question; a message of the user if it shows images."""
+        asked = _asked(self._row)
+        parts = parts_of(asked, self._row["images"] or ())
+        shown = any(part.sha256 for part in parts)
+        return [*self.messages(PartedMessage("user", parts))] if shown else asked
+
+    def prompt(self) -> Iterator[dict[str, Any]]:
+        """Yield the messages that were sent; a prompt as text is one message of the user."""
+        row = self._row
+        if row["prompt"] is None:
+            return
+        asked = prompt_messages(row["prompt"], row["prompt_kind"], "completion", row["images"])
+        for message in asked:
+            source = {} if message.role else {"source": "input"}
+            yield from (written | source for written in self.messages(message))
+
+    def messages(self, message: PartedMessage) -> Iterator[dict[str, Any]]:
+        """Yield a message, and one for each of its results of tools."""
+        role = message.role if message.role in _ROLES else "user"
+        content = [part for part in message.parts if part.kind in ("text", "reasoning", "image")]
+        calls = [part for part in message.parts if part.kind == "tool_call"]
+        results = [part for part in message.parts if part.kind == "tool_result"]
+        if content or calls or not results:
+            written: dict[str, Any] = {"role": role, "content": self._content(content)}
+            if calls:
+                written["tool_calls"] = [
+                    _call(number, part) for number, part in enumerate(calls, 1)
+                ]
+            yield written
+        for part in results:
+            written = {"role": "tool", "content": part.text}
+            known = {"tool_call_id": part.call, "function": part.name}
+            written |= {name: value for name, value in known.items() if value is not None}
+            if part.is_error:
+                written["error"] = {"type": "unknown", "message": part.text}
+            yield written
+
+    def _content(self, parts: Sequence[Part]) -> str | list[dict[str, Any]]:
+        if all(part.kind == "text" for part in parts):
+            return "".join(part.text for part in parts)
+        return [*map(self._part, parts)]
+
+    def _part(self, part: Part) -> dict[str, Any]:
+        if part.kind == "reasoning":
+            return {"type": "reasoning", "reasoning": part.text}
+        if part.sha256 is None:  # of a trajectory, whose images are not stored, or a text
+            return {"type": "text", "text": part.text}
+        found = self._images.read(part.sha256, self._row["index"])
+        if isinstance(found, str):
+            return {"type": "text", "text": found}
+        self.attachments[part.sha256] = found.data_uri
+        return {"type": "image", "image": f"attachment://{part.sha256}"}
 
 
-def _content(row: dict[str, Any]) -> str | list[dict[str, Any]]:
-    text = row["text"] or ""
-    if row["reasoning"] is None:
-        return text
-    return [{"type": "reasoning", "reasoning": row["reasoning"]}, {"type": "text", "text": text}]
+def _call(number: int, part: Part) -> dict[str, Any]:
+    call = {"id": part.call or f"call-{number}", "function": part.name, "type": "function"}
+    if isinstance(part.arguments, dict):
+        return call | {"arguments": part.arguments}
+    return call | {"arguments": {}, "parse_error": f"no JSON object: {part.arguments}"}
 
 
-def _summary(sample: dict[str, Any]) -> dict[str, Any]:
+def _summary(sample: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
     summary = {
         name: sample[name]
         for name in ("id", "epoch", "choices", "scores", "metadata", "model_usage")
     }
     summary["metadata"] = {k: v for k, v in sample["metadata"].items() if k != "label_logprobs"}
-    summary["input"] = sample["input"][:_SUMMARY_CHARACTERS]
+    asked = with_short_marks(_asked(row), row["images"] or ())
+    summary["input"] = asked[:_SUMMARY_CHARACTERS]
     target = sample["target"]
     summary["target"] = target[:_SUMMARY_CHARACTERS] if isinstance(target, str) else target
     summary["completed"] = "error" not in sample

@@ -7,6 +7,7 @@ from typing import Protocol
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
+from regrade.records.images import Image
 from regrade.scoring.score import is_stale
 from regrade.settings.errors import SettingsError
 
@@ -22,6 +23,9 @@ COLUMNS = (
     "choices",
     "text",
     "reasoning",
+    "tool_calls",
+    "trajectory",
+    "images",
     "label_logprobs",
     "finish_reason",
     "prompt_tokens",
@@ -36,6 +40,27 @@ def by_labels(scored: Result) -> str | None:
     """Return the figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
     found = calibrate(scored.answers, scored.file)
     return None if found is None else found.text
+
+
+class ShownImages:
+    """Images of an answer set that may be copied, each read once."""
+
+    def __init__(self, answers: AnswerSet) -> None:
+        self._answers, self._images = answers, answers.images
+
+    def read(self, sha256: str, number: int) -> Image | str:
+        """Return an image, or what is said in its place if it is not stored, as where the licence forbids a copy.
+
+        Args:
+            sha256: The image.
+            number: Number of its question.
+
+        Raises:
+            DamagedAnswersError: If it is damaged.
+        """
+        if sha256 not in self._images:
+            return self._answers.absent_image(sha256, number)
+        return self._images.read(sha256)
 
 
 class Exporter(Protocol):

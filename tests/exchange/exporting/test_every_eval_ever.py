@@ -15,6 +15,7 @@ from regrade.cli.main import run
 from regrade.settings import SamplingParams
 from tests.builders import row, session
 from tests.judged import graded
+from tests.pictures import image, publish_showing, showing
 from tests.stored import again, commit_manifest, numbers, publish, score
 
 SCHEMAS = Path(__file__).with_name("every_eval_ever")
@@ -208,3 +209,42 @@ def test_verdicts_are_results_of_the_judged_model_and_name_their_judge(
     assert judge["model_info"]["id"] == "org/judge"
     details = config["llm_scoring"]["additional_details"]
     assert (details["rubric"], details["by_labels_of_people"]) == ("accuracy_style", "uncalibrated")
+
+
+def test_images_are_files_beside_the_samples_that_name_them(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    red, blue = image(1), image(2, "JPEG")
+    rows = [showing(0, red, blue), showing(1, red), row(2)]
+    answers = publish_showing(repository, tmp_path / "spool", rows, [red, blue])
+    score(answers)
+
+    _, samples = exported(answers, tmp_path / "out")
+
+    named = [sample["metadata"].get("images") for sample in samples]
+    [place] = {path.parent.parent for path in (tmp_path / "out").rglob("*_images/*")}
+    files = {
+        path.relative_to(place).as_posix(): path.read_bytes() for path in place.glob("*_images/*")
+    }
+    red_name, blue_name = named[0].split(", ")
+    assert named[1:] == [red_name, None]
+    assert files == {red_name: red.content, blue_name: blue.content}
+    assert Path(red_name).stem in samples[0]["input"]["raw"]
+
+
+def test_images_that_must_not_be_copied_are_named_by_their_place_in_the_dataset(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    red = image(1)
+    answers = publish_showing(repository, tmp_path / "spool", [showing(0, red)], [red])
+    score(answers)
+    manifest = answers.manifest.model_copy(update={"images": "source"})
+    files = {f"{answers.folder}/manifest.json": manifest.model_dump_json().encode()}
+    head = repository.head()
+    assert head is not None
+    repository.commit(files, "x", parent=head, removed=list(repository.files(head, "images")))
+
+    _, [sample] = exported(again(answers), tmp_path / "out")
+
+    assert sample["metadata"]["images"].endswith("row 0, not copied]")
+    assert not list((tmp_path / "out").rglob("*_images"))

@@ -15,11 +15,15 @@ from regrade.cli.main import run
 from regrade.exchange.importing.base import TableOptions
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.inspect_log import read
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.tools import calls_text
+from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.exchange.exporting.test_every_eval_ever import mixed
 from tests.judged import graded
+from tests.pictures import image, publish_showing, showing
 from tests.stored import again, numbers, publish, score
 
 PEERS = ROOT / ".peers/bin/python"
@@ -179,3 +183,99 @@ def test_grades_are_shares_of_their_scale_as_inspect_reads_them(
     told = found["header.json"]["eval"]
     assert (told["model"], told["metadata"]["judged_model"]) == ("org/judge", "org/a")
     assert told["metadata"]["by_labels_of_people"] == "uncalibrated"
+
+
+RED, BLUE = image(1), image(2, "JPEG")
+
+
+def test_images_are_in_the_log_once_for_a_sample_and_come_back_with_the_importer(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    chat = [{"role": "system", "content": "Look."}, {"role": "user", "content": f"{RED.mark}What?"}]
+    rows = [
+        showing(0, RED, BLUE, text=f"I see {RED.mark} #### 0"),
+        showing(1, RED, prompt=json.dumps(chat), prompt_kind="messages"),
+        row(2),
+    ]
+    answers = publish_showing(repository, tmp_path / "spool", rows, [RED, BLUE])
+    score(answers)
+
+    path = exported(answers, tmp_path / "out")
+
+    found = documents(path)
+    first, second, third = (found[f"samples/sample-0000{n}_epoch_1.json"] for n in range(3))
+    shown = [
+        {"type": "text", "text": "Before "},
+        {"type": "image", "image": f"attachment://{RED.sha256}"},
+        {"type": "text", "text": " and "},
+        {"type": "image", "image": f"attachment://{BLUE.sha256}"},
+        {"type": "text", "text": " after."},
+    ]
+    assert first["input"] == [{"role": "user", "content": shown}]
+    assert first["messages"][0] == {"role": "user", "content": shown, "source": "input"}
+    assert first["messages"][1]["content"] == f"I see {RED.mark} #### 0"  # a model's own text
+    assert first["attachments"] == {one.sha256: one.data_uri for one in (RED, BLUE)}
+    assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant"]
+    assert [part["type"] for part in second["messages"][1]["content"]] == ["image", "text"]
+    assert (third["attachments"], type(third["input"])) == ({}, str)
+    assert all(RED.mark not in json.dumps(one["input"]) for one in found["summaries.json"])
+    imported = read(SourceFile(path), TableOptions())
+    assert RED.mark in (imported.rows[1].prompt or "")
+
+
+def test_images_that_must_not_be_copied_are_named_in_the_log(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = publish_showing(repository, tmp_path / "spool", [showing(0, RED)], [RED])
+    score(answers)
+    manifest = answers.manifest.model_copy(update={"images": "source"})
+    files = {f"{answers.folder}/manifest.json": manifest.model_dump_json().encode()}
+    head = repository.head()
+    assert head is not None
+    repository.commit(files, "x", parent=head, removed=list(repository.files(head, "images")))
+
+    path = exported(again(answers), tmp_path / "out")
+
+    sample = documents(path)["samples/sample-00000_epoch_1.json"]
+    assert sample["attachments"] == {}
+    assert "row 0, not copied]" in json.dumps(sample["messages"])
+    with ZipFile(path) as log:
+        assert not [name for name in log.namelist() if b"base64" in log.read(name)]
+
+
+def test_what_an_agent_did_and_calls_of_tools_are_messages_of_the_log(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    did = [
+        PartedMessage("assistant", (Part("reasoning", "Hm."), call_of("c", "add", '{"x": 1}'))),
+        PartedMessage("tool", (Part("tool_result", "none", "c", "add", is_error=True),)),
+        PartedMessage("assistant", (Part("text", "It is #### 0"),)),
+    ]
+    calls = calls_text([("add", '{"x": 1}'), ("end", "{")])
+    rows = [
+        row(0, "It is #### 0", trajectory=trajectory_text(did)),
+        row(1, "", tool_calls=calls),
+    ]
+    answers = publish(repository, rows)
+    score(answers)
+
+    path = exported(answers, tmp_path / "out")
+
+    found = documents(path)
+    agent, caller = (found[f"samples/sample-0000{n}_epoch_1.json"] for n in range(2))
+    assert [message["role"] for message in agent["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert agent["messages"][1]["tool_calls"] == [
+        {"id": "c", "function": "add", "type": "function", "arguments": {"x": 1}}
+    ]
+    assert agent["messages"][2]["error"] == {"type": "unknown", "message": "none"}
+    assert agent["output"]["choices"][0]["message"]["content"] == "It is #### 0"
+    one, other = caller["messages"][-1]["tool_calls"]
+    assert (one["function"], one["arguments"]) == ("add", {"x": 1})
+    assert (other["arguments"], other["parse_error"]) == ({}, "no JSON object: {")
+    imported = read(SourceFile(path), TableOptions())
+    assert [len(one.trajectory or ()) for one in imported.rows] == [3, 1]
