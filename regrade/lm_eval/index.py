@@ -19,7 +19,7 @@ from regrade.settings.errors import SettingsError, SourceError
 from regrade.settings.files import atomic_write, cache_folder
 
 Kind = Literal["task", "group", "tag"]
-_FORMAT = 4
+_FORMAT = 5
 """Version of the cached file; a file of another version is built again."""
 
 

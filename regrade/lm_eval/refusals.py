@@ -5,11 +5,11 @@ from typing import Any, Literal
 
 from regrade.settings.worker_limits import REMOTE_CODE
 
-Refusal = Literal["class", "multimodal", "unsafe_code"]
+Refusal = Literal["class", "audio", "unsafe_code"]
 
 SENTENCES: Mapping[Refusal, str] = {
     "class": "it is a Python class with its own way of asking, not a yaml file; regrade runs tasks that are yaml files",
-    "multimodal": "it shows images or plays audio, and regrade asks text models",
+    "audio": "it plays audio, which regrade sends to no model",
     "unsafe_code": "its scoring runs the model's code without a sandbox, or a part of an answer as code; regrade's own code "
     "benchmarks run it in one",
 }
@@ -18,6 +18,9 @@ CODE_OF_THE_HUB = (
     f"is code of the Hub, which this worker does not allow; start the worker with {REMOTE_CODE}=1"
 )
 """Reason why a metric cannot be used, after its name."""
+RANKED_IMAGES = "it ranks continuations of what an image shows, and regrade shows images in chats that are answered"
+IMAGES_NEED_CHAT = "it shows images, which a chat alone can hold; add `--format chat`"
+IMAGES_IN_EXAMPLES = "it shows images, and its worked examples would show theirs; add `--n-shots 0`"
 MIXED_METHODS = (
     "some of its tasks generate text and others rank continuations, and an answer set has one method; ask for its tasks or "
     "groups one by one"
@@ -39,8 +42,8 @@ def refusal_of(config: Mapping[str, Any]) -> Refusal | None:
     """
     if "class" in config:
         return "class"
-    if config.get("doc_to_image") or config.get("doc_to_audio"):
-        return "multimodal"
+    if config.get("doc_to_audio"):
+        return "audio"
     if config.get("unsafe_code"):
         return "unsafe_code"
     return None

@@ -4,18 +4,33 @@ lm_eval draws worked examples in the order of the documents, from one generator:
 would differ. All are therefore built, whatever the limit.
 """
 
+import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, cast
 
-from regrade.lm_eval.documents import document_of, document_text
+from regrade.lm_eval.documents import (
+    Keep,
+    document_of,
+    document_text,
+    images_of,
+    kept_files,
+    no_images,
+)
 from regrade.lm_eval.made import QuestionMaker
 from regrade.lm_eval.opened import Datasets, open_dataset_task
 from regrade.lm_eval.package import quiet
 from regrade.lm_eval.plan import TaskPlan, cannot_run, not_loaded
-from regrade.lm_eval.refusals import MIXED_REQUESTS
+from regrade.lm_eval.refusals import (
+    IMAGES_IN_EXAMPLES,
+    IMAGES_NEED_CHAT,
+    MIXED_REQUESTS,
+    RANKED_IMAGES,
+)
 from regrade.lm_eval.seeds import FEWSHOT_SEED, seeded
+from regrade.settings.errors import RegradeError
 
 Prompt = str | tuple[Mapping[str, str], ...]
 """Text, or messages for a chat template."""
@@ -36,6 +51,10 @@ class AskedQuestion:
     """Continuations whose log-probability is requested; the whole text for rolling requests."""
     target: str
     choices: tuple[str, ...]
+    images: tuple[str, ...] = ()
+    """What stands for its images in the contexts, in order."""
+    error: str | None = None
+    """Reason why it cannot be asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,7 @@ def ask(
     chat: bool = False,
     system: str | None = None,
     maker: QuestionMaker | None = None,
+    keep: Keep = no_images,
 ) -> list[AskedTask]:
     """Return the requests of all tasks of a name.
 
@@ -95,13 +115,15 @@ def ask(
         chat: Make chats, with worked examples as turns.
         system: System message, or text at the start of the prompt.
         maker: Makes the questions of tasks that have a function for it; None: their datasets hold them.
+        keep: Keeps the images of documents.
 
     Raises:
         SettingsError: If the code of a task fails, a document has values that JSON cannot hold, or a task sends several
             kinds of requests.
         SourceError, HubError: If a dataset cannot be read.
     """
-    with quiet(), seeded(), _computed_here(), nullcontext() if maker is None else maker.at_work():
+    making = nullcontext() if maker is None else maker.at_work()
+    with quiet(), seeded(), _computed_here(), kept_files(), making:
         tasks = {}
         for name, config in plan.configs.items():
             tasks[name] = task = open_dataset_task(config, datasets, maker)
@@ -111,10 +133,21 @@ def ask(
             elif own is None:
                 task.set_config("num_fewshot", 0)
             task.set_fewshot_seed(FEWSHOT_SEED)
-        return [_asked(name, task, chat=chat, system=system) for name, task in tasks.items()]
+        return [
+            _asked(name, task, chat=chat, system=system, keep=keep) for name, task in tasks.items()
+        ]
 
 
-def _asked(name: str, task: Any, *, chat: bool, system: str | None) -> AskedTask:  # noqa: ANN401 - of lm_eval
+def _asked(
+    name: str,
+    task: Any,  # noqa: ANN401 - of lm_eval
+    *,
+    chat: bool,
+    system: str | None,
+    keep: Keep,
+) -> AskedTask:
+    if task.config.doc_to_image is not None:
+        _show_images(name, task, chat=chat, keep=keep)
     try:
         task.build_all_requests(
             system_instruction=system,
@@ -122,6 +155,8 @@ def _asked(name: str, task: Any, *, chat: bool, system: str | None) -> AskedTask
             fewshot_as_multiturn=chat,
             chat_template=_chat_text if chat else None,
         )
+    except RegradeError:
+        raise
     except Exception as error:
         raise not_loaded(name, error) from error
     kinds = {instance.request_type for instance in task.instances}
@@ -132,7 +167,8 @@ def _asked(name: str, task: Any, *, chat: bool, system: str | None) -> AskedTask
         by_document.setdefault(instance.doc_id, []).append(instance)
     # Read again, as lm_eval does to score: the functions of some tasks change the document that they are given.
     documents = {
-        doc_id: document_text(document, name, doc_id) for doc_id, document in task.doc_iterator()
+        doc_id: document_text(document, name, doc_id, keep)
+        for doc_id, document in task.doc_iterator()
     }
     kind = cast("RequestKind", kinds.pop())
     return AskedTask(
@@ -149,6 +185,56 @@ def _asked(name: str, task: Any, *, chat: bool, system: str | None) -> AskedTask
             for doc_id, instances in by_document.items()
         ],
     )
+
+
+IMAGE_PLACE = "<image>"
+"""Text of a task that stands for the next image, as in lm_eval's models that see."""
+
+
+def _show_images(name: str, task: Any, *, chat: bool, keep: Keep) -> None:  # noqa: ANN401 - of lm_eval
+    """Make a task give what stands for its images, since the pixels of all documents are large.
+
+    Raises:
+        SettingsError: If its images cannot be shown.
+    """
+    if task.OUTPUT_TYPE != "generate_until":
+        raise cannot_run(name, RANKED_IMAGES)
+    if not chat:
+        raise cannot_run(name, IMAGES_NEED_CHAT)
+    if task.get_config("num_fewshot"):
+        raise cannot_run(name, IMAGES_IN_EXAMPLES)
+    original, count = task.doc_to_image, itertools.count()
+    task.doc_to_image = lambda doc, *feature: (
+        original(doc, *feature) if feature else images_of(original(doc), name, next(count), keep)
+    )
+
+
+def _with_marks(
+    contexts: tuple[Prompt, ...], images: Sequence[str]
+) -> tuple[tuple[Prompt, ...], str | None]:
+    """Return contexts with what stands for images in their places, and the reason if there are more or fewer of these."""
+    left = iter(images)
+    places = 0
+
+    def mark(_: re.Match[str]) -> str:
+        nonlocal places
+        places += 1
+        return next(left, IMAGE_PLACE)
+
+    shown: list[Prompt] = [
+        context
+        if isinstance(context, str)
+        else tuple(
+            {**turn, "content": re.sub(IMAGE_PLACE, mark, turn["content"])} for turn in context
+        )
+        for context in contexts
+    ]
+    if places == len(images):
+        return tuple(shown), None
+    problem = (
+        f"The task's prompt has {places} places for images, and its document {len(images)} images."
+    )
+    return contexts, problem
 
 
 def _question(
@@ -173,7 +259,14 @@ def _question(
         if task.config.doc_to_choice is not None
         else ()
     )
+    shown = ordered[0].args[-1] if task.config.doc_to_image is not None else {"visual": ()}
+    images: tuple[str, ...] = shown["visual"]
+    error = None
+    if task.config.doc_to_image is not None:
+        contexts, error = _with_marks(contexts, images)
     return AskedQuestion(
+        images=images,
+        error=error,
         doc_id=doc_id,
         document=text,
         contexts=contexts,

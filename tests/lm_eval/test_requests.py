@@ -93,7 +93,6 @@ def test_a_document_comes_back_as_it_was() -> None:
     [
         ("humaneval", "its scoring runs the model's code without a sandbox"),
         ("squad_completion", "it is a Python class with its own way of asking"),
-        ("mmmu_val", "it shows images or plays audio"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_a_sentence(name: str, reason: str, index: Index) -> None:

@@ -23,6 +23,7 @@ from regrade.lm_eval.refusals import MIXED_METHODS, MIXED_REPEATS, MIXED_SAMPLIN
 from regrade.lm_eval.sampling import sampling_of
 from regrade.lm_eval.seeds import FEWSHOT_SEED
 from regrade.records import Message, RankingRule, Sample
+from regrade.records.images import Image, read_image
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import HARNESS, Method, PromptFormat, PromptSettings, SamplingParams
 
@@ -84,6 +85,8 @@ class HarnessBenchmark:
         self._data = HarnessData(name, source)
         self._source, self._arguments, self._tokenizer = source, arguments or {}, tokenizer
         self._made_with: dict[str, HarnessBenchmark] = {}
+        self._images: dict[str, Image] = {}
+        """Images of the questions, by their marks."""
         self.format: PromptFormat = prompt.format or "completion"
 
     @cached_property
@@ -252,14 +255,25 @@ class HarnessBenchmark:
                 chat=self.format == "chat",
                 system=prompt.system,
                 maker=self._maker,
+                keep=self._keep,
             )
+
+    def _keep(self, content: bytes) -> str:
+        image = read_image(content)
+        return self._images.setdefault(image.mark, image).mark
 
     @cached_property
     def _samples(self) -> list[Sample]:
         if self.method == "generate":
             _ = self.sampling  # refuses tasks that differ
         samples = [
-            replace(sample, doc=question.document, continuations=question.continuations)
+            replace(
+                sample,
+                doc=question.document,
+                continuations=question.continuations,
+                images=tuple(self._images[mark] for mark in dict.fromkeys(question.images)),
+                error=question.error,
+            )
             for task in self._asked
             for sample, question in zip(_numbered(task), task.questions, strict=True)
         ]
