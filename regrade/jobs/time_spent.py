@@ -82,7 +82,7 @@ class TimeSpent(BaseModel):
         idle = self.parts.get("idle", 0.0) - self.before
         parts: dict[Part, float] = {**self.parts, "idle": max(0.0, idle)}
         passed = [0.0, *accumulate((min(self.before, self.seconds), *parts.values()))]
-        ends = (round(_WIDTH * seconds / self.seconds) for seconds in passed)
+        ends = (round(_WIDTH * min(1.0, seconds / self.seconds)) for seconds in passed)
         signs = (_SIGNS["idle"], *(_SIGNS[part] for part in parts))
         return "".join(
             sign * (end - start) for sign, (start, end) in zip(signs, pairwise(ends), strict=True)

@@ -48,6 +48,8 @@ class OccupancyClock:
         now = time.monotonic() if now is None else now
         if self._begun is None:
             self._begun = now
+            # One request at a time is never left in the engine after a step.
+            self._most, self._at_most = 1, (now, 0.0)
         else:
             self._idle += now - self._now[0]
         self._requests, self._now = 1, (now, self._idle)

@@ -30,6 +30,12 @@ def test_an_engine_that_was_never_full_fills_until_most_requests_are_in_it():
     assert found == Occupancy(filling=2.0, draining=4.0)
 
 
+def test_one_request_at_a_time_counts_from_its_arrival():
+    found = occupancy(100.0, (101, 0, False), 101.5, (103, 0, False))
+
+    assert found == Occupancy(draining=2.5, idle=0.5)
+
+
 @pytest.mark.parametrize(
     ("full", "expected"),
     [
