@@ -78,13 +78,13 @@ class Filters:
         str | None,
         Parameter(
             name=("--baseline", "--against"),
-            help="Another answer set (id, model or alias): only answers whose value differs from the one there.",
+            help="Only answers whose value differs from that in this answer set (id, model or alias).",
         ),
     ] = None
     change: Annotated[
         Literal["worse", "better", "same", "any"] | None,
         Parameter(
-            help="With `--baseline`: answers with a lower value than there (`worse`), a higher one (`better`), the same, or `any` other."
+            help="With `--baseline`: only this change. `worse` is a lower value than there, `better` a higher one."
         ),
     ] = None
 

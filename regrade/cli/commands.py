@@ -14,7 +14,7 @@ from regrade.settings.errors import UserError
 from regrade.settings.project_folder import VERSION
 
 if TYPE_CHECKING:
-    from cyclopts.help import HelpPanel
+    from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
 # Groups of the commands, their examples, and their exit codes, as the help shows them.
@@ -80,9 +80,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "export": ("export 1f0c6a2b exported/ --format every-eval-ever",),
     "publish-results": ("publish-results org/model --pull-request",),
     "score": (
+        "score --scorer my_scorer.py:score",
         "score --stale",
         "score --answers hf://datasets/ORG/NAME --model org/model",
-        "score --answer-set 1f0c6a2b --scorer my_scorer.py:score",
     ),
     "judge": (
         "judge --judge org/judge-32b",
@@ -140,22 +140,35 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 _RUN = ("--config", "--answers", "--json", "--quiet")
 _MODEL = ("--model", "--benchmark", "--suite", "--limit", "--temperature", "--max-tokens")
 SHORT: dict[str, tuple[str, ...]] = {
+    "score": (
+        *("--scorer", "--stale", "--force", "--answer-set", "--model", "--benchmark", "--since"),
+        *("--sandbox", *_RUN),
+    ),
+    "import": (
+        *("--format", "--model", "--benchmark", "--scorer", "--strict", "--column.text"),
+        *("--column.question", "--column.target", "--answers", "--json", "--quiet"),
+    ),
+    "label": (
+        *("--sample", "--out", "--read", "--rater", "--report", "--show-verdict", "--scorer"),
+        *("--answers", "--json", "--quiet"),
+    ),
+    "chart": (
+        *("--benchmark", "--model", "--over", "--gpu-hour", "--token-price", "--image"),
+        *("--answers", "--json", "--quiet"),
+    ),
     "evaluate": (*_MODEL, "--repeats", "--scorer", "--engine", "--base-url", *_RUN),
     "generate": (*_MODEL, "--repeats", "--engine", "--base-url", *_RUN),
-    "sweep": (*_MODEL, "--in-flight", "--engine.max-num-batched-tokens", *_RUN),
+    "sweep": (*_MODEL[:4], "--in-flight", *_RUN),
     "tune": (*_MODEL, "--ttft-p99", "--tpot-p99", *_RUN),
     "trigger": (
-        *("--model", "--benchmark", "--limit", "--param", "--wait", "--timeout"),
-        *("--baseline", "--max-drop", "--promote", "--markdown", "--junit", "--html", *_RUN),
+        *("--model", "--benchmark", "--wait", "--baseline", "--max-drop", "--promote"),
+        *("--markdown", "--junit", *_RUN),
     ),
     "judge": (
         *("--judge", "--rubric", "--judge-repeats", "--baseline", "--self-test", "--engine"),
         *("--base-url", *_RUN),
     ),
-    "harness": (
-        *("--harness", "--time-limit", "--benchmark", "--score-range"),
-        *("--engine.tool-parser", "--engine.max-model-len", *_RUN),
-    ),
+    "harness": (*("--harness", "--time-limit", "--benchmark", "--engine.tool-parser", *_RUN),),
     "plan": ("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *_RUN),
     "replay": (
         *("--model", "--own-model", "--limit", "--fresh", "--engine.dtype"),
@@ -166,8 +179,7 @@ SHORT: dict[str, tuple[str, ...]] = {
         *("--markdown", "--junit", "--html", *_RUN),
     ),
     "noise": (
-        *("--benchmark", "--suite", "--limit", "--in-flight", "--order", "--scorer", "--examples"),
-        *("--engine", "--base-url", *_RUN),
+        *("--benchmark", "--suite", "--limit", "--in-flight", "--order", "--examples", *_RUN),
     ),
     "compare": ("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *_RUN),
     "show": (
@@ -177,6 +189,10 @@ SHORT: dict[str, tuple[str, ...]] = {
 }
 """Options of a command in its `--help`; `--help-all` has the others. A command that is not named here shows all."""
 HELP_ALL = "--help-all"
+_FEW = 25
+"""Longest list of choices in a short help, in characters."""
+_SHOWN = 2
+"""Examples in a short help."""
 DAILY = (
     "evaluate",
     "score",
@@ -218,7 +234,7 @@ class PlainWords(DefaultFormatter):
     """Help with words for the values of options in place of Python's types: `--model TEXT`, `--limit NUMBER`.
 
     Attributes:
-        only: Options that are shown; None for all.
+        only: Options that are shown, each with the beginning of its description; None for all with all of it.
     """
 
     only: tuple[str, ...] | None = None
@@ -226,7 +242,9 @@ class PlainWords(DefaultFormatter):
     def __call__(self, console: "Console", options: "ConsoleOptions", panel: "HelpPanel") -> None:
         """Show a panel of options."""
         entries = [
-            entry.copy(metavar=entry.metavar and in_words(entry.metavar))
+            (entry if self.only is None or panel.format == "command" else _in_short(entry)).copy(
+                metavar=entry.metavar and in_words(entry.metavar)
+            )
             for entry in panel.entries
             if self.only is None
             or panel.format == "command"
@@ -242,14 +260,28 @@ class PlainWords(DefaultFormatter):
         super().render_usage(console, options, usage and in_words(str(usage)))
 
 
+def _in_short(entry: "HelpEntry") -> "HelpEntry":
+    """Return an entry with the first statement of its description, and with its choices only if they are few."""
+    from cyclopts.help.inline_text import InlineText  # noqa: PLC0415 - only a help needs these
+    from rich.markdown import Markdown  # noqa: PLC0415
+
+    whole = getattr(getattr(entry.description, "primary_renderable", None), "markup", "")
+    first = re.split(r"[.;]\s", whole, maxsplit=1)[0]
+    short = InlineText(Markdown(first if first == whole else f"{first}."))
+    choices = entry.choices if len(", ".join(entry.choices or ())) <= _FEW else None
+    return entry.copy(description=short, choices=choices)
+
+
 def in_words(types: str) -> str:
     """Return a text with words for the types."""
     return re.sub(r"\b(?:INT|FLOAT)\b", "NUMBER", re.sub(r"\bSTR\b", "TEXT", types))
 
 
-def epilogue(command: str) -> str:
+def epilogue(command: str, *, full: bool = True) -> str:
     """Return the end of a command's help as markdown: examples and exit codes; of all commands for an empty name."""
-    lines = [f"- `regrade {example}`" for example in EXAMPLES.get(command, ())]
+    is_short = command in SHORT and not full
+    shown = EXAMPLES.get(command, ())[: _SHOWN if is_short else None]
+    lines = [f"- `regrade {example}`" for example in shown]
     examples = ["Examples:", "", *lines, ""] if lines else []
     if not command:
         examples = [
@@ -257,11 +289,10 @@ def epilogue(command: str) -> str:
             "Those under a noun are also commands without it: `regrade import`.",
             "",
         ]
-    if command in SHORT:
-        examples += [f"`regrade {command} {HELP_ALL}` shows all options.", ""]
     codes = _CODES.get(command, _USUAL)
     more = "" if command else f" ({' and '.join(VERDICTS)} have others)"
-    return "\n".join([*examples, f"Exit codes: {codes}{more}."])
+    rest = f" `regrade {command} {HELP_ALL}` shows all options." if is_short else ""
+    return "\n".join([*examples, f"Exit codes: {codes}{more}.{rest}"])
 
 
 COMMANDS = {
@@ -393,7 +424,7 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
             f"regrade.cli.{called}",
             name=name,
             help=None if name == chosen else line,
-            help_epilogue=epilogue(name),
+            help_epilogue=epilogue(name, full=full),
             group=group_of(name),
             show=full or name == chosen or name in first_page,
         )

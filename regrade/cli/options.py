@@ -18,6 +18,8 @@ def help_group(title: str) -> Group:
 
 
 WHAT = help_group("What to evaluate")
+for _title in ("What to score", "What to compare", "What to compare, and limits of the verdict"):
+    help_group(_title)  # above the options of storage
 WHERE = help_group("Storage and output")
 
 Answers = Annotated[

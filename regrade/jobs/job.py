@@ -432,6 +432,8 @@ class EvaluationJob(GenerationJob):
 class ScoringJob(Settings):
     """Stored answers to score: repository, filters and scorer."""
 
+    option_group = "What to score"
+
     answers: Answers = Field(default_factory=default_answers)
     model: Annotated[str | None, PATH, NAME] = None
     """Only answers of this model. Default: all models."""

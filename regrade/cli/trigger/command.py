@@ -34,11 +34,7 @@ def trigger(
     following: Following | None = None,
     output: Output = TABLE,
 ) -> None:
-    """Start a deployment on the Prefect server at PREFECT_API_URL.
-
-    Exit codes: 0 started, or with `--wait` done and no regression; 1 regression; 2 cannot tell; 3 could not be run;
-    4 cancelled; 5 not in time.
-    """
+    """Start a deployment on the Prefect server at PREFECT_API_URL."""
     chosen = as_json(EvaluationJob, (options or TriggerOptions()).parameters())
     schema = EvaluationJob.model_json_schema()
     chosen = from_this_folder(chosen, schema, root=schema)
