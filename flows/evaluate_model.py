@@ -13,11 +13,8 @@ from flows.engine_session import EngineSession
 from flows.gating import (
     NotFirstError,
     announce,
-    check_baseline,
-    check_planned,
     completed,
     gate_answers,
-    is_first,
     judge_answers,
     promote,
 )
@@ -36,6 +33,7 @@ from flows.scoring import (
 from regrade.answers.manifest import Stopped
 from regrade.checkpoints.following import Following, Notes
 from regrade.checkpoints.found import Found, alias_of
+from regrade.comparing.beforehand import check_baseline, check_planned, is_first
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
@@ -140,8 +138,9 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         check_baseline(job.gate, job.answers, job.names, job.limit)
 
     def check(works: Sequence[Work]) -> None:
-        if job.gate is not None and not first:
-            check_planned(job.gate, job.answers, works)
+        if job.gate is not None:
+            planned = [work.answers.manifest for work in works]
+            check_planned(job.gate, job.answers, planned, first=first)
 
     prepare()  # imports MLflow while the engine loads
     scorers = None if job.scorer is None else (stored_name(job.scorer),)

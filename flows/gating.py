@@ -7,20 +7,17 @@ from typing import Any
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from regrade.answers.aliases import move_alias, read_alias
+from regrade.answers.aliases import move_alias
 from regrade.answers.manifest import Stopped
-from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.comparing.gate import check_comparable, shown_beforehand
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
-from regrade.comparing.sides import Side, find_side
-from regrade.settings import JUDGE_PREFIX, GateSettings
-from regrade.settings.errors import SettingsError, TrackingError
+from regrade.comparing.sides import Side
+from regrade.settings import GateSettings
+from regrade.settings.errors import TrackingError
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_baseline, show_verdict
-from tasks.work import Work
 
 logger = logging.getLogger("regrade.gate")
 MAX_MESSAGE = 500
@@ -33,58 +30,6 @@ class NotFirstError(Exception):
 
 class _NewerError(Exception):
     """The alias names newer answers than those of the benchmark in the error's text."""
-
-
-def check_baseline(
-    settings: GateSettings, answers: str, benchmarks: Sequence[str], limit: int | None = None
-) -> None:
-    """Fail early if the baseline does not exist, or has too few questions for any model to pass; log what they can show.
-
-    Args:
-        settings: Baseline and limits.
-        answers: Repository of the answers to judge.
-        benchmarks: Benchmarks to judge.
-        limit: Most questions of each benchmark that are evaluated. None: all.
-
-    Raises:
-        SettingsError: If nothing is stored yet, or not even an unchanged model would pass.
-        RepositoryError: If the repository of the baseline does not exist, or no answer set matches.
-        DamagedAnswersError: If the matching answer set is damaged.
-    """
-    own = settings.base_answers is None
-    repository = open_repository(settings.base_answers or answers, create=False, empty=own)
-    if own and repository.head() is None:
-        raise SettingsError(
-            f"There is no baseline '{settings.baseline}' yet: nothing is stored in '{repository.uri}'. Add `--promote`, which "
-            "makes the first run the baseline, or evaluate a model without a gate and name it with `regrade promote`."
-        )
-    side = find_side(settings.baseline, repository.uri, benchmarks)
-    questions = {
-        name: min(sets.manifest.n_samples, limit or sets.manifest.n_samples)
-        for name, sets in side.sets.items()
-        if not name.startswith(JUDGE_PREFIX)
-    }
-    for line in shown_beforehand(settings, questions):
-        logger.info("%s", line)
-
-
-def check_planned(settings: GateSettings, answers: str, works: Sequence[Work]) -> None:
-    """Fail before an engine starts if planned answers could not be compared with the baseline.
-
-    Raises:
-        NotComparableError: If more than the model differs, or too few questions are the same.
-    """
-    names = [work.plan.specification.benchmark.name for work in works]
-    side = find_side(settings.baseline, settings.base_answers or answers, names)
-    pairs = zip(names, works, strict=True)
-    check_comparable(
-        (
-            (side.sets[name].manifest, work.answers.manifest)
-            for name, work in pairs
-            if name in side.sets
-        ),
-        settings,
-    )
 
 
 def gate_answers(
@@ -123,16 +68,6 @@ def judge_answers(
     model = sets[0].manifest.specification.model.name
     side = Side(model, scored, one_set=False)
     return judge(side, settings, answers=repository.uri, benchmarks=tuple(by_name), stopped=stopped)
-
-
-def is_first(settings: GateSettings, answers: str, benchmarks: Sequence[str]) -> bool:
-    """Return True if the alias to move names no answers to these benchmarks yet, so that nothing can be compared."""
-    if not settings.promote:
-        return False
-    repository = open_repository(answers, create=False, empty=True)
-    head = repository.head()
-    alias = None if head is None else read_alias(repository, head, settings.baseline)
-    return alias is None or alias.answer_sets.keys().isdisjoint(benchmarks)
 
 
 def promote(

@@ -41,8 +41,6 @@ def gate(
 ) -> None:
     """Judge a candidate against the baseline: exit code 0 pass, 1 regression, 2 cannot tell.
 
-    Exit code 3 or more: no verdict, because of bad usage, missing answers or a failure.
-
     Args:
         candidate: Answer set id, model or alias.
         markdown: File for the verdict as markdown, which a GitHub job also shows in its summary.
@@ -59,6 +57,7 @@ def gate(
     begin_reports("gate", markdown, report, html, junit=junit)
     if html is not None:
         html.unlink()
+    show_logs("regrade.gate", quiet=output.quiet)  # what the questions can show
     with reported_on_failure("gate", _no_verdict, markdown=markdown, junit=junit):
         judged = job.verdict()
     page = as_markdown(blocks(judged))

@@ -9,6 +9,7 @@ from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
+from regrade.comparing.beforehand import check_baseline, is_first
 from regrade.comparing.sides import named_id
 from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob
 from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
@@ -41,6 +42,9 @@ def evaluate(
         _check_judge(job.judge, job.names)
     if "sleep" in job.between:
         job.engine.able_to_sleep()
+    gate = job.gate if job.follow is None else None  # a followed model has a gate of its own
+    if gate is not None and not is_first(gate, job.answers, job.names):
+        check_baseline(gate, job.answers, job.names, job.limit)  # before a server is started
     _serve_metrics(metrics_port)
     found = run_flow("evaluate_model", Evaluation, job, output, job)
     if job.follow is None:  # otherwise each was printed when it was done

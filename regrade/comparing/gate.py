@@ -1,22 +1,17 @@
 """The gate: compare a candidate with a baseline; the verdict is pass, regression or cannot tell."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 
-from regrade.answers.manifest import Manifest, Stopped
+from regrade.answers.manifest import Stopped
+from regrade.comparing.beforehand import accepted_drops, check_pairs
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport, Verdict
-from regrade.comparing.likeness import NotComparableError, differences
-from regrade.comparing.pairing import MIN_COVERAGE
 from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
-from regrade.comparing.verdict import error_at_end, judge
-from regrade.scorers import JUDGE
+from regrade.comparing.verdict import judge
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
-from regrade.stats.power import can_pass, drop_that_passes, what_passes
-
-CHANGED = (0.05, 0.2)
-"""Shares of changed answers for which a gate says beforehand what its questions can show: noise, and another training."""
 
 _SAME = (
     "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "
@@ -44,7 +39,7 @@ def gate(
     """Return the verdict on a candidate.
 
     Args:
-        candidate: Answer set id, model or alias, or answer sets found before.
+        candidate: Answer set id, model or alias; or answer sets that were just made, whose gate was checked before.
         settings: Baseline, limits and error rate.
         answers: Address of the answer repository.
         benchmarks: Benchmarks to compare. Empty: all that the baseline has.
@@ -54,7 +49,7 @@ def gate(
         stopped: Verdicts by benchmark that were sure before all questions were answered.
 
     Raises:
-        SettingsError: If the settings name benchmarks that neither side has.
+        SettingsError: If the settings name benchmarks that neither side has, or not even an unchanged model could pass.
         RepositoryError: If a repository or a side does not exist.
         DamagedAnswersError: If answers are damaged.
     """
@@ -73,6 +68,7 @@ def gate(
             examples=examples,
             scoring=scoring,
         ),
+        check=partial(check_pairs, settings) if isinstance(candidate, str) else None,
     )
     return gate_report(compared, settings, stopped or {})
 
@@ -132,91 +128,12 @@ def gate_report(
     )
 
 
-def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> list[str]:
-    """Return a sentence for each benchmark about the drop that its number of questions can show.
-
-    Args:
-        settings: Limits and error rate.
-        questions: Number of questions by benchmark, one right or wrong answer each.
-
-    Raises:
-        SettingsError: If not even a model that changes no answer would pass. A `max_drop` of 0 asks for a better model.
-    """
-    accepted, alpha = accepted_drops(settings), error_at_end(settings)
-    lines = []
-    for name, n in questions.items():
-        points = accepted.get(name, settings.max_drop)
-        if points and not can_pass(n, points / 100, alpha):
-            least, enough = what_passes(n, points / 100, alpha)
-            raise SettingsError(
-                f"{name}: {n:,} questions cannot show that a model drops by at most {points:g} "
-                f"{'point' if points == 1 else 'points'}; not even an unchanged model would pass. Take at least {enough:,} "
-                f"questions, or accept {least} points (`--max-drop {least}`, or `--max-drop-of {name}={least}`)."
-            )
-        drops = " or ".join(f"{100 * drop_that_passes(n, share, alpha):.1f}" for share in CHANGED)
-        shares = " or ".join(f"{100 * share:g}" for share in CHANGED)
-        lines.append(
-            f"{name}: with {n:,} questions, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
-            f"{drops} points while {shares} % of its answers change; accepted: {points:g}"
-        )
-    return lines
-
-
-def check_comparable(pairs: Iterable[tuple[Manifest, Manifest]], settings: GateSettings) -> None:
-    """Refuse candidates that could not be compared once all their answers are there; what only answers show is checked later.
-
-    Args:
-        pairs: Manifests of the baseline and of the planned candidate for each benchmark.
-        settings: Differences that are allowed, and the share of the questions that has to be compared.
-
-    Raises:
-        NotComparableError: If more than the model differs.
-    """
-    percent = 100 * MIN_COVERAGE if settings.min_coverage is None else settings.min_coverage
-    problems, kinds = [], []
-    for base, candidate in pairs:
-        if base.answer_set_id == candidate.answer_set_id or JUDGE in candidate.scorers[:1]:
-            continue  # refused at the end in other words; a judge's verdicts are compared, not these answers
-        found = differences(base, candidate)[0]
-        few, many = sorted((base.n_samples, candidate.n_samples))
-        if few < percent / 100 * many:
-            asked = f"{candidate.n_samples:,} questions, and the baseline has {base.n_samples:,} (`--limit`)"
-            found.append(("overlap", f"{asked}; {percent:g} % have to be compared"))
-        refused = [(kind, text) for kind, text in found if kind not in settings.allow]
-        name = candidate.specification.benchmark.name
-        problems += [f"{name}: {text}" for _, text in refused]
-        kinds += [kind for kind, _ in refused]
-    if problems:
-        raise NotComparableError(problems, tuple(dict.fromkeys(kinds)))
-
-
 def _sure_reason(early: Stopped, points: float) -> str:
     worse = "worse" if early.verdict == "regression" else "not worse"
     return (
         f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
         f"{points:g}."
     )
-
-
-def accepted_drops(settings: GateSettings) -> dict[str, float]:
-    """Return the accepted drops set by `max_drop_of`, by benchmark, in percentage points or those of the score.
-
-    Raises:
-        SettingsError: If one is invalid.
-    """
-    drops: dict[str, float] = {}
-    for text in settings.max_drop_of:
-        name, _, points = text.partition("=")
-        try:
-            drop = float(points)
-        except ValueError:
-            drop = -1.0
-        if not name or not 0 <= drop < 100:
-            raise SettingsError(
-                f"`--max-drop-of {text}` should be `benchmark=points` with 0 to 100 points, such as `gsm8k=0.5`."
-            )
-        drops[name] = drop
-    return drops
 
 
 def _no_verdict(name: str, reason: str, max_drop: float) -> BenchmarkVerdict:

@@ -1,10 +1,12 @@
 """Jobs of comparing: `regrade compare` and the flow `compare-models`, `regrade gate`, and `regrade noise`."""
 
 import os
+from functools import partial
 from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from regrade.comparing.beforehand import check_pairs
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
@@ -65,7 +67,7 @@ class CompareJob(Candidate):
     scoring: Scoring = ScoringOptions()
 
     def compared(self) -> ComparedBenchmarks:
-        """Compare the two sides; raises the errors of `compare_sides`."""
+        """Compare the two sides; raises the errors of `compare_sides`, and of `check_pairs` with a gate."""
         limits = self.gate or GateSettings()
         coverage = limits.min_coverage if self.min_coverage is None else self.min_coverage
         return compare_sides(
@@ -82,6 +84,7 @@ class CompareJob(Candidate):
                 examples=self.examples,
                 scoring=self.scoring,
             ),
+            check=None if self.gate is None else partial(check_pairs, self.gate),
         )
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from regrade.answers.manifest import Manifest, Stopped
 from regrade.answers.sets import AnswerSet
+from regrade.comparing.beforehand import accepted_drops
 from regrade.comparing.comparison import common_scorer
-from regrade.comparing.gate import accepted_drops
 from regrade.comparing.likeness import check_alike, differences
 from regrade.comparing.pairing import MIN_COVERAGE, questions
 from regrade.scorers import JUDGE

@@ -1,8 +1,9 @@
 """Compare two sides on all benchmarks that both have."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from regrade.answers.manifest import Manifest
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
@@ -128,6 +129,7 @@ def compare_sides(
     base_answers: str | None = None,
     benchmarks: Collection[str] = (),
     options: CompareOptions | None = None,
+    check: Callable[[Mapping[str, tuple[Manifest, Manifest]]], None] | None = None,
 ) -> ComparedBenchmarks:
     """Compare two sides benchmark by benchmark.
 
@@ -143,6 +145,7 @@ def compare_sides(
         base_answers: Address of the baseline's repository, if it is another.
         benchmarks: Benchmarks to compare. Empty: all.
         options: Options of the comparison.
+        check: Called with the manifests of both sides by benchmark, different ones, before anything is read.
 
     Raises:
         RepositoryError: If a repository or a side does not exist.
@@ -159,6 +162,11 @@ def compare_sides(
     names = {name: name for name in left.sets if name in right.sets}
     if not names and len(left.sets) == len(right.sets) == 1:
         names = dict(zip(left.sets, right.sets, strict=True))
+    if check is not None:
+        pairs = {
+            old: (left.sets[old].manifest, right.sets[new].manifest) for old, new in names.items()
+        }
+        check({k: pair for k, pair in pairs.items() if len({m.answer_set_id for m in pair}) > 1})
     options = options or CompareOptions()
     compared: dict[str, Compared] = {}
     refused: dict[str, str] = {}

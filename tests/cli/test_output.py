@@ -78,7 +78,19 @@ def test_a_quiet_verdict_is_the_exit_code(
     repository: LocalRepository, capfd: pytest.CaptureFixture[str]
 ):
     with pytest.raises(SystemExit) as ended:
-        run(["gate", "bad", "--baseline", "good", "--answers", repository.uri, "-q"])
+        run(
+            [
+                "gate",
+                "bad",
+                "--baseline",
+                "good",
+                "--max-drop",
+                "40",
+                "--answers",
+                repository.uri,
+                "-q",
+            ]
+        )
     assert ended.value.code == 1
     assert capfd.readouterr() == ("", "")
 
@@ -90,6 +102,7 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
     gate = Gated(verdict=verdict, summary=f"{verdict}: as tested")
     result = Evaluation(answer_sets=(), repository="/answers", gate=gate)
     monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
+    monkeypatch.setattr("regrade.cli.run.check_baseline", lambda *_: None)
     command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--baseline", "org/base"]
 
     assert run([*command, "--max-drop", "1", "--json"]) == code

@@ -1,3 +1,4 @@
+import itertools
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -8,10 +9,13 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing import verdict_text
-from regrade.comparing.gate import check_comparable, gate
+from regrade.comparing.beforehand import check_comparable
+from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
+from regrade.comparing.job import CompareJob
 from regrade.comparing.junit import junit
 from regrade.comparing.likeness import NotComparableError
+from regrade.comparing.sides import find_side
 from regrade.records.computed import Computed
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
@@ -361,15 +365,28 @@ def test_a_plan_with_other_settings_is_refused(tmp_path: Path) -> None:
     planned(base, answer(repository, "org/new"))
 
 
-def test_a_verdict_says_where_not_even_an_unchanged_model_passes(tmp_path: Path) -> None:
+def test_where_not_even_an_unchanged_model_passes_is_an_error_before_stored_answers_are_compared(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "regrade.gate")
     repository = LocalRepository(tmp_path / "answers")
-    for model in ("org/base", "org/same"):
-        answer(repository, model, right=40, total=50)
+    for model, benchmark in itertools.product(("org/base", "org/same"), ("sums", "products")):
+        answer(repository, model, right=40, total=50, benchmark=benchmark)
 
-    few = verdict(repository, "org/same", baseline="org/base")
-    enough = verdict(repository, "org/same", baseline="org/base", max_drop=6)
-
-    assert few.verdict == "cannot tell"
-    assert "with 50 questions, not even a model that changes no answer passes" in few.summary
-    assert "299 questions or a drop of 6 could" in few.summary
-    assert enough.verdict == "pass"
+    with pytest.raises(SettingsError) as told:
+        verdict(repository, "org/same", baseline="org/base")
+    for name in ("sums", "products"):
+        assert f"{name}: 50 questions cannot show" in str(told.value)
+        assert f"`--max-drop-of {name}=6`" in str(told.value)
+    assert verdict(repository, "org/same", baseline="org/base", max_drop=6).verdict == "pass"
+    assert "with 50 questions, an unchanged model passes in 80 % of the runs" in caplog.text
+    compared = CompareJob(
+        base="org/base", candidate="org/same", answers=repository.uri, gate=GateSettings()
+    )
+    with pytest.raises(SettingsError, match="299 questions, or accept 6 points"):
+        compared.compared()
+    # Whatever the verdict says beforehand, its own tests say at the end.
+    sides = find_side("org/same", repository.uri)
+    judged = gate(sides, GateSettings(baseline="org/base"), answers=repository.uri)
+    assert judged.verdict == "cannot tell"
+    assert "with 50 questions, not even a model that changes no answer passes" in judged.summary

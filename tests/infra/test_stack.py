@@ -131,7 +131,7 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(
     stack: Stack, evaluated: dict[str, Any], worse: str
 ):
     # A model in a folder is named by the folder's name or path.
-    sides = {"base": "regrade-demo", "candidate": worse, "gate": {"max_drop": 1.0}}
+    sides = {"base": "regrade-demo", "candidate": worse, "gate": {"max_drop": 8}}
     compared = stack.finish(stack.start_run("compare-models", sides))
     assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
     assert compared["work_pool_name"] == "cpu"

@@ -127,7 +127,7 @@ def test_a_gate_finds_the_regression_of_an_agent(
     base, candidate = (s.manifest.answer_set_id for s in two_sides(repository, tmp_path))
     arguments = ["--baseline", base, "--answers", repository.uri, "--json"]
     with pytest.raises(SystemExit) as ended:
-        run(["gate", candidate, *arguments])
+        run(["gate", candidate, *arguments, "--max-drop", "26"])
     assert ended.value.code == 1
     [verdict] = json.loads(capfd.readouterr().out)["benchmarks"]
     assert verdict["verdict"] == "regression"

@@ -99,7 +99,7 @@ def test_a_flow_adds_the_report_and_its_page_links_to_it(
     scorings = Scorings([ScoredSet(answers)], (), {}, answers.revision)
     scorings.tracked.parents[set_id] = run_id = evaluation_run(answers, uri)
     scorings.tracked.urls[set_id] = "http://127.0.0.1:5000/#/experiments/1/runs/abc?workflowType=x"
-    settings = GateSettings(baseline="org/base")
+    settings = GateSettings(baseline="org/base", max_drop=8)
     hand_on(scorings, uri, settings)
     assert "What changed against org/base" in artifact(uri, run_id, tmp_path)
     judged = gate("org/candidate", settings, answers=answers.repository.uri)
@@ -151,7 +151,7 @@ def test_a_gate_writes_the_report_of_what_it_judged(
     answer(LocalRepository(tmp_path / "answers"), "org/candidate", right=3, total=50, n_shots=2)
     given = [sides[1].manifest.answer_set_id, "--baseline", "org/base", "--answers", uri]
     with pytest.raises(SystemExit) as ended:
-        run(["gate", *given, "--html", str(html), "--quiet"])
+        run(["gate", *given, "--max-drop", "8", "--html", str(html), "--quiet"])
     assert ended.value.code == 2  # too few questions for a verdict
     page = html.read_text()
     assert "What changed against org/base" in page
@@ -165,7 +165,7 @@ def test_the_report_of_a_gate_has_the_scorer_and_the_differences_that_it_accepte
     repository = LocalRepository(tmp_path / "answers")
     for model, shots in (("org/base", 0), ("org/candidate", 2)):
         score(answer(repository, model, wrong=(1,), total=50, n_shots=shots), "exact")
-    settings = GateSettings(baseline="org/base", allow=("few_shot",))
+    settings = GateSettings(baseline="org/base", max_drop=8, allow=("few_shot",))
     judged = gate("org/candidate", settings, answers=repository.uri, benchmarks=(), scorer="exact")
     html = tmp_path / "regrade.html"
     write_verdict_report(html, judged)
@@ -192,7 +192,7 @@ def test_a_verdict_stands_without_its_report(
     monkeypatch.setattr("regrade.comparing.job.gate", judge_while_the_folder_goes)
     given = ["org/candidate", "--baseline", "org/base", "--answers", sides[0].repository.uri]
     with pytest.raises(SystemExit) as ended:
-        run(["gate", *given, "--html", str(folder / "x.html")])
+        run(["gate", *given, "--max-drop", "8", "--html", str(folder / "x.html")])
     assert ended.value.code == 2
     assert "is not written" in capfd.readouterr().err
 
@@ -200,7 +200,7 @@ def test_a_verdict_stands_without_its_report(
 def test_a_triggered_run_leaves_the_report_of_its_verdict(
     sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
-    settings = GateSettings(baseline="org/base")
+    settings = GateSettings(baseline="org/base", max_drop=8)
     judged = gate("org/candidate", settings, answers=sides[0].repository.uri, benchmarks=())
     html = tmp_path / "regrade.html"
     result = Outcome(

@@ -79,13 +79,13 @@ def test_the_report_of_a_gate_names_the_comparison(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ):
-    settings = GateSettings(baseline="org/base")
+    settings = GateSettings(baseline="org/base", max_drop=30)
     report = gate(
         "org/candidate", settings, answers=reader.repository.uri, benchmarks=(), examples=1
     )
     open_all(reader, addresses(markdown(verdict_text.blocks(report))), 2)
     with pytest.raises(SystemExit):
-        run(["gate", "org/candidate", "--baseline", "org/base"])
+        run(["gate", "org/candidate", "--baseline", "org/base", "--max-drop", "30"])
     open_all(reader, addresses(capfd.readouterr().out), 1)
 
 
