@@ -2,12 +2,13 @@
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from regrade.engines.base import (
+    WAITING,
     BaseEngineSettings,
     Engine,
     MeasuredEngine,
@@ -20,7 +21,7 @@ from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.models.base import ResolvedModel
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
-from regrade.results.display import current_clock, current_display, log_file
+from regrade.results.display import Display, current_clock, current_display, log_file
 from regrade.settings import Between
 from regrade.settings.errors import EngineError
 from regrade.tuning.search.lookup import with_tuned
@@ -160,7 +161,7 @@ class EngineSession:
                 requests=planned,
                 rendering=given[1],
                 log=log_file("engine"),
-                on_progress=Stages().show,
+                on_progress=_steps(display),
             )
             display.loading(name)
             self.starts += 1
@@ -181,6 +182,18 @@ class EngineSession:
             info.device or "the server's device",
         )
         return engine
+
+
+def _steps(display: Display) -> Callable[[str], None]:
+    """Return a function that shows each step of a load, and that a run waits for another."""
+    stages = Stages()
+
+    def show(stage: str) -> None:
+        stages.show(stage)
+        if not stage.startswith(WAITING):
+            display.step(stage)
+
+    return show
 
 
 def _is_shared(engine: Engine) -> bool:

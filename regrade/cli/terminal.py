@@ -19,9 +19,11 @@ from rich.progress import (
     MofNCompleteColumn,
     Progress,
     SpinnerColumn,
+    Task,
     TextColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from regrade.results.display import Pace, log_scored
 from regrade.scorers.user_functions.files import is_specification
@@ -80,6 +82,24 @@ class TerminalHandler(logging.Handler):
             self.handleError(record)
 
 
+class _Done(MofNCompleteColumn):
+    """Answers of all answers; nothing while an engine loads."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text."""
+        return Text() if task.total is None else super().render(task)
+
+
+class _Seconds(TimeRemainingColumn):
+    """Time that is left; while an engine loads, seconds that have passed."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text."""
+        if task.total is None:
+            return Text(f"{task.elapsed or 0:.0f} s", style="progress.elapsed")
+        return super().render(task)
+
+
 class TerminalDisplay:
     """Progress of loading and generating on stderr; no bar if `quiet`."""
 
@@ -88,9 +108,9 @@ class TerminalDisplay:
             SpinnerColumn(),
             TextColumn("{task.description}", markup=False),
             BarColumn(),
-            MofNCompleteColumn(),
+            _Done(),
             TextColumn("{task.fields[speed]}"),
-            TimeRemainingColumn(),
+            _Seconds(),
             console=stderr,
             transient=True,
             disable=quiet,
@@ -129,7 +149,14 @@ class TerminalDisplay:
     def loading(self, what: str) -> None:
         """Show that the engine is loading."""
         self._log.info("loading %s", what)
-        self._tasks["loading"] = self._bar.add_task(f"loading {what}", total=None, speed="")
+        self._tasks["loading"] = self._bar.add_task("loading: starting", total=None, speed="")
+
+    def step(self, step: str) -> None:
+        """Show a step of loading, with the seconds that have passed; without a terminal, as a line."""
+        if not stderr.is_terminal:
+            self._log.info("loading: %s", step)
+        elif "loading" in self._tasks:
+            self._bar.update(self._tasks["loading"], description=f"loading: {step}")  # type: ignore[arg-type]
 
     def loaded(self) -> None:
         """Remove the loading line."""

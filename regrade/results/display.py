@@ -56,6 +56,9 @@ class Display(Protocol):
     def loading(self, what: str) -> None:
         """Called before an engine is loaded."""
 
+    def step(self, step: str) -> None:
+        """Called with each step of loading."""
+
     def loaded(self) -> None:
         """Called when the engine is ready."""
 
@@ -88,6 +91,10 @@ class NoDisplay:
     def loading(self, what: str) -> None:
         """Log that the engine is loading, which takes a minute or more."""
         logger.info("loading %s", what)
+
+    def step(self, step: str) -> None:
+        """Log the step: loading takes a minute or more."""
+        logger.info("loading: %s", step)
 
     def loaded(self) -> None:
         """Show nothing."""

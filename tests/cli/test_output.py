@@ -1,7 +1,9 @@
 """The three forms of output: table, JSON, quiet."""
 
+import io
 import json
 import logging
+import re
 import subprocess
 import sys
 import time
@@ -9,13 +11,15 @@ from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
+from rich.console import Console
 
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli import output
 from regrade.cli.main import run
 from regrade.cli.output import Output
-from regrade.cli.terminal import show_logs
+from regrade.cli.terminal import TerminalDisplay, show_logs
+from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation, Gated
 from tests.comparing.sides import answer
 from tests.stored import numbers, publish
@@ -198,3 +202,25 @@ def test_the_seconds_of_a_command_begin_with_its_process():
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # A process has the time of its start in hundredths of a second.
     assert before - 0.02 < float(ran.stdout) < before + 1
+
+
+def test_loading_shows_its_step_and_the_seconds_that_passed(monkeypatch: pytest.MonkeyPatch):
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
+    monkeypatch.setattr("regrade.cli.terminal.stderr", screen)
+    display = TerminalDisplay()
+    display.loading("org/model")
+    display.step("warming up")
+    screen.print(display._bar.get_renderable())
+    shown = screen.file.getvalue()
+
+    assert "loading: warming up" in shown
+    assert re.search(r"\b\d+ s\b", shown)
+    assert "0/?" not in shown
+
+
+def test_without_a_terminal_each_step_of_loading_is_a_line(caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "regrade.generate")
+    for display in (TerminalDisplay(), NoDisplay()):
+        display.loading("org/model")
+        display.step("warming up")
+    assert caplog.messages == ["loading org/model", "loading: warming up"] * 2
