@@ -157,7 +157,8 @@ with_options.__doc__ = sweep.__doc__
 
 def command_of(job: SweepJob) -> str:
     """Return the command that makes a sweep."""
-    words = [*words_of(job, {"folder", *(axis.setting for axis in job.axes)})]
+    of_file = ["--config", "FILE"] if job.datasets else []  # several datasets have no options
+    words = [*of_file, *words_of(job, {"folder", *(axis.setting for axis in job.axes)})]
     options = {option.setting: (name, option) for name, option in _options()}
     for axis in job.axes:
         name, option = options[axis.setting]

@@ -6,6 +6,7 @@ import pytest
 
 from regrade.cli.main import run
 from regrade.cli.sweep import command_of, several_values
+from regrade.jobs.job import make_job
 from regrade.settings.errors import SettingsError
 from regrade.tuning.sweep.points import SweepJob
 
@@ -62,6 +63,14 @@ def test_the_command_of_a_sweep_makes_the_same_sweep(monkeypatch: pytest.MonkeyP
     assert command == "regrade"
     assert made[1] == made[0]
     assert made[1].sweep_id == made[0].sweep_id
+
+
+def test_the_command_of_a_sweep_names_the_file_of_datasets_that_only_a_file_can_have():
+    dataset = {"name": "own", "path": "own.jsonl", "prompt": "{{ q }}", "target_column": "a"}
+    job = make_job(SweepJob, {"model": "m", "datasets": [dataset], "in_flight": (1, 2)})
+
+    words = shlex.split(command_of(job))
+    assert words == ["regrade", "sweep", "--config", "FILE", "--model", "m", "--in-flight", "1,2"]
 
 
 def test_names_and_texts_are_given_repeatedly_because_they_may_hold_commas():
