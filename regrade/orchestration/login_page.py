@@ -6,7 +6,6 @@ Prefect's pages ask the API before anybody has logged in, and greet with red mes
 import base64
 import hashlib
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from importlib.resources import files
 
 from regrade.processes.web_guard import App, Message, Receive, Send
@@ -66,10 +65,7 @@ class LoginFirst:
 
 def _has_logged_in(headers: Mapping[bytes, str]) -> bool:
     port = headers.get(b"host", "").rpartition(":")[2]
-    try:
-        cookies = SimpleCookie(headers.get(b"cookie", ""))
-    except CookieError:  # of another server under this name
-        return False
+    cookies = (cookie.partition("=")[0].strip() for cookie in headers.get(b"cookie", "").split(";"))
     return f"{_COOKIE}{port if port.isdecimal() else ''}" in cookies
 
 

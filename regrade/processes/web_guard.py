@@ -19,6 +19,12 @@ CONTAINED = ((b"content-security-policy", b"frame-ancestors 'self'; img-src 'sel
 """Header of pages that are not ours: no page of another origin frames them, and no text in them loads a picture from elsewhere."""
 
 
+_MOST_COOKIES = 65_536
+"""Bytes of the cookies of a request."""
+_MOST_ESCAPES = 1_000
+"""Backslashes in them. Python up to 3.11.9 and 3.12.5 reads many in quadratic time: CVE-2024-7592."""
+
+
 class WithHeaders:
     """An ASGI application that adds headers to each response of another one, except those that the response has."""
 
@@ -60,7 +66,7 @@ class OwnPagesOnly:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
         if scope["type"] in ("http", "websocket"):
-            problem = self._problem(
+            problem = _problem_of_cookies(scope["headers"]) or self._problem(
                 {name: value.decode("latin-1") for name, value in scope["headers"]}
             )
             if problem is not None:
@@ -98,6 +104,16 @@ def split_origins(name: str, value: str | None) -> list[str]:
             "pages, such as http://127.0.0.1:4200."
         )
     return origins
+
+
+def _problem_of_cookies(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
+    cookies = b"; ".join(value for name, value in headers if name == b"cookie")
+    if len(cookies) <= _MOST_COOKIES and cookies.count(b"\\") <= _MOST_ESCAPES:
+        return None
+    return (
+        f"Cookies of more than {_MOST_COOKIES:,} bytes or {_MOST_ESCAPES:,} backslashes are not read. Delete the browser's cookies of this "
+        "host, which other servers on it may have set."
+    )
 
 
 def _name(host: str) -> str:

@@ -1,5 +1,6 @@
 """The page that asks for Prefect's login: who gets it, and what it may do. tests/browser/test_walk.py uses it."""
 
+import time
 from typing import Any
 
 import pytest
@@ -43,6 +44,14 @@ def test_a_browser_that_logged_in_at_this_port_gets_the_pages(server: TestClient
     assert "Log in to Prefect" in cookie("regrade-login-4201")
 
 
+@pytest.mark.parametrize("cookie", ['a="' + "\\" * 64_000 + '"', '"; ' * 20_000, "= " * 30_000])
+def test_cookies_of_others_are_read_in_linear_time(server: TestClient, cookie: str):
+    started = time.process_time()
+    given = {"cookie": f"{cookie}; regrade-login-4200=1"}
+    assert server.get("/", headers=PAGE | given).text == "Prefect"
+    assert time.process_time() - started < 1
+
+
 def test_programs_scripts_and_the_api_get_what_they_ask_for(server: TestClient):
     assert server.get("/").text == "Prefect"
     assert server.post("/", headers=PAGE).text == "Prefect"
@@ -54,6 +63,8 @@ def test_the_login_page_may_only_run_its_own_script_and_ask_its_server(server: T
     policy = server.get("/", headers=PAGE).headers["content-security-policy"]
 
     assert "default-src 'none'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "form-action 'none'" in policy
     assert "connect-src 'self'" in policy
     assert policy.count("sha256-") == 2
     assert "unsafe" not in policy

@@ -1,5 +1,7 @@
 """The guard of web servers, around a small application."""
 
+import time
+
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -23,6 +25,7 @@ def client(
 ) -> TestClient:
     routes = [
         Route("/", lambda _: PlainTextResponse("inside"), methods=["GET", "POST"]),
+        Route("/cookies", lambda request: PlainTextResponse(str(len(request.cookies)))),
         WebSocketRoute("/socket", _accept),
     ]
     guarded = OwnPagesOnly(Starlette(routes=routes), origins=[OWN], hosts=hosts)  # type: ignore[arg-type]
@@ -67,6 +70,16 @@ def test_a_foreign_host_is_refused_with_its_name(host: str):
     told = client(host).get("/", headers={"Origin": OWN})
     assert told.status_code == 403
     assert f"does not answer for the host '{host.removesuffix(':4200')}'" in told.text
+
+
+@pytest.mark.parametrize("cookie", ['a="' + "\\" * 64_000 + '"', "a" * 70_000])
+def test_cookies_that_take_seconds_to_read_are_refused_unread(cookie: str):
+    started = time.process_time()
+    told = client().get("/cookies", headers={"Cookie": cookie})
+    assert (told.status_code, time.process_time() - started < 1) == (403, True)
+    assert "are not read. Delete the browser's cookies" in told.text
+    usual = "; ".join(f'a{n}="\\"{n}\\""' for n in range(100))
+    assert client().get("/cookies", headers={"Cookie": usual}).text == "100"
 
 
 def test_hosts_are_not_checked_if_the_server_checks_them_itself():
