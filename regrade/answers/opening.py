@@ -68,12 +68,16 @@ def _in_folder(uri: str, folder: Path, *, create: bool, empty: bool) -> Reposito
         repository.check_writable()
     elif repository.head() is None and not empty:
         problem = "it has no answers yet" if folder.exists() else "there is no such folder"
-        hint = f" For the Hub write `hf://datasets/{uri}`." if _HUB_NAME.fullmatch(uri) else ""
+        hint = (
+            f" For the Hub write `hf://datasets/{uri}`."
+            if _HUB_NAME.fullmatch(uri) and uri[0] != "."
+            else ""
+        )
         if points := sorted(folder.glob("sweeps/*/*/answers")):
             hint += f" It has points of sweeps, each a repository of its own, such as '{points[0].parent}'."
         raise RepositoryError(
             repository.uri,
-            f"{problem}. Check the path, or generate answers into it with `regrade generate`.{hint}",
+            f"{problem}. Check the path, or put answers into it with `regrade evaluate` or `regrade import`.{hint}",
         )
     return repository
 

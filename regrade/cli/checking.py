@@ -124,7 +124,7 @@ def problem_of(error: CycloptsError, command: str) -> str:
     if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens:
         name = error.argument.name
         has_place = error.argument.index is not None
-        shown = name.lstrip("-").upper().replace("-", "_") if has_place else f"`{name}`"
+        shown = name.lstrip("-").upper() if has_place else f"`{name}`"
         return f"{shown} is missing. See `regrade {command} --help`."
     if isinstance(error, UnusedCliTokensError):
         words = " ".join(error.unused_tokens or ())

@@ -304,7 +304,8 @@ def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]],
         response = send(url, headers=headers, seconds=_TIMEOUT_SECONDS)
     except NoResponseError as error:
         raise NoServerError(
-            f"No server answers at {url}: {error}. Start a server (such as `vllm serve MODEL`), or set engine.base_url."
+            f"No server answers at {url}: {error}. Start a server (such as `vllm serve MODEL`), or set "
+            "`--base-url` (`engine.base_url`) to its address, which usually ends in /v1."
         ) from error
     if response.status >= 400:
         raise not_accepted(url, response.status, api_key_env) or OperationError(

@@ -37,7 +37,7 @@ def test_a_relative_path_is_relative_to_where_we_are(
 
 
 def test_a_missing_folder_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="there is no such folder.*regrade generate"):
+    with pytest.raises(RepositoryError, match="there is no such folder.*regrade import"):
         open_repository(str(tmp_path / "new"), create=False)
 
     assert open_repository(str(tmp_path / "new"), create=True).head() is None

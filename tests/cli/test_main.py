@@ -151,7 +151,7 @@ def test_the_completion_of_a_shell_knows_commands_and_options(
         ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
         ("evaluate --limit x", ["`--limit x` should be a whole number."]),
         ("compare a b --min-coverage x", ["`--min-coverage x` should be a number."]),
-        ("show", ["ANSWER_SET is missing", "regrade show --help"]),
+        ("show", ["ANSWER-SET is missing", "regrade show --help"]),
         ("worker", ["`--pool` is missing", "regrade worker --help"]),
         ("worker --pool gpu --limit 0", ["`--limit 0` should be at least 1."]),
         ("completion tcsh", ["tcsh", "bash"]),

@@ -32,7 +32,7 @@ _ACCESS = "it is private or gated; set HF_TOKEN to a token that may read it"
 
 _GATED = "is a gated dataset on the Hub"
 """Part of the message of `datasets` for a gated dataset."""
-_ADVICE = "Try again later, or read a file or folder with the same columns instead."
+_ADVICE = "Try again later, or name a file or folder with the same columns (`--source`, or `--dataset.path`)."
 
 
 class HubSource:

@@ -376,7 +376,7 @@ def _redirected(url: str, response: aiohttp.ClientResponse) -> SettingsError:
     place = urlsplit(urljoin(url, response.headers.get("Location", "")))
     return SettingsError(
         f"{url} answers {response.status}: it redirects to {place.scheme}://{place.netloc}, which is not followed. If the API is "
-        "there, set engine.base_url to its address."
+        "there, set `--base-url` (`engine.base_url`) to its address."
     )
 
 

@@ -82,8 +82,8 @@ def check_memory(needs: Sequence[Need], context: int) -> None:
     if longest is not None and longest.total > context:
         raise SettingsError(
             f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, {longest.total:,} together, "
-            f"but the memory for the KV cache holds a context of {context:,}. Lower sampling.max_tokens, share the model "
-            f"between more GPUs, or set engine.max_model_len to {context:,} to let such rows fail."
+            f"but the memory for the KV cache holds a context of {context:,}. Lower `--max-tokens`, share the model "
+            f"between more GPUs, or set `--engine.max-model-len {context}` to let such rows fail."
         )
 
 
@@ -97,10 +97,10 @@ def too_long(need: Need, context: int) -> str:
 
 def _advice(longest: Need, limit: int) -> str:
     room = limit - longest.prompt
-    lower = f"lower sampling.max_tokens to at most {room:,}, " if room > 0 else ""
+    lower = f"lower `--max-tokens` to at most {room:,}, " if room > 0 else ""
     return (
         f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, "
         f"{longest.total:,} together, but the model allows {limit:,}. You can {lower}"
-        f"use fewer worked examples (n_shots), set engine.max_model_len (at most {limit:,}) to let such "
-        "rows fail, or cut prompts from the left (prompt.truncate)."
+        f"use fewer worked examples (`--n-shots`), set `--engine.max-model-len` (at most {limit:,}) to let such "
+        "rows fail, or cut prompts from the left (`--truncate`)."
     )

@@ -69,8 +69,8 @@ def test_the_error_of_a_prompt_that_does_not_fit_has_numbers_and_options():
         "4,512",
         "4,096",
         "at most 96",
-        "engine.max_model_len",
-        "truncate",
+        "`--engine.max-model-len` (at most 4,096)",
+        "`--truncate`",
     ):
         assert part in str(error.value)
 
@@ -83,7 +83,7 @@ def test_a_lower_max_tokens_is_not_proposed_if_the_prompt_alone_is_too_long():
     with pytest.raises(SettingsError) as error:
         _choose([Need(5000, 5)])
 
-    assert "max_tokens to at most" not in str(error.value)
+    assert "to at most" not in str(error.value)
 
 
 def test_with_truncation_a_long_prompt_gets_the_models_maximum():
@@ -107,7 +107,7 @@ def test_a_request_for_which_the_memory_is_too_small_is_refused_with_the_numbers
     check_memory([], 1)
 
     with pytest.raises(
-        SettingsError, match=r"128 together, .* a context of 127\. .* to 127 to let"
+        SettingsError, match=r"128 together, .* a context of 127\. .*-len 127` to let"
     ):
         check_memory([Need(10, 6), Need(100, 28)], 127)
 
