@@ -44,3 +44,4 @@ def test_the_installation_fails_if_pip_does():
 
     assert "set -euo pipefail" in text  # pip is the first of two commands in a pipe
     assert "pip_list requirements/cpu.txt || fail" in text
+    assert 'pip_shown 1 "$torch" ||' in text  # the largest download is shown, too
