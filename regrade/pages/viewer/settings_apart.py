@@ -18,7 +18,6 @@ _OF_ONE_MODEL = ("model.", "benchmark.source", "benchmark.parameters.")
 _JUDGED = "benchmark.parameters.judge_run.judged."
 _JUDGED_SET = f"{_JUDGED}answer_set_id"
 MAX_VALUE = 40
-_UNSET = "none"
 
 
 def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, str]]:
@@ -45,7 +44,8 @@ def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, st
             values: dict[str, dict[int, str]] = defaultdict(dict)
             for place in places:
                 model = flat[place]["model.name"] if of_model else ""
-                values[model][place] = flat[place].get(name, _UNSET)
+                unset = "default" if name.startswith("engine.") else "none"
+                values[model][place] = flat[place].get(name, unset)
             for group in values.values():
                 if len(set(group.values())) > 1:
                     for place, value in group.items():

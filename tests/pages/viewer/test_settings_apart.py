@@ -41,6 +41,6 @@ def test_a_revision_only_tells_sets_of_one_model_apart():
     ]
 
 
-def test_a_setting_that_only_one_set_has_is_none_for_the_other():
+def test_a_setting_of_the_engine_that_only_one_set_has_is_the_default_for_the_other():
     sets = [specification(engine={"dtype": "float16"}), specification()]
-    assert settings_apart(sets) == [{"dtype": "float16"}, {"dtype": "none"}]
+    assert settings_apart(sets) == [{"dtype": "float16"}, {"dtype": "default"}]
