@@ -7,7 +7,7 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -101,7 +101,10 @@ class QuestionMaker:
         except Exception as error:
             lines = str(error).strip().splitlines() or [""]
             problem = f"{type(error).__name__}: {lines[0][:300].rstrip('.')}"
+            address = _address(error)
             hint = _NO_TOKENIZER if self._folder is None else ""
+            if address is not None:
+                hint = f" The task reads {address}, which this machine does not get; connect it, or name its proxy in HTTPS_PROXY"
             raise cannot_run(task, f"its questions cannot be made ({problem}).{hint}") from error
         self.made[task] = _sha256(splits)
         return splits
@@ -126,6 +129,16 @@ class QuestionMaker:
                 raise SettingsError(
                     f"lm_eval.metadata: {_LENGTHS} has {length}. Give at least {SHORTEST} tokens: some tasks never end below."
                 )
+
+
+def _address(error: BaseException | None) -> str | None:
+    """Return the address whose request failed, as httpx and requests note it in their errors; None if none did."""
+    while error is not None:
+        with suppress(RuntimeError):  # httpx: an error without its request
+            if (url := getattr(getattr(error, "request", None), "url", None)) is not None:
+                return str(url)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def makes_questions(config: Mapping[str, Any]) -> bool:

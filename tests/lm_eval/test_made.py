@@ -289,6 +289,27 @@ def test_arguments_that_cannot_be_read_are_refused(
         made("ruler_vt", demo, **settings)
 
 
+@pytest.mark.parametrize("library", ["httpx", "requests"])
+def test_a_task_whose_texts_are_not_reached_names_their_address(
+    library: str, demo: ResolvedModel, tmp_path: Path
+) -> None:
+    folder = tmp_path / "far"
+    folder.mkdir()
+    address = "http://127.0.0.1:9/essays.txt"
+    (folder / "code.py").write_text(
+        f"def read(**_):\n    import {library}\n    {library}.get({address!r})\n"
+    )
+    (folder / "far.yaml").write_text(
+        "task: far\ncustom_dataset: !function code.read\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {until: []}\n"
+    )
+
+    with pytest.raises(
+        SettingsError, match=f"The task reads {address}, which this machine does not get"
+    ):
+        made("far", demo, path=str(folder)).identity  # noqa: B018
+
+
 def test_arguments_for_tasks_that_make_nothing_are_refused(demo: ResolvedModel) -> None:
     with pytest.raises(SettingsError, match="are for tasks of the harness that make their questi"):
         made("gsm8k", demo, metadata=["max_seq_lengths=[4096]"])
