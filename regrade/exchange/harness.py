@@ -4,7 +4,8 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final, Literal, Self
@@ -115,12 +116,13 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
             "folder on PATH, or give the program's path."
         )
     model = job.engine.resolve(job.model)
-    with TemporaryDirectory(prefix="regrade-harness-") as folder:
-        output = Path(folder) / "output"
-        output.mkdir()
-        with serving(job.engine, model, engine_log) as server:
+    with _kept_unless_imported(log.with_suffix(".output")) as output:
+        with (
+            serving(job.engine, model, engine_log) as server,
+            TemporaryDirectory(prefix="regrade-harness-") as scratch,
+        ):
             logger.info("%s is served at %s", job.model, server.base_url)
-            _run(job, server, output, log)
+            _run(job, server, output, log, Path(scratch))
         repository = open_repository(job.answers, create=True)
         return import_files(
             repository,
@@ -130,10 +132,27 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
         )
 
 
-def _run(job: HarnessJob, server: ModelServer, output: Path, log: Path) -> None:
+@contextmanager
+def _kept_unless_imported(folder: Path) -> Iterator[Path]:
+    """Make a folder for what a harness writes, and remove it at the end; if that comes early, by a cancel too, it stays and is named."""
+    folder.mkdir(parents=True)
+    try:
+        yield folder
+    except BaseException:
+        if any(folder.iterdir()):
+            logger.warning(
+                "What the harness left is in '%s'; `regrade import %s` reads what is complete.",
+                folder,
+                folder,
+            )
+        else:
+            folder.rmdir()
+        raise
+    shutil.rmtree(folder)
+
+
+def _run(job: HarnessJob, server: ModelServer, output: Path, log: Path, scratch: Path) -> None:
     """Run the command to its end, and log its output as it comes."""
-    scratch = output.parent / "tmp"
-    scratch.mkdir()
     environment = worker_environment(os.environ, scratch)
     environment |= dict.fromkeys(_KEYS, server.api_key) | dict.fromkeys(_BASES, server.base_url)
     environment.pop("PYTHONPATH", None)  # it would hide the harness' own packages

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from regrade.answers.local import LocalRepository
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.engines.vllm_process.server import ModelServer, server_arguments
 from regrade.exchange import harness
 from regrade.exchange.harness import HarnessError, HarnessJob, run_harness
 from regrade.exchange.importing.files import ImportFileError
-from regrade.exchange.importing.importer import Imports
+from regrade.exchange.importing.importer import Imports, import_files
 from regrade.models.base import ResolvedModel
 from regrade.settings.errors import SettingsError
 from regrade.settings.worker_limits import RefusedParameterError, check_parameters
@@ -113,6 +114,38 @@ def test_a_harness_that_fails_or_takes_too_long_is_named_and_imports_nothing(
         run(tmp_path, demo_model, source, **changes)
     assert not (tmp_path / "answers" / "answers").exists()
     assert served[0].has_ended()
+
+
+def test_what_a_harness_did_before_a_cancel_is_named_and_can_be_imported(
+    tmp_path: Path,
+    demo_model: Path,
+    served: list[EngineProcess],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def cancel(_: str, *values: object) -> None:
+        if "asked" in str(values):
+            raise SystemExit(143)  # as SIGTERM, which a cancel from Prefect's page sends
+
+    monkeypatch.setattr(harness.logger, "info", cancel)
+    with pytest.raises(SystemExit):
+        run(tmp_path, demo_model, LEAVE + "import time; time.sleep(600)")
+
+    left = tmp_path / "harness.output"
+    assert f"`regrade import {left}` reads what is complete" in caplog.text
+    assert served[0].has_ended()
+    imports = import_files(LocalRepository(tmp_path / "later"), [left])
+    assert [one.answers.manifest.rows for one in imports.sets] == [1]
+
+
+def test_nothing_is_kept_beside_the_log_of_what_was_imported_or_left_nothing(
+    tmp_path: Path, demo_model: Path, served: list[EngineProcess]
+):
+    run(tmp_path, demo_model, LEAVE)
+    with pytest.raises(HarnessError):
+        run(tmp_path, demo_model, "raise SystemExit(3)")
+    assert not (tmp_path / "harness.output").exists()
+    assert len(served) == 2
 
 
 def test_a_server_that_ends_ends_the_harness(
