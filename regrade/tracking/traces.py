@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _SET, _SAMPLE, _REPEAT = "regrade.answer_set", "regrade.sample", "regrade.repeat"
 _SEED, _PLACE, _EXPECTED = "regrade.seed", "regrade.place", "regrade.label"
+_LONGEST_NUMBER = 18
 _SYNCHRONOUS = "MLFLOW_ENABLE_ASYNC_TRACE_LOGGING"
 _NOBODY = ("", "default", "unknown")
 """Sources of feedback from a server without accounts."""
@@ -91,7 +92,7 @@ def log_traces(
     """
     with connect(uri) as client, _traced_to(uri):
         experiment = experiment_id(client, uri, EXPERIMENT)
-        known = _places(_traces(client, experiment, answer_set))
+        known = _places(uri, _traces(client, experiment, answer_set))
         if others := {place[2] for place in known.values()} - {seed}:
             drawn = f"answers drawn with seed {min(others)}, which are a random sample only without others"
             raise TrackingError(public_uri(uri), f"it has traces of {drawn}: give `--seed`.")
@@ -106,7 +107,7 @@ def log_traces(
                 _assess(trace, answer, scorer, judge=judge)
                 new += 1
         # MLflow only warns about traces that it could not store.
-        total = len(_places(_traces(client, experiment, answer_set)))
+        total = len(_places(uri, _traces(client, experiment, answer_set)))
         if total != len(known) + new:
             problem = f"it has stored {total - len(known):,} of {new:,} traces. Repeat the command."
             raise TrackingError(public_uri(uri), problem)
@@ -128,10 +129,10 @@ def read_traces(uri: str, answer_set: str) -> TracedFeedback | None:
         traces = list(_traces(client, experiment.experiment_id, answer_set))
         if not traces:
             return None
-        places = _places(traces)
+        places = _places(uri, traces)
         newest: dict[tuple[str, int, str, str], tuple[int, Feedback]] = {}
         for trace in traces:
-            sample_id, repeat = _key(trace)
+            sample_id, repeat = _key(uri, trace)
             for given in trace.info.assessments:
                 person = _person(given.source)
                 if person is None or given.feedback is None or given.valid is False:
@@ -211,20 +212,33 @@ def _traces(client: "MlflowClient", experiment: str, answer_set: str) -> "Iterat
             return
 
 
-def _key(trace: "Trace") -> tuple[str, int]:
-    return trace.info.tags[_SAMPLE], int(trace.info.tags[_REPEAT])
+def _key(uri: str, trace: "Trace") -> tuple[str, int]:
+    return trace.info.tags.get(_SAMPLE, ""), _number(uri, trace, _REPEAT)
 
 
-def _places(traces: "Iterator[Trace] | list[Trace]") -> dict[tuple[str, int], tuple[str, int, int]]:
+def _places(
+    uri: str, traces: "Iterator[Trace] | list[Trace]"
+) -> dict[tuple[str, int], tuple[str, int, int]]:
     """Return trace id, place in the random order, and seed of each answer."""
     return {
-        _key(trace): (
+        _key(uri, trace): (
             trace.info.trace_id,
-            int(trace.info.tags[_PLACE]),
-            int(trace.info.tags[_SEED]),
+            _number(uri, trace, _PLACE),
+            _number(uri, trace, _SEED),
         )
         for trace in traces
     }
+
+
+def _number(uri: str, trace: "Trace", tag: str) -> int:
+    """Return the number in a tag, which everyone who reaches MLflow can change."""
+    text = trace.info.tags.get(tag, "")
+    if not (text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER):
+        raise TrackingError(
+            public_uri(uri),
+            f"trace '{trace.info.trace_id}' has the tag `{tag}` with '{text[:100]}' instead of a number. Delete the trace.",
+        )
+    return int(text)
 
 
 def _person(source: "object") -> str | None:

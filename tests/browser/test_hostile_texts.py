@@ -23,6 +23,7 @@ from regrade.pages.report.page import html_report
 from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
+from regrade.tracking.traces import TracedAnswer, log_traces
 from tests.browser.attacks import Attacker, hostile_page
 from tests.browser.pages import PATIENCE, Pages, chromium
 from tests.builders import row
@@ -252,7 +253,7 @@ def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
 
 
 def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tuple[str, list[str]]):
-    text = HOSTILE.replace("SPY", spy[0])
+    text, more = (each.replace("SPY", spy[0]) for each in (HOSTILE, MORE))
     port = free_port()
     where = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
@@ -280,6 +281,16 @@ def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tupl
         pages += [
             f"{pages[0]}/runs/{run}{tab}" for tab in ("", *map("/artifacts/{}".format, artifacts))
         ]
+        traced = [
+            TracedAnswer("evil", n, given, given, given) for n, given in enumerate((text, more))
+        ]
+        shown = log_traces(
+            where, "a" * 8, traced, seed=0, scorer="exact", judge=False, expected=text
+        )
+        traces = client.search_traces(locations=[shown.experiment])
+        assert len(traces) == 2
+        pages += [f"{where}/#/experiments/{shown.experiment}/traces"]
+        pages += [f"{pages[-1]}?selectedEvaluationId={trace.info.trace_id}" for trace in traces]
         with chromium(tmp_path / "profile") as browser:
             for page in pages:
                 nothing_happens(browser, page)

@@ -71,6 +71,11 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             entrypoint = "flows.generate_answers.generate_answers"
             return start(name, {"parameters": given}, entrypoint=entrypoint)
 
+        def harness(name: str, **parameters: Any) -> str:
+            given = {"parameters": {"model": "org/name", **parameters}}
+            return start(name, given, entrypoint="flows.run_harness.run_harness")
+
+        command = ["sh", "-c", shell, "{output}"]
         evil = {"env": {"PYTHONPATH": str(tmp_path)}}
         runs = {
             start("pull", pull_steps=[step]): "the deployment 'pull' has other pull steps",
@@ -91,6 +96,8 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             generate("called", datasets=[{**dataset, "scorer": f"{code}:own(last=true)"}]): (
                 "runs code that"
             ),
+            harness("program", arguments=command): "arguments: 'a program' runs code that",
+            harness("known", harness="inspect", arguments=["x.py"]): "arguments: 'a program' runs",
         }
         ended = regrade(
             *("worker", "--pool", pool, "--run-once"),

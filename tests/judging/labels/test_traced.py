@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from mlflow import MlflowClient
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
@@ -135,6 +136,18 @@ def test_feedback_that_was_changed_counts_by_its_newest_value(labelling: Labelli
 
     assert found is not None
     assert [(given.person, given.value) for given in found.given] == [("anna", "right")]
+
+
+@pytest.mark.parametrize("value", ["x", "-1", "9" * 5000, "\u0661"])
+def test_a_tag_that_somebody_changed_is_named(labelling: Labelling, value: str) -> None:
+    assert labelling.label("--to-mlflow", "--sample", "1")[0] == 0
+    (trace,) = labelling.traces()
+    MlflowClient(tracking_uri=labelling.server).set_trace_tag(
+        trace.info.trace_id, "regrade.place", value
+    )
+    code, _, err = labelling.label("--from-mlflow")
+    assert code != 0
+    assert f"trace '{trace.info.trace_id}' has the tag `regrade.place`" in err.replace("\n", " ")
 
 
 def test_another_seed_or_a_set_without_traces_is_an_error(labelling: Labelling) -> None:
