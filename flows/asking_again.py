@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from prefect.futures import wait
 
-from flows.engine_session import EngineSession, counted
+from flows.engine_session import EngineSession
 from flows.generating import limit, opened, plan
 from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
@@ -140,7 +140,7 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
             if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
                 engine.check_batches()
             limit(engine, None if asking is None else asking.in_flight)
-            with counted(engine):
+            with engines.answering():
                 generate_missing(works, engine, engines.settings)
 
 

@@ -3,10 +3,12 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import TracebackType
-from typing import Protocol, Self, TypeVar
+from typing import Self, TypeVar
 
+from regrade.checkpoints.following import Following
+from regrade.checkpoints.found import Found
 from regrade.engines.base import (
     WAITING,
     BaseEngineSettings,
@@ -18,38 +20,17 @@ from regrade.engines.base import (
 )
 from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
-from regrade.models.base import ResolvedModel
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import Display, current_clock, current_display, log_file
 from regrade.settings import Between
 from regrade.settings.errors import EngineError
+from regrade.stats.occupancy import Occupancy
 from regrade.tuning.search.lookup import with_tuned
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
 _Job = TypeVar("_Job", bound=EngineJob)
-
-
-class Coming(Protocol):
-    """Models that come while another is evaluated."""
-
-    poll: float
-    """Seconds between two looks."""
-
-    def next_model(self) -> ResolvedModel | None:
-        """Return the next one if it is there. Called in a thread."""
-
-
-@contextmanager
-def counted(engine: Engine) -> Iterator[None]:
-    """Count the seconds of the block, in which an engine answers requests, in the time of the run."""
-    started = time.monotonic()
-    try:
-        yield
-    finally:
-        measured = engine.occupancy if isinstance(engine, MeasuredEngine) else None
-        current_clock().generated(started, measured)
 
 
 class EngineSession:
@@ -61,8 +42,10 @@ class EngineSession:
     def __init__(self) -> None:
         self.starts = 0
         """Engines that were started."""
-        self.coming: Coming | None = None
-        """Tells of models that come, whose weights are read ahead."""
+        self.coming: Following | None = None
+        """Models that come, whose weights are read ahead."""
+        self._told: Found | None = None
+        """The last one whose weights were: to resolve one reads its files."""
         self._stack = ExitStack()
         self._engine: Engine | None = None
         self._given: tuple[BaseEngineSettings, PromptRendering] | None = None
@@ -108,20 +91,26 @@ class EngineSession:
                 self.end()
 
     @contextmanager
-    def reading_ahead(self) -> Iterator[None]:
-        """While the block runs, which generates, begin to read the weights of each model that comes."""
-        engine, coming = self._engine, self.coming
-        if coming is None or not isinstance(engine, SwitchingEngine):
-            yield
-            return
+    def answering(self) -> Iterator[None]:
+        """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
+        engine, coming, given = self._engine, self.coming, self._given
+        reading: AbstractContextManager[object] = nullcontext()
+        if coming is not None and given is not None and isinstance(engine, SwitchingEngine):
 
-        def look() -> None:
-            model = coming.next_model()
-            if model is not None:
-                engine.read_ahead(model)
+            def look() -> None:
+                found = coming.peek()
+                if found is not None and found != self._told:
+                    self._told = found
+                    engine.read_ahead(given[0].resolve(found.model))
 
-        with RepeatingThread(coming.poll, look, "look for the next model", first=0.0, patience=5.0):
-            yield
+            what = "look for the next model"
+            reading = RepeatingThread(coming.poll, look, what, first=0.0, patience=5.0)
+        started = time.monotonic()
+        try:
+            with reading:
+                yield
+        finally:
+            current_clock().generated(started, _occupancy(engine))
 
     def load(
         self, job: EngineJob, *rounds: Sequence[Work], later: Sequence[PooledRequests] = ()
@@ -194,6 +183,10 @@ def _steps(display: Display) -> Callable[[str], None]:
             display.step(stage)
 
     return show
+
+
+def _occupancy(engine: object) -> Occupancy | None:
+    return engine.occupancy if isinstance(engine, MeasuredEngine) else None
 
 
 def _is_shared(engine: Engine) -> bool:

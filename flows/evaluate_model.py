@@ -38,7 +38,6 @@ from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
 from regrade.jobs.time_spent import together
-from regrade.models.base import ResolvedModel
 from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
@@ -238,7 +237,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
     if "sleep" in job.between:
         job = job.model_copy(update={"engine": job.engine.able_to_sleep()})
     with EngineSession() as engines:
-        engines.coming = _Coming(job, following)
+        engines.coming = following
         for found in following:
             error: str | None = None
             display.began(found.model)
@@ -311,23 +310,6 @@ def _gate_of(found: Found, job: EvaluationJob, aliases: dict[str, str]) -> GateS
         watch_logger.info("%s: no verdict yet: %s", found.model, error)
         return None
     return gate
-
-
-class _Coming:
-    """Models that come, resolved while another is evaluated."""
-
-    def __init__(self, job: EvaluationJob, following: Following) -> None:
-        self.following, self.poll = following, following.poll
-        self._engine = job.engine
-        self._told: Found | None = None
-
-    def next_model(self) -> ResolvedModel | None:
-        """Return the next model if it is there, and was not returned before: to resolve one reads its files."""
-        found = self.following.peek()
-        if found is None or found == self._told:
-            return None
-        self._told = found
-        return self._engine.resolve(found.model)
 
 
 def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
-from flows.engine_session import EngineSession, by_model, counted
+from flows.engine_session import EngineSession, by_model
 from flows.scoring import unscored
 from regrade.answers import parquet
 from regrade.answers.base import Repository
@@ -278,7 +278,7 @@ def _generate(
         together = left.pop(0)
         if left and isinstance(engine, SwitchingEngine):
             engine.read_ahead(left[0][0].plan.model)
-        with counted(engine), engines.reading_ahead():
+        with engines.answering():
             generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
 
 

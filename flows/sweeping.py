@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from prefect.futures import wait
 
-from flows.engine_session import EngineSession, counted
+from flows.engine_session import EngineSession
 from flows.generating import limit, plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score, time_spent
@@ -138,9 +138,9 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
             logger.info("point %s", running.point.name)
             running.begun = True
         limit(engine, running.point.in_flight)
-        with counted(engine):
+        with engines.answering():
             generate_missing([work], engine, job.engine, job.goodput)
-        _measure_again(running, work, engine)
+        _measure_again(running, work, engine, engines)
         work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
         engines.end()
@@ -158,7 +158,9 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
             running.fail(error)
 
 
-def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:
+def _measure_again(
+    running: RunningPoint, work: Work, engine: Engine, engines: EngineSession
+) -> None:
     """Ask all questions again, only to measure, while the time that they took is too short for a speed."""
     progress = work.progress
     if progress is None or progress.new - progress.failed - progress.refused < work.plan.rows:
@@ -168,7 +170,7 @@ def _measure_again(running: RunningPoint, work: Work, engine: Engine) -> None:
         # It also forgets the prompts, which would be cheaper now.
         limit(engine, running.point.in_flight)
         with (
-            counted(engine),
+            engines.answering(),
             TemporaryDirectory() as folder,
             Spool(Path(folder) / "spool") as spool,
         ):

@@ -5,6 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -51,14 +52,14 @@ class Notes:
         note = self._read(found)
         return note.ended or note.begun >= ATTEMPTS
 
-    def begin(self, found: Found) -> None:
-        """Note that a revision is begun."""
+    @contextmanager
+    def taking(self, found: Found) -> Iterator[None]:
+        """Note that a revision is begun, and after the block that it was evaluated, or failed."""
         note = self._read(found)
-        self._write(found, note.model_copy(update={"begun": note.begun + 1}))
-
-    def end(self, found: Found) -> None:
-        """Note that a revision was evaluated, or failed."""
-        self._write(found, self._read(found).model_copy(update={"ended": True}))
+        note = note.model_copy(update={"begun": note.begun + 1})
+        self._write(found, note)
+        yield
+        self._write(found, note.model_copy(update={"ended": True}))
 
     def _path(self, found: Found) -> Path:
         content = "\0".join((found.model, found.revision, self._parameters))
@@ -118,11 +119,8 @@ class Following:
             except HubError as error:
                 problem = error
             if found is not None:
-                if self._notes is not None:
-                    self._notes.begin(found)
-                yield found
-                if self._notes is not None:
-                    self._notes.end(found)
+                with nullcontext() if self._notes is None else self._notes.taking(found):
+                    yield found
                 last = time.monotonic()
                 continue
             if any(model.age < SETTLE for model in waiting):

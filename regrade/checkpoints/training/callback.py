@@ -1,12 +1,13 @@
 """A callback of `transformers.Trainer` that evaluates the checkpoints it saves."""
 
 import copy
-import dataclasses
 import logging
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import wraps
 from glob import escape
 from math import ceil
 from pathlib import Path
@@ -54,6 +55,37 @@ LONG = 30 * 24 * 3600
 """Seconds for which the evaluating process waits for the next checkpoint; it ends with the training."""
 
 
+@contextmanager
+def _training_continues() -> Iterator[None]:
+    """Log any error of the block, so that it does not end the training, except for a failure that should."""
+    try:
+        yield
+    except EvaluationFailedError:
+        raise
+    except Exception:  # an evaluation must not end days of training
+        logger.exception("checkpoints could not be evaluated; the training continues")
+
+
+def _on_first_rank(handle: Callable[["EvaluateCheckpoints"], None]) -> Callable[..., None]:
+    """Return an event's method: it notes where the training is, and does its work on the rank that evaluates."""
+
+    @wraps(handle)
+    def handled(
+        self: "EvaluateCheckpoints",
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **_: object,
+    ) -> None:
+        self._now = (args, state, control)
+        if state.is_world_process_zero:
+            with _training_continues():
+                handle(self)
+
+    return handled
+
+
+@dataclass(eq=False)
 class EvaluateCheckpoints(TrainerCallback):
     """Evaluates every n-th saved checkpoint with `regrade evaluate --follow`, and logs the metrics at the checkpoint's step.
 
@@ -80,44 +112,36 @@ class EvaluateCheckpoints(TrainerCallback):
         SettingsError: If neither `benchmarks` nor `arguments` is given, a number is too small, or `between` is none of these.
     """
 
-    def __init__(
-        self,
-        benchmarks: Sequence[str] = (),
-        *,
-        answers: str | None = None,
-        limit: int | None = None,
-        arguments: Sequence[str] = (),
-        every: int = 1,
-        wait: bool = False,
-        between: Between | None = None,
-        environment: Mapping[str, str] | None = None,
-        max_waiting: int = 4,
-        stop_on_failure: bool = False,
-    ) -> None:
-        if every < 1:
-            raise SettingsError(f"`every={every}` should be 1 or more.")
-        if max_waiting < 0:
-            raise SettingsError(f"`max_waiting={max_waiting}` should be 0 or more.")
-        if not benchmarks and not arguments:
+    benchmarks: Sequence[str] = ()
+    _: KW_ONLY
+    answers: str | None = None
+    limit: int | None = None
+    arguments: Sequence[str] = ()
+    every: int = 1
+    wait: bool = False
+    between: Between | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    max_waiting: int = 4
+    stop_on_failure: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        if self.every < 1:
+            raise SettingsError(f"`every={self.every}` should be 1 or more.")
+        if self.max_waiting < 0:
+            raise SettingsError(f"`max_waiting={self.max_waiting}` should be 0 or more.")
+        if not self.benchmarks and not self.arguments:
             raise SettingsError("Nothing to evaluate: give `benchmarks` or `arguments`.")
-        self.between = between or ("end" if wait else "stay")
-        if self.between not in get_args(Between):
+        if self.between not in (None, *get_args(Between)):
             known = ", ".join(get_args(Between))
-            raise SettingsError(f"`between='{between}'` should be one of: {known}.")
-        options = [word for name in benchmarks for word in ("--benchmark", name)]
-        options += ["--answers", answers] if answers else []
-        options += ["--limit", str(limit)] if limit is not None else []
-        self.arguments = (*options, *arguments)
-        self.every = every
-        self.wait = wait
-        self.environment = dict(environment or {})
-        self.max_waiting = max_waiting
-        self.stop_on_failure = stop_on_failure
-        self._saves = 0
+            raise SettingsError(f"`between='{self.between}'` should be one of: {known}.")
+        options = [word for name in self.benchmarks for word in ("--benchmark", name)]
+        options += ["--answers", self.answers] if self.answers else []
+        options += ["--limit", str(self.limit)] if self.limit is not None else []
+        self.arguments = (*options, *self.arguments)
+        self._saves, self._looked = 0, 0.0
         self._trainer: weakref.ref[Trainer] | None = None
         self._evaluation: Evaluation | None = None
-        self._looked = 0.0
-        self._output = self._queue = Path()
         self._now: tuple[TrainingArguments, TrainerState, TrainerControl]
 
     def attach(self, trainer: Trainer) -> "EvaluateCheckpoints":
@@ -130,68 +154,56 @@ class EvaluateCheckpoints(TrainerCallback):
         trainer.callback_handler.callbacks.insert(0, self)
         return self
 
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    @_on_first_rank
+    def on_train_begin(self) -> None:
         """Evaluate the checkpoints that an earlier process of this training kept, and remove those of other trainings."""
-        if not self._at(args, state, control):
-            return
-        with _training_continues():
-            self._end()  # a failed training of this process
-            self._saves = 0
-            for folder in queued(self._queue):
-                if is_of(folder, state.global_step, state.log_history):
-                    logger.info("%s is evaluated now: the training ended before that", folder.name)
-                else:
-                    drop(folder)
-                    logger.warning(
-                        "removed '%s', which an earlier training in this folder did not evaluate",
-                        folder,
-                    )
+        self._end()  # a failed training of this process
+        self._saves = 0
+        _, state, _ = self._now
+        for folder in queued(self._queue):
+            if is_of(folder, state.global_step, state.log_history):
+                logger.info("%s is evaluated now: the training ended before that", folder.name)
+            else:
+                drop(folder)
+                logger.warning(
+                    "removed '%s', which an earlier training in this folder did not evaluate",
+                    folder,
+                )
+        self._look()
+
+    @_on_first_rank
+    def on_save(self) -> None:
+        """Evaluate every n-th checkpoint, now or in the background."""
+        if self._number_of_save() % self.every == 0:
+            self._enqueue(self._output / f"checkpoint-{self._now[1].global_step}")
+        if self.wait:
+            self._finish()
+        else:
+            self._look()
+            self._skip()
+
+    @_on_first_rank
+    def on_step_end(self) -> None:
+        """Log the evaluations that have ended."""
+        if time.monotonic() - self._looked >= INTERVAL:
             self._look()
 
-    def on_save(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        """Evaluate every n-th checkpoint, now or in the background."""
-        if not self._at(args, state, control):
-            return
-        with _training_continues():
-            if self._number_of_save() % self.every == 0:
-                self._enqueue(self._output / f"checkpoint-{state.global_step}")
-            if self.wait:
-                self._finish()
-            else:
-                self._look()
-                self._skip()
-
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
-        """Log the evaluations that have ended."""
-        if time.monotonic() - self._looked >= INTERVAL and self._at(args, state, control):
-            with _training_continues():
-                self._look()
-
-    def on_train_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
-    ) -> None:
+    @_on_first_rank
+    def on_train_end(self) -> None:
         """Wait for the unfinished evaluations, and log them."""
-        if not self._at(args, state, control):
-            return
         with _training_continues():
             if left := queued(self._queue):
                 logger.info("waiting for %d unfinished evaluations of checkpoints", len(left))
             self._finish()
-        with _training_continues():
-            self._end(kindly=True)
+        self._end(kindly=True)
 
-    def _at(self, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> bool:
-        """Note where the training is; return True on the rank that evaluates."""
-        self._now = (args, state, control)
-        self._output = Path(str(args.output_dir))
-        self._queue = kept_folder(self._output)
-        return state.is_world_process_zero
+    @property
+    def _output(self) -> Path:
+        return Path(str(self._now[0].output_dir))
+
+    @property
+    def _queue(self) -> Path:
+        return kept_folder(self._output)
 
     def _number_of_save(self) -> int:
         """Return the number of saves of this training up to now, also by processes that it resumed."""
@@ -248,7 +260,7 @@ class EvaluateCheckpoints(TrainerCallback):
     def _start(self, place: Path) -> None:
         """Start the process that evaluates a checkpoint and those that come after it."""
         words = (*self._words(f"{escape(str(self._queue))}/checkpoint-*"), "--follow", str(LONG))
-        words = (*words, "--between", self.between)
+        words = (*words, "--between", self.between or ("end" if self.wait else "stay"))
         environment = evaluation_environment(self.environment)
         log = self._output / LOGS / f"{place.name}.log"
         try:
@@ -317,18 +329,7 @@ class EvaluateCheckpoints(TrainerCallback):
         trainer = self._trainer() if self._trainer is not None else None
         if trainer is not None:
             # Reporters take the step from the state, so this state has the checkpoint's step.
-            checkpoint_state = dataclasses.replace(state, global_step=step)
+            checkpoint_state = replace(state, global_step=step)
             with _training_continues():
                 # A copy of the control: `on_log` resets `should_log`, which training still needs.
                 trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
-
-
-@contextmanager
-def _training_continues() -> Iterator[None]:
-    """Log any error of the block, so that it does not end the training, except for a failure that should."""
-    try:
-        yield
-    except EvaluationFailedError:
-        raise
-    except Exception:  # an evaluation must not end days of training
-        logger.exception("checkpoints could not be evaluated; the training continues")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +15,10 @@ from regrade.records.specification import CHECKPOINT
 
 _LAST = "trainer_state.json"
 """Name of the file with a training's state in a checkpoint; the Trainer writes it last."""
-_TRAINING_ONLY = (
-    "optimizer*",
-    "scheduler*",
-    "scaler*",
-    "rng_state*",
-    "training_args.bin",
-    "global_step*",
+_TRAINING_ONLY = shutil.ignore_patterns(
+    *("optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args.bin", "global_step*")
 )
-"""Patterns of files that are needed only to continue training."""
+"""Leaves out the files that are needed only to continue training."""
 
 
 def keep(folder: Path) -> Path:
@@ -40,14 +34,7 @@ def keep(folder: Path) -> Path:
     written = kept.with_name(f".{kept.name}")
     shutil.rmtree(written, ignore_errors=True)
     try:
-        for path in sorted(folder.rglob("*")):
-            relative = path.relative_to(folder)
-            if path.is_file() and not any(
-                fnmatch(relative.parts[0], pattern) for pattern in _TRAINING_ONLY
-            ):
-                target = written / relative
-                target.parent.mkdir(parents=True, exist_ok=True)
-                os.link(path, target)
+        shutil.copytree(folder, written, ignore=_TRAINING_ONLY, copy_function=os.link)
         written.rename(kept)
     except OSError:
         drop(written)
