@@ -283,7 +283,7 @@ class PlannedRequests:
             yield request
 
     def _before(self, sample: Sample, repeat: int) -> Before:
-        return self.before.get((sample.id, repeat), Before())
+        return self.before.get((sample.id, repeat), _NOTHING)
 
     def _later(self) -> dict[str, tuple[str, ...]]:
         """Return the user's turns that follow each turn of the conversations, by its sample id."""
@@ -338,6 +338,9 @@ class PlannedRequests:
             sample.images,
             sample.tools,
         )
+
+
+_NOTHING = Before()
 
 
 def unasked(key: int, before: Before) -> Completion | None:
