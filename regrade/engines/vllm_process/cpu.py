@@ -64,7 +64,8 @@ def check_rotation(model: "ModelConfig") -> None:
 def check_sight(model: "ModelConfig") -> None:
     """Refuse images for a model in which the tokens of an image see each other in both directions, on a CPU.
 
-    vLLM's attention of GPUs does that (`mm_prefix`). That of vLLM 0.32 on a CPU ignores it, and each token sees only those before it.
+    vLLM's attention of GPUs does that (`mm_prefix`). That of vLLM 0.32 on a CPU ignores it, and each token sees only those before it:
+    `CPUAttentionBackend` does not support it, and `CpuPlatform.get_attn_backend_cls` takes no other, whichever is asked for.
 
     Raises:
         SettingsError: If vLLM would compute wrong answers about images.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import PIL.Image
@@ -363,6 +364,21 @@ def test_a_model_whose_images_vllm_reads_wrongly_on_a_cpu_is_refused(
         check_sight(opened(folder).model)
     check_sight(opened(folder, None, LOOKS_BACK).model)
     check_sight(opened(eyes).model)
+
+
+def test_on_a_cpu_vllm_has_one_attention_which_knows_no_view_in_both_directions() -> None:
+    """Where this fails, `check_sight` can let Gemma 3 see on a CPU."""
+    from vllm.platforms.cpu import CpuPlatform
+    from vllm.v1.attention.backends.registry import AttentionBackendEnum
+
+    settings = SimpleNamespace(use_sparse=False, use_mla=False)
+    taken = {
+        CpuPlatform.get_attn_backend_cls(asked, settings)
+        for asked in (None, AttentionBackendEnum.FLEX_ATTENTION, AttentionBackendEnum.TRITON_ATTN)
+    }
+
+    assert taken == {AttentionBackendEnum.CPU_ATTN.get_path()}
+    assert not AttentionBackendEnum.CPU_ATTN.get_class().supports_mm_prefix()
 
 
 @pytest.mark.parametrize(
