@@ -10,7 +10,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
-from regrade.judging.stored import LONGEST_TRAJECTORY, digest
+from regrade.judging.stored import LONGEST_TRAJECTORY, digest, stored_answers
 from regrade.records import Sample
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.rubrics import open_rubric
@@ -20,6 +20,7 @@ from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.judging.scripted import FENCED, candidates
+from tests.pictures import image, publish_showing, showing
 from tests.stored import publish
 
 
@@ -328,3 +329,25 @@ def test_a_document_with_other_messages_is_no_conversation(tmp_path: Path, messa
     benchmark = questions(stored)
 
     assert fences(benchmark, benchmark.samples()[0])["question"] == "What is 1?"
+
+
+def test_a_judge_reads_a_few_letters_where_a_question_shows_an_image(tmp_path: Path) -> None:
+    red = image(1)
+    chat = [
+        {"role": "user", "content": f"{red.mark}What?"},
+        {"role": "assistant", "content": "A square."},
+        {"role": "user", "content": "Which colour?"},
+    ]
+    rows = [
+        showing(0, red),
+        showing(1, red, question=None, prompt=json.dumps(chat), prompt_kind="messages"),
+    ]
+    repository = LocalRepository(tmp_path / "answers")
+    answers = publish_showing(repository, tmp_path / "spool", rows, [red])
+
+    one, other = stored_answers(answers)
+
+    name = f"[image {red.sha256[:8]}]"
+    assert one.question == f"Before {name} after."
+    assert other.question == f"{name}What?\n\nWhich colour?"
+    assert other.conversation == f"user: {name}What?\n\nassistant: A square.\n\nuser: Which colour?"
