@@ -3,6 +3,7 @@
 import warnings
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -345,6 +346,27 @@ def test_the_two_ends_of_a_prompt_are_kept_if_it_is_cut_in_the_middle(small: Sma
     assert cut.text.startswith("<user>begin")
     assert cut.text.endswith(" end</><assistant>")
     assert (cut.truncated, cut.error) == (True, None)
+
+
+def test_a_prompt_of_a_models_own_tokenizer_is_cut_in_the_middle_to_fit(demo_model: Path):
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(demo_model)
+    template = (demo_model / "chat_template.jinja").read_text()
+    prompts = Prompts(tokenizer, TemplateChat(tokenizer, template))
+    prompt = chat(
+        ("user", "Where does it begin? " + "Pens cost 12 dollars. " * 200 + "How many pens?")
+    )
+    (whole,) = prompts.prepare([request(0, prompt)])
+
+    cut = prompts.fit(cut_in_the_middle(prompts, prompt), 128, limit=512, truncate=False)
+
+    room = len(cut.ids)
+    assert room < 128 < len(whole.ids)
+    assert cut.ids == [*whole.ids[: room // 2], *whole.ids[-(room - room // 2) :]]
+    assert cut.text.startswith("<|im_start|>user\nWhere does it begin? Pens cost")
+    assert cut.text.endswith("How many pens?<|im_end|>\n<|im_start|>assistant\n")
+    assert cut.truncated
 
 
 def test_the_context_is_chosen_for_what_is_left_of_a_prompt(small: Small):
