@@ -9,7 +9,7 @@ from regrade.records.images import Image
 from regrade.settings import SamplingParams
 
 Message = Mapping[str, str]
-"""Chat message: `role` and `content`, a text in which marks show where images stand (`regrade.records.images`)."""
+"""Chat message: `role` and `content`, a text in which marks show where images stand (`regrade.records.messages`)."""
 
 MESSAGES = "messages"
 """Part of `Sample.doc` of a question that is a conversation: its turns, which a judge reads."""

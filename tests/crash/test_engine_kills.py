@@ -8,26 +8,79 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from regrade.answers.local import LocalRepository
-from tests.crash.harness import Account, Command, Started, config, spooled, stored, tell, wait_until
+from tests.architectures import seeing_model
+from tests.crash.harness import (
+    Account,
+    Command,
+    Started,
+    answer_set,
+    config,
+    spooled,
+    stored,
+    tell,
+    wait_until,
+)
+from tests.records.test_images import file_of
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 240
+SEEN = 60
+"""Questions with pictures, few enough for a busy machine."""
+LOADED_SECONDS = 1200.0
+"""Longest time until an engine is loaded, on a machine that does other work."""
 FRESH = "Retrying once with a new engine"
 SUPERVISOR, WORKER, CORE = (
     "regrade.processes.supervisor",
     "regrade.engines.vllm_process.worker",
     "VLLM::EngineCore",
 )
+COMPUTING = "VLLM::"
+"""Beginning of the names of vLLM's own processes: which there are is its choice, another one for models that see."""
 
 
 @pytest.fixture
 def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
     engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 4}
     path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
+    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
+    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+
+
+@pytest.fixture
+def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
+    """A command whose questions show a picture, but for each third."""
+    model = seeing_model("qwen3_vl", demo_model, tmp_path / "model")
+    rows = [
+        {
+            "question": f"What is it? Number {number}.",
+            "picture": {"bytes": file_of("PNG", size=(64, 64 + number)), "path": None}
+            if number % 3
+            else None,
+            "answer": "1",
+        }
+        for number in range(SEEN)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "seen.parquet")
+    seen = {
+        "name": "seen",
+        "path": str(tmp_path / "seen.parquet"),
+        "prompt": "{{ question }}{% if picture %}{{ picture }}{% endif %}",
+        "target_column": "answer",
+        "format": "chat",
+        "scorer": "number",
+        "sampling": {"max_tokens": 48},  # long enough to be killed in between
+    }
+    engine: dict[str, object] = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512}
+    engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
+    path = tmp_path / "config.yaml"
+    path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
     arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
     return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
 
@@ -43,22 +96,23 @@ def kill_engine(command: Command, run: Started, process: str, moment: float) -> 
     """Kill a process of the running engine after its first answers."""
     wait_until(
         lambda: bool(spooled(command.spool)) or run.process.poll() is not None,
-        240,
+        LOADED_SECONDS,
         "no answer came",
     )
     time.sleep(moment)
-    for pid in command.processes(process):
-        if process != SUPERVISOR or pid == min(command.processes(process)):
-            os.kill(pid, signal.SIGKILL)
+    found = command.processes(process)
+    assert found, f"no process of {process}"
+    for pid in [min(found)] if process == SUPERVISOR else found:
+        os.kill(pid, signal.SIGKILL)
 
 
 def kill_both_engines(command: Command, account: Account, process: str, moment: float) -> None:
     """Kill the engine and its replacement; the command fails and publishes the finished answers."""
     with command.started() as run:
         kill_engine(command, run, process, moment)
-        run.until(FRESH, 240)
+        run.until(FRESH, LOADED_SECONDS)
         kill_engine(command, run, process, moment)
-        ran = run.wait()
+        ran = run.wait(LOADED_SECONDS)
     account.kills += 2
     assert ran.code == 1, ran.err
     assert ran.err.count(FRESH) == 1
@@ -71,14 +125,14 @@ def kill_both_engines(command: Command, account: Account, process: str, moment: 
     assert not spooled(command.spool), "finished answers are published"
 
 
-def finish(command: Command, account: Account) -> None:
-    done = command.finish()
+def finish(command: Command, account: Account, count: int = LIMIT) -> None:
+    done = command.finish(timeout=LOADED_SECONDS)
     assert done.code == 0, done.err
     assert "continuing" in done.err
     repository = LocalRepository(Path(command.arguments[-1]))
     account.take(repository, command.spool)
     tell(account)
-    assert len(stored(repository)) == len(dict(stored(repository))) == LIMIT
+    assert len(stored(repository)) == len(dict(stored(repository))) == count
     assert not account.lost
     assert not account.again
     assert not account.doubled
@@ -89,7 +143,7 @@ def finish(command: Command, account: Account) -> None:
 def test_a_run_whose_engine_is_killed_goes_on_with_a_fresh_one(command: Command, account: Account):
     with command.started() as run:
         kill_engine(command, run, CORE, 0.2)
-        ran = run.wait()
+        ran = run.wait(LOADED_SECONDS)
     account.kills += 1
     assert ran.code == 0, ran.err
     assert ran.err.count(FRESH) == 1
@@ -111,6 +165,38 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
     for process in rng.sample([SUPERVISOR, WORKER, CORE], 2):
         kill_both_engines(command, account, process, rng.uniform(0, 0.2))
     finish(command, account)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4800)
+def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_killed(
+    seeing_command: Command, account: Account
+):
+    with seeing_command.started() as run:
+        kill_engine(seeing_command, run, COMPUTING, 0)
+        assert run.process.poll() is None, "killed before its end"
+        run.until(FRESH, LOADED_SECONDS)
+        before = len(spooled(seeing_command.spool))
+        wait_until(
+            lambda: len(spooled(seeing_command.spool)) > before, LOADED_SECONDS, "no more answers"
+        )
+        run.kill()
+    account.kills += 2
+    assert before < SEEN
+    account.take(LocalRepository(Path(seeing_command.arguments[-1])), seeing_command.spool)
+
+    finish(seeing_command, account, SEEN)
+
+    answers = answer_set(LocalRepository(Path(seeing_command.arguments[-1])))
+    assert answers is not None
+    rows = [
+        row
+        for batch in answers.batches(["index", "prompt", "images", "prompt_tokens", "error"])
+        for row in batch.to_pylist()
+    ]
+    assert all(row["error"] is None for row in rows)
+    assert all((row["images"] is None) is (row["index"] % 3 == 0) for row in rows)
+    assert all(f"<image:{name}>" in row["prompt"] for row in rows for name in row["images"] or ())
 
 
 @pytest.mark.slow
