@@ -29,7 +29,7 @@ demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
 # What needs neither engine nor server, in a lane more than cores, since some tests wait; then the main path with both: real vLLM, a real
-# Prefect server and MLflow. The other tests with them take two lanes; engines of more lanes at once need more than 24 GiB.
+# Prefect server and MLflow. The other tests with them take two lanes: engines of more lanes at once need more than 24 GiB.
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 MAIN_PATH := tests/flows/test_evaluate.py
 test: .venv/installed-dev  ## Run the tests without engine and server, and those of the main path with both
@@ -37,7 +37,7 @@ test: .venv/installed-dev  ## Run the tests without engine and server, and those
 	@$(BIN)/python -m pytest -m "not slow" $(MAIN_PATH)
 
 test-engines: .venv/installed-dev  ## Run the other tests with real vLLM and Prefect servers, except the slow ones
-	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --ignore $(MAIN_PATH) --numprocesses 2 --dist loadgroup
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --ignore $(MAIN_PATH) --numprocesses 2 --dist loadfile
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests, which take minutes each
 	@$(BIN)/python -m pytest -m slow

@@ -64,16 +64,13 @@ pytest_plugins = [
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session; `--dist loadgroup` keeps the former and each file together."""
+    """Mark what uses the engine or the server of the session."""
     for item in items:
         names = getattr(item, "fixturenames", ())
-        group = item.nodeid.partition("::")[0]
         if not {"vllm_engine", "vllm_server"}.isdisjoint(names):
             item.add_marker(pytest.mark.vllm)
-            group = "engine"
         if "prefect_server" in names:
             item.add_marker(pytest.mark.prefect)
-        item.add_marker(pytest.mark.xdist_group(group))
 
 
 def pytest_collection_finish() -> None:

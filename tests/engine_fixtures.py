@@ -19,6 +19,8 @@ from tests.server_process import free_port, wait_until_healthy
 
 _ROOT = Path(__file__).parents[1]
 SERVED_NAME = "demo"
+CACHE = 1 << 28
+"""Bytes of the cache of what serves a whole session: the default, a quarter of the free memory, is taken at once."""
 FAST = VllmEngine(enforce_eager=True, max_model_len=512)
 """Settings without compilation for a fast start, and a small context that tests can exceed."""
 
@@ -44,7 +46,8 @@ def vllm_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def vllm_engine(resolved_model: ResolvedModel, vllm_log: Path) -> Iterator[Engine]:
     """Real vLLM with the demo model, loaded once; its context is 512 tokens."""
-    engine = FAST.open(resolved_model, requests=(), rendering=PromptRendering(), log=vllm_log)
+    settings = FAST.model_copy(update={"extra": (f"kv_cache_memory_bytes={CACHE}",)})
+    engine = settings.open(resolved_model, requests=(), rendering=PromptRendering(), log=vllm_log)
     with engine:
         yield engine
 
@@ -67,7 +70,7 @@ def vllm_server(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> I
         SERVED_NAME,
     ]
     command += ["--max-model-len", "512", "--dtype", "float32", "--enforce-eager"]
-    command += ["--kv-cache-memory-bytes", str(1 << 30)]
+    command += ["--kv-cache-memory-bytes", str(CACHE)]
     log = folder / "server.log"
     # Under a supervisor, so that all its processes end with the tests.
     server = EngineProcess(command, log)

@@ -20,6 +20,12 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def vllm_is_imported() -> None:
+    """What runs below has a minute, which importing vLLM alone may take on a busy machine."""
+    import vllm.v1.engine.async_llm  # noqa: F401
+
+
 def errors() -> dict[str, Exception]:
     from vllm.exceptions import VLLMClientError
     from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
