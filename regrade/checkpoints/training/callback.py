@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import wraps
 from glob import escape
 from math import ceil
@@ -85,7 +85,7 @@ def _on_first_rank(handle: Callable[["EvaluateCheckpoints"], None]) -> Callable[
     return handled
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class EvaluateCheckpoints(TrainerCallback):
     """Evaluates every n-th saved checkpoint with `regrade evaluate --follow`, and logs the metrics at the checkpoint's step.
 
@@ -120,7 +120,7 @@ class EvaluateCheckpoints(TrainerCallback):
     every: int = 1
     wait: bool = False
     between: Between | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] | None = None
     max_waiting: int = 4
     stop_on_failure: bool = False
 
@@ -261,7 +261,7 @@ class EvaluateCheckpoints(TrainerCallback):
         """Start the process that evaluates a checkpoint and those that come after it."""
         words = (*self._words(f"{escape(str(self._queue))}/checkpoint-*"), "--follow", str(LONG))
         words = (*words, "--between", self.between or ("end" if self.wait else "stay"))
-        environment = evaluation_environment(self.environment)
+        environment = evaluation_environment(self.environment or {})
         log = self._output / LOGS / f"{place.name}.log"
         try:
             self._evaluation = Evaluation(evaluation_command(words), environment, log)

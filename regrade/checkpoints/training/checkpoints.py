@@ -34,10 +34,18 @@ def keep(folder: Path) -> Path:
     written = kept.with_name(f".{kept.name}")
     shutil.rmtree(written, ignore_errors=True)
     try:
-        shutil.copytree(folder, written, ignore=_TRAINING_ONLY, copy_function=os.link)
+        shutil.copytree(
+            folder,
+            written,
+            ignore=_TRAINING_ONLY,
+            copy_function=os.link,
+            ignore_dangling_symlinks=True,
+        )
         written.rename(kept)
-    except OSError:
+    except OSError as error:
         drop(written)
+        if isinstance(error, shutil.Error):  # it lists every file
+            raise OSError(error.args[0][0][2]) from error
         raise
     return kept
 
