@@ -1,9 +1,12 @@
-"""Scoring in this tree and in an older commit, in turns: answers to GSM8K, programs, and mathematical answers.
+"""This tree and an older commit, in turns: scoring of answers to GSM8K, programs and mathematical answers; generating with real vLLM.
 
     python -m perf.against COMMIT [--repetitions 3] [--only number code math] [--at-once]
+    python -m perf.against COMMIT --only generate choice server --data FOLDER
 
 Each repetition is a new process of `perf.scoring`, `perf.code_scoring` or `perf.math_scoring` of either tree, with the same Python and
 packages; which tree is first changes each time. With `--at-once`, both run at the same time: what else the machine does then slows both.
+`generate`, `choice` and `server` are regrade's sides of `perf.generate_stage`, `perf.multiple_choice` (0 and 5 examples) and `perf.server`
+(64 requests in flight to one server).
 Ends with 1 if the median ratio is above 1.05: that of CPU time, which other work on the machine changes little, and of elapsed time for
 programs and mathematical answers, whose processes are killed without being counted.
 """
@@ -18,13 +21,28 @@ import sys
 import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, ROOT, Ran, python, report, spread
+from perf.measuring import RESULTS, ROOT, Ran, data_folder, python, report, spread
+from perf.multiple_choice import select
+from perf.server import SERVER_OPTIONS
+from perf.serving import NAME, vllm_server
 
 GOAL = 1.05
 TREES = ("before", "now")
+SCORING = ("number", "code", "math")
+ENGINE = ("generate", "choice", "server")
+MODEL = str(ROOT / "infra/demo/regrade-demo")
+IN_FLIGHT = 64
+_GENERATE = """
+import json, sys
+from perf.generate_stage import RESULTS, endless, ours, write_questions
+n, tokens = int(sys.argv[2]), 64
+questions = write_questions(RESULTS / "generate" / f"{n}x{tokens}.jsonl", n)
+print(json.dumps(ours(endless(sys.argv[1]), questions, tokens, profile=False)))
+"""
 Measured = Callable[[Path], Ran]
 
 
@@ -70,10 +88,39 @@ def measures(
     return {"number": number, "code": code, "math": math}
 
 
+def engine_measures(
+    stack: ExitStack, scratch: Path, chosen: list[str], *, requests: int, data: Path | None
+) -> dict[str, Measured]:
+    """Return what is measured with real vLLM, by its name; a server runs until the stack ends."""
+    found: dict[str, Measured] = {}
+    if "generate" in chosen:
+        found["generate"] = lambda tree: in_tree(tree, "-c", _GENERATE, MODEL, str(requests))
+    if "choice" in chosen:
+        questions = str(select(data_folder(data, "mmlu"), 10, scratch / "mmlu"))
+        ours = ("--side", "ours", "--model", MODEL, "--questions", questions)
+        found["choice"] = lambda tree: in_tree(tree, "-m", "perf.multiple_choice", *ours)
+    if "server" in chosen:
+        count, at = (str(requests), str(IN_FLIGHT)), ["--served", NAME, "--base-url"]
+        addresses: list[str] = []
+
+        def server(tree: Path) -> Ran:
+            if not addresses:  # no other engine runs beside it
+                addresses.append(stack.enter_context(vllm_server(MODEL, SERVER_OPTIONS)))
+                in_tree(tree, "-m", "perf.server", *at, *addresses, "--ours", *count)  # warms it
+            return in_tree(tree, "-m", "perf.server", *at, *addresses, "--ours", *count)
+
+        found["server"] = server
+    return found
+
+
 def seconds_of(name: str, ran: Ran) -> float:
-    """Return the seconds that a script says that scoring took, without imports and making the answers."""
-    if name == "number":
+    """Return the seconds that a script says that its work took, without imports, loading and making the answers."""
+    if name in ("number", "generate"):
         return float(ran.document["seconds"])
+    if name == "choice":
+        return float(sum(result["seconds"] for result in ran.document["found"]))
+    if name == "server":
+        return 1 / float(ran.document["rate"])
     found = re.search(r" in ([\d.]+) s", ran.output)
     if found is None:
         sys.exit(f"{name}: no time in the output: {ran.output[-500:]}")
@@ -83,7 +130,7 @@ def seconds_of(name: str, ran: Ran) -> float:
 def compare(
     name: str, measured: Measured, trees: dict[str, Path], repetitions: int, *, at_once: bool
 ) -> dict[str, Any]:
-    """Return the row of a scorer."""
+    """Return the row of a scorer, or of a way of generating."""
     seconds: dict[str, list[float]] = {tree: [] for tree in TREES}
     cpu: dict[str, list[float]] = {tree: [] for tree in TREES}
     for repetition in range(repetitions):
@@ -95,14 +142,14 @@ def compare(
                 seconds[tree].append(seconds_of(name, ran))
                 cpu[tree].append(ran.cpu_seconds)
                 print(
-                    f"{name} {tree}: {seconds[tree][-1]:.2f} s, CPU {cpu[tree][-1]:.2f} s",
+                    f"{name} {tree}: {seconds[tree][-1]:.4g} s, CPU {cpu[tree][-1]:.2f} s",
                     flush=True,
                 )
     times = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
     ratios = [now / before for before, now in zip(cpu["before"], cpu["now"], strict=True)]
     return {
         "scorer": name,
-        **{f"{tree}, s": spread(seconds[tree]) for tree in TREES},
+        **{f"{tree}, s": spread(seconds[tree], 4) for tree in TREES},
         "ratio": spread(times),
         **{f"{tree}, CPU s": spread(cpu[tree]) for tree in TREES},
         "ratio of CPU": spread(ratios),
@@ -117,24 +164,31 @@ def main() -> None:
     parser.add_argument("commit")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--at-once", action="store_true")
-    parser.add_argument("--only", nargs="+", choices=("number", "code", "math"))
+    parser.add_argument("--only", nargs="+", choices=(*SCORING, *ENGINE), default=SCORING)
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--programs", type=int, nargs=2, default=(164, 10), metavar="N")
     parser.add_argument("--answers", type=int, default=10_000)
+    parser.add_argument("--requests", type=int, default=2_000)
+    parser.add_argument(
+        "--data", type=Path, help="MMLU's test.parquet and dev.parquet, for `choice`"
+    )
     options = parser.parse_args()
     scratch = RESULTS / f"against-{os.getpid()}"
     trees = {"before": scratch / "before", "now": ROOT}
+    stack = ExitStack()
     try:
         unpack(options.commit, trees["before"])
         known = measures(
             scratch, rows=options.rows, programs=tuple(options.programs), answers=options.answers
+        ) | engine_measures(
+            stack, scratch, options.only, requests=options.requests, data=options.data
         )
-        chosen = options.only or list(known)
         found = [
             compare(name, known[name], trees, options.repetitions, at_once=options.at_once)
-            for name in chosen
+            for name in options.only
         ]
     finally:
+        stack.close()
         shutil.rmtree(scratch, ignore_errors=True)
     report("against", found, commit=options.commit)
     decides = {"code": "ratio", "math": "ratio"}
