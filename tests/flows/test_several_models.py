@@ -445,7 +445,7 @@ def test_two_trainings_with_one_alias_are_refused(
 ):
     for name in ("a b", "a-b"):
         checkpoint(demo_model, tmp_path / name / "checkpoint-1", seed=1)
-    gate = {"baseline": "good-{model}", "promote": True}
+    gate = {"baseline": "good-{model}", "promote": True, "max_drop": 99}
     state = evaluated.run(f"{tmp_path}/a*/checkpoint-1", flow=evaluate_model, follow=0.0, gate=gate)
     with pytest.raises(OperationError, match="1 of 2 models failed: .*a-b/checkpoint-1"):
         state.result()
