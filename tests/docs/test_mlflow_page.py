@@ -86,7 +86,9 @@ def test_the_page_names_everything_that_is_logged(tmp_path: Path) -> None:
         score(answers)
         tracked(uri, answers, step)
     report = gate(
-        "run/checkpoint-2", GateSettings(baseline="run/checkpoint-1"), answers=repository.uri
+        "run/checkpoint-2",
+        GateSettings(baseline="run/checkpoint-1", max_drop=40),
+        answers=repository.uri,
     )
     assert tag_candidate(uri, report) == 2
     move_alias_tag(uri, "baseline", {"sums": one.manifest.answer_set_id})
