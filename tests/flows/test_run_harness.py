@@ -1,4 +1,4 @@
-"""`regrade harness` with real Inspect, which needs no containers here, against the real server that regrade starts."""
+"""`regrade harness` with real Inspect or a small agent, which need no containers here, against the real server that regrade starts."""
 
 import json
 import os
@@ -13,8 +13,10 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.exchange.importing.importer import import_files
 from regrade.records.trajectory import read_trajectory
 from tests.command_line import ROOT
+from tests.exchange.importing.test_verifiers import METADATA, rollout
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1500)]
 PEERS = ROOT / ".peers" / "bin"
@@ -73,14 +75,17 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
-def command(demo_model: Path, answers: Path) -> list[str]:
+def command(demo_model: Path, answers: Path, harness: str | None = "inspect") -> list[str]:
+    """The command without what follows `--`; of Inspect with its task."""
     run = "from regrade.cli.main import main; main()"
+    known = [] if harness is None else ["--harness", harness]
+    task = [] if harness is None else ["--", "task.py", "--max-tokens", "32"]
     return [
-        *(sys.executable, "-c", run, "harness", str(demo_model), "--harness", "inspect"),
+        *(sys.executable, "-c", run, "harness", str(demo_model), *known),
         *("--engine.tool-parser", "hermes", "--engine.enforce-eager"),
         *("--engine.max-model-len", "512", "--answers", str(answers), "--json"),
         *("--engine.extra", f"kv_cache_memory_bytes={1 << 28}"),
-        *("--", "task.py", "--max-tokens", "32"),
+        *task,
     ]
 
 
@@ -113,26 +118,115 @@ def test_inspects_agent_asks_the_served_model_and_its_log_is_imported(
             assert row["completion_tokens"] > 0
 
 
-def test_a_stopped_run_leaves_neither_server_nor_harness(
-    tmp_path: Path, demo_model: Path, environment: dict[str, str]
-):
-    (tmp_path / "task.py").write_text("import time\ntime.sleep(900)\n")
-    run = subprocess.Popen(
-        command(demo_model, tmp_path / "answers"),
+AGENT = f"""
+import json, os, sys, urllib.request
+from pathlib import Path
+
+TOOL = {{
+    "type": "function",
+    "function": {{
+        "name": "paint",
+        "strict": True,
+        "parameters": {{
+            "type": "object",
+            "properties": {{"colour": {{"type": "string", "enum": ["red", "blue"]}}}},
+            "required": ["colour"],
+            "additionalProperties": False,
+        }},
+    }},
+}}
+output, url, model = sys.argv[1:]
+
+
+def ask(messages, **more):
+    body = {{"model": model, "messages": messages, "max_tokens": 200, "temperature": 0}} | more
+    key = {{"Authorization": "Bearer " + os.environ["OPENAI_API_KEY"], "Content-Type": "application/json"}}
+    asked = urllib.request.Request(url + "/chat/completions", json.dumps(body).encode(), key)
+    with urllib.request.urlopen(asked) as answer:
+        return json.load(answer)["choices"][0]["message"]
+
+
+given = [{{"role": "user", "content": "Paint it."}}]
+chosen = {{"type": "function", "function": {{"name": "paint"}}}}
+called = ask(given, tools=[TOOL], tool_choice=chosen, frequency_penalty=2)  # or it goes on with spaces
+[call] = called["tool_calls"]
+colour = json.loads(call["function"]["arguments"])["colour"]
+made = [
+    {{"role": "assistant", "content": "", "tool_calls": [call]}},
+    {{"role": "tool", "tool_call_id": call["id"], "content": "It is " + colour + "."}},
+]
+made.append({{"role": "assistant", "content": ask([*given, {{"role": "assistant", "content": colour}}, *given])["content"]}})
+row = {rollout()!r} | {{"prompt": given, "completion": made}}
+(Path(output) / "metadata.json").write_text(json.dumps({METADATA!r}))
+(Path(output) / "results.jsonl").write_text(json.dumps(row) + chr(10))
+"""
+
+
+def test_a_call_that_the_model_made_itself_is_in_the_trajectory(
+    tmp_path: Path, demo_model: Path
+) -> None:
+    """The server keeps the call to the function's form, as a harness asks it to, so that any model makes one."""
+    (tmp_path / "agent.py").write_text(AGENT)
+    given = command(demo_model, tmp_path / "answers", harness=None)
+    program = [sys.executable, str(tmp_path / "agent.py"), "{output}", "{base_url}", "{model}"]
+    done = subprocess.run(
+        [*given, "--", *program],
         cwd=tmp_path,
-        env=environment,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    [answers] = list_sets(
+        LocalRepository(tmp_path / "answers"), json.loads(done.stdout)["revision"]
+    )
+    [row] = [r for b in answers.batches(["trajectory", "text"]) for r in b.to_pylist()]
+    did = read_trajectory(row["trajectory"])
+    assert did is not None
+    call, result, last = (message.parts[-1] for message in did)
+    assert (call.kind, call.name) == ("tool_call", "paint")
+    assert call.arguments["colour"] in ("red", "blue")
+    assert result.text == f"It is {call.arguments['colour']}."
+    assert (result.call, last.text) == (call.call, row["text"])
+
+
+STAYS = f"""
+import json, sys, time
+from pathlib import Path
+
+output = Path(sys.argv[1])
+(output / "metadata.json").write_text(json.dumps({METADATA!r}))
+(output / "results.jsonl").write_text(json.dumps({rollout()!r}) + chr(10))
+(output / "begun").touch()
+time.sleep(900)
+"""
+
+
+def test_a_stopped_run_leaves_neither_server_nor_harness_but_what_was_done(
+    tmp_path: Path, demo_model: Path
+):
+    (tmp_path / "agent.py").write_text(STAYS)
+    given = command(demo_model, tmp_path / "answers", harness=None)
+    logs = tmp_path / "logs"
+    run = subprocess.Popen(
+        [*given, "--", sys.executable, str(tmp_path / "agent.py"), "{output}"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "REGRADE_LOGS": str(logs)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
     try:
         deadline = time.monotonic() + 900
-        processes: list[psutil.Process] = []
-        while time.monotonic() < deadline:
-            processes = psutil.Process(run.pid).children(recursive=True)
-            if any("--log-dir" in _command(p) for p in processes):
-                break
+        while not (begun := [*logs.glob("*.output/begun")]) and time.monotonic() < deadline:
+            assert run.poll() is None
             time.sleep(0.5)
-        assert any("--log-dir" in _command(p) for p in processes)
+        [mark] = begun
+        processes = psutil.Process(run.pid).children(recursive=True)
+        commands = [" ".join(_command(process)) for process in processes]
+        assert any("agent.py" in line for line in commands)
+        assert any("vllm.entrypoints" in line for line in commands)
         run.send_signal(signal.SIGTERM)
         assert run.wait(120) == 143
         _, alive = psutil.wait_procs(processes, timeout=60)
@@ -140,6 +234,8 @@ def test_a_stopped_run_leaves_neither_server_nor_harness(
     finally:
         run.kill()
         run.wait()
+    imports = import_files(LocalRepository(tmp_path / "later"), [mark.parent])
+    assert [one.answers.manifest.rows for one in imports.sets] == [1]
 
 
 def _command(process: psutil.Process) -> list[str]:
