@@ -29,6 +29,7 @@ from regrade.settings import (
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import (
     ABSENT,
+    CODE,
     FIRST,
     INDECISIVE,
     NAME,
@@ -283,7 +284,7 @@ class JudgeSettings(Settings):
 
     judges: Annotated[tuple[str, ...], PATH, NAME, Option(("--judge",))] = Field(min_length=1)
     """Models that judge, one after the other; each makes an answer set of its own."""
-    rubric: Annotated[str | None, PATH, NAME, Option(("--rubric",))] = None
+    rubric: Annotated[str | None, PATH, NAME, CODE, Option(("--rubric",))] = None
     """`accuracy_style`, `correct`, `criteria`, `pairwise`, or the path of a Jinja file. Default: the benchmark's."""
     baseline: Annotated[str | None, PATH, NAME] = None
     """Other side of the rubric `pairwise`: answer set id, model or alias."""

@@ -64,7 +64,7 @@ FIXED = Mark("fixed")
 NAME = Mark("name")
 """The value may also be a name, such as that of a model on the Hub."""
 CODE = Mark("code")
-"""The path has code that is run."""
+"""The path has code that is run, or a rubric: of a worker without leave, only installed ones are used."""
 SCORER = Mark("scorer")
 """The value names a scorer, perhaps with arguments: `number(last=true)`."""
 FREE_TEXT = Mark("free text")

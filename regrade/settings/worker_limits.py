@@ -53,10 +53,16 @@ def check_parameters(job: BaseModel) -> None:
         if PATH in marks:
             base = called(value)[0] if SCORER in marks else value
             in_file = re.fullmatch(IN_FILE, base) is not None
-            if in_file or CODE in marks:
+            may_be_name = NAME in marks and not in_file
+            if in_file or (CODE in marks and not (may_be_name and _is_name(value))):
                 _refuse_code(name, value)
             path = base.rpartition(":")[0] if in_file else base
-            check_path(name, path, may_be_name=NAME in marks and not in_file)
+            check_path(name, path, may_be_name=may_be_name)
+
+
+def _is_name(value: str) -> bool:
+    """Return True for a name of which no file exists."""
+    return bool(_NAME.fullmatch(value)) and not os.path.lexists(Path(value).expanduser())
 
 
 def check_path(name: str, value: str, *, may_be_name: bool) -> None:
@@ -79,7 +85,7 @@ def check_path(name: str, value: str, *, may_be_name: bool) -> None:
         shared = [Path(folder).expanduser() for folder in folders.split(os.pathsep) if folder]
         if any(place.is_relative_to(folder.resolve()) for folder in shared):
             return
-        if may_be_name and _NAME.fullmatch(value) and not os.path.lexists(path):
+        if may_be_name and _is_name(value):
             return
     raise RefusedParameterError(
         f"{name}: '{value}' is in none of the folders that this worker shares with runs: "
@@ -105,9 +111,8 @@ def check_tracking(value: str | None) -> None:
 def _refuse_code(name: str, value: str) -> None:
     if not may_run_code():
         raise RefusedParameterError(
-            f"{name}: '{value}' runs code that is not installed on this worker, which does not allow it. Install it as a "
-            f"package, or start the worker with {REMOTE_CODE}=1: then everyone who can start a run can run programs on its "
-            "machine."
+            f"{name}: '{value}' is not installed on this worker, which runs nothing else. Take what is installed, or start the "
+            f"worker with {REMOTE_CODE}=1: then everyone who can start a run can run programs on its machine."
         )
 
 

@@ -103,8 +103,8 @@ SECURITY = {
         2,
         "test_credentials_for_mlflow_go_to_the_server_of_the_worker_only",
     ),
-    "Scorers and tasks of": (
-        4,
+    "Scorers, rubrics and tasks of": (
+        3,
         "test_code_that_is_not_installed_needs_the_word_of_the_worker test_what_cannot_be_filled_in_is_refused "
         "test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it "
         "test_a_task_with_a_metric_of_the_hub_is_refused_where_the_worker_does_not_allow_it "

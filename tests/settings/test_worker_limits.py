@@ -110,7 +110,6 @@ def own(**changes: Any) -> list[dict[str, Any]]:
         {"engine": {"extra": ["tokenizer=/etc/x"]}},
         {"gate": {"base_answers": "/etc"}},
         {"judge": {"judges": ["org/judge", "/etc"]}},
-        {"judge": {"judges": ["org/judge"], "rubric": "/etc/passwd"}},
     ],
 )
 def test_a_path_outside_of_the_folders_of_a_worker_is_refused(change: dict[str, Any], shared: Path):
@@ -178,11 +177,13 @@ def test_credentials_for_mlflow_go_to_the_server_of_the_worker_only(
         {"datasets": own(scorer="shared/own.py:own")},
         {"lm_eval": {"tasks": ["evil"], "path": "shared"}},
         {"scoring": {"lm_eval_path": "shared"}},
+        {"judge": {"judges": ["org/judge"], "rubric": "shared/own.jinja"}},
     ],
 )
 def test_code_that_is_not_installed_needs_the_word_of_the_worker(
     change: dict[str, Any], shared: Path, monkeypatch: pytest.MonkeyPatch
 ):
+    (shared / "own.jinja").touch()
     with pytest.raises(RefusedParameterError, match=r"not installed .* REGRADE_REMOTE_CODE=1"):
         make_job(EvaluationJob, RUN | change)
     monkeypatch.setenv("REGRADE_REMOTE_CODE", "1")
