@@ -108,10 +108,10 @@ def scoring_text(scoring: Scoring, change: str | None = None) -> str:
 
 _ESCAPED = {
     **{ord(special): f"\\{special}" for special in "\\`*_{}[]()!~$"},
-    **{
-        ord(special): f"&{name};"
-        for special, name in zip("&<>|", ("amp", "lt", "gt", "#124"), strict=True)
-    },
+    ord("&"): "&amp;",
+    ord("<"): "&lt;",
+    ord(">"): "&gt;",
+    ord("|"): "&#124;",
 }
 
 

@@ -32,7 +32,7 @@ WITH_RE = {
     "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection tracking/description",
     "questions, prompts, their templates, and pages about answers": "answers/overview benchmarks/gsm8k benchmarks/mbpp_plus "
     "benchmarks/mmlu_pro benchmarks/questions/targets benchmarks/questions/visual benchmarks/realworldqa "
-    "engines/vllm_process/prompts models/chat_template records/images scorers/extraction/continuing",
+    "engines/vllm_process/prompts lm_eval/requests models/chat_template records/images scorers/extraction/continuing",
     "errors, logs and headers of servers and engines, of bounded length": "answers/hub_http engines/openai_api/bodies "
     "engines/openai_api/transport engines/vllm_process/logs hub/client models/served",
     "an address of an image, for its beginning": "exchange/importing/messages",
