@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.client.schemas.objects import State
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -71,7 +72,8 @@ def test_a_regression_is_a_completed_run_whose_message_names_it(
     assert run.name == "org/bad against org/good"
     assert run.state is not None
     assert run.state.message == state.message
-    keys = {artifact.key for artifact in client.read_artifacts()}
+    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id]))
+    keys = {artifact.key for artifact in client.read_artifacts(artifact_filter=of_run)}
     assert {COMPARISON_KEY, "gate", "gate-report"} <= keys
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -43,8 +44,9 @@ def test_the_plan_is_on_the_page_of_the_run(
         run = client.read_flow_run(state.state_details.flow_run_id)
         pages = {
             artifact.key: artifact
-            for artifact in client.read_artifacts()
-            if artifact.flow_run_id == run.id
+            for artifact in client.read_artifacts(
+                artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+            )
         }
         APILogHandler().flush()
 

@@ -92,12 +92,14 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             generate("task", lm_eval={"tasks": ["evil"], "path": str(stranger)}): (
                 "lm_eval.path: '"
             ),
-            generate("scorer", datasets=[{**dataset, "scorer": f"{code}:own"}]): "runs code that",
+            generate(
+                "scorer", datasets=[{**dataset, "scorer": f"{code}:own"}]
+            ): "is not installed on this worker",
             generate("called", datasets=[{**dataset, "scorer": f"{code}:own(last=true)"}]): (
-                "runs code that"
+                "is not installed on this worker"
             ),
-            harness("program", arguments=command): "arguments: 'a program' runs code that",
-            harness("known", harness="inspect", arguments=["x.py"]): "arguments: 'a program' runs",
+            harness("program", arguments=command): "arguments: 'a program' is not installed",
+            harness("known", harness="inspect", arguments=["x.py"]): "arguments: 'a program' is",
         }
         ended = regrade(
             *("worker", "--pool", pool, "--run-once"),

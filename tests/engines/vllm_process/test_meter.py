@@ -21,8 +21,8 @@ from tests.engines.vllm_process.test_engine import ask
 TOKENS = 16
 
 
-def requests(n: int) -> list[Request]:
-    sampling = SamplingParams(max_tokens=TOKENS)
+def requests(n: int, max_tokens: int = TOKENS) -> list[Request]:
+    sampling = SamplingParams(max_tokens=max_tokens)
     return [Request(key, f"Question {key}: what is {key} plus 3?", sampling) for key in range(n)]
 
 
@@ -43,7 +43,9 @@ def test_the_engine_measures_what_its_answers_say(vllm_engine: Engine):
 @pytest.mark.vllm
 def test_the_engine_says_how_full_it_was(vllm_engine: Engine):
     started = time.monotonic()
-    ask(vllm_engine, requests(600))  # more than it takes at a time
+    ask(
+        vllm_engine, requests(600, 4 * TOKENS)
+    )  # more than it takes at a time, and long enough to wait for each other
     seconds = time.monotonic() - started
 
     assert isinstance(vllm_engine, MeasuredEngine)
