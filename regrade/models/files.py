@@ -16,6 +16,7 @@ from regrade.models.fingerprints import cached_sha256
 from regrade.models.hub import RETRIES, endpoint, hub_error, hub_head
 from regrade.models.local import is_setting, model_files, weight_files, weights_among
 
+_CONFIGURATIONS = ("config.json", "params.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _OF_THE_WRITER = frozenset(
     {"_from_model_config", "_name_or_path", "name_or_path", "transformers_version"}
@@ -42,7 +43,9 @@ def files_folder(model: ResolvedModel, *, download: bool, weights: bool = True) 
     bound_requests()
     offline = not download or constants.is_offline_mode()
     try:
-        wanted = None if offline else _wanted(f"{model.path}@{model.revision}", weights=weights)
+        name = f"{model.path}@{model.revision}"
+        # Of a snapshot without what nobody asked for, such as README.md, the Hub's client says that it is not there.
+        wanted = [*_CONFIGURATIONS] if offline else _wanted(name, weights=weights)
         folder = RETRIES.call(
             "downloading a model",
             lambda: snapshot_download(

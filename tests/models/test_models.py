@@ -296,6 +296,7 @@ def test_the_files_that_decide_answers_are_downloaded_and_no_others(hub: Hub, pu
     assert folder is not None
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert found == {"config.json", "tokenizer_config.json", "model.safetensors"}
+    assert files_folder(model, download=False) == folder
     assert weights_sha256(folder) == {
         "model.safetensors": hashlib.sha256(b"model.safetensors").hexdigest()
     }
