@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays until the end: the collector of garbage need not look through it again."""
+    """Keep imports and collected tests from the collector of garbage: they stay until the end."""
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,4 @@
-"""What a gate refuses and says before it runs: a baseline that is not there, and questions that cannot show what is asked."""
+"""Checks of a gate before it runs: its baseline is there, and its questions can show the drop that is asked about."""
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence

@@ -52,7 +52,7 @@ class AskedQuestion:
     target: str
     choices: tuple[str, ...]
     images: tuple[str, ...] = ()
-    """What stands for its images in the contexts, in order."""
+    """Marks of its images in the contexts, in order."""
     error: str | None = None
     """Reason why it cannot be asked."""
 

@@ -40,7 +40,7 @@ WITH_RE = {
     "nothing: the type of a match": "judging/labels/sheet scorers/mathematics/latex",
     "8 bytes": "processes/sandbox/inside/frames",
 }
-"""What patterns of Python's `re` see, and the modules that have some: nothing that a model wrote."""
+"""Texts that patterns of Python's `re` search, none of which a model wrote, and the modules with such patterns."""
 SEARCHED = [use for use in uses() if use.searched is not None]
 CHARACTERS = "aé1\u0661 \n\t_.,;:$\\{}()[]|`~-+=/*^%'\"#AQ\u2028\x1c\x85\u0130\u0131\U0001f600"
 

@@ -241,6 +241,7 @@ def _with_roots(text: str) -> str:
                 bare.isascii() and bare.isalpha() and not _goes_on(text, end)
             )
         if is_root:
+            # An empty root is `\sqrt{None}`, as ever, so that stored scores stay.
             parts += [text[at : found.start()], rf"\sqrt{{{bare or None}}}"]
             at = start = found.end()
     return "".join([*parts, text[at:]])

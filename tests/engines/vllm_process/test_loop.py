@@ -22,7 +22,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module", autouse=True)
 def vllm_is_imported() -> None:
-    """What runs below has a minute, which importing vLLM alone may take on a busy machine."""
+    """Import vLLM before the tests, which have a minute each: on a busy machine the import alone takes as long."""
     import vllm.v1.engine.async_llm  # noqa: F401
 
 

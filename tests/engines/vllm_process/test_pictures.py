@@ -367,7 +367,7 @@ def test_a_model_whose_images_vllm_reads_wrongly_on_a_cpu_is_refused(
 
 
 def test_on_a_cpu_vllm_has_one_attention_which_knows_no_view_in_both_directions() -> None:
-    """Where this fails, `check_sight` can let Gemma 3 see on a CPU."""
+    """A failure means that `check_sight` can let Gemma 3 see on a CPU."""
     from vllm.platforms.cpu import CpuPlatform
     from vllm.v1.attention.backends.registry import AttentionBackendEnum
 
