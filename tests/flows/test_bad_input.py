@@ -103,8 +103,10 @@ def test_a_missing_column_is_named_before_the_run_exists_and_its_server_ends(
 ):
     monkeypatch.setattr(flow_run, "prefect_server", lambda *_, **__: pytest.fail("too late"))
     path = questions(here / "q.jsonl", {"frage": "1+1", "answer": "2"})
+    # Other tests of this lane may have left the session's MLflow server, which is Uvicorn, too.
+    before = set(psutil.Process().children(recursive=True))
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
-    left = psutil.Process().children(recursive=True)
+    left = set(psutil.Process().children(recursive=True)) - before
     assert not [child for child in left if "uvicorn" in child.cmdline()]
 
 
