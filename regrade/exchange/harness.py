@@ -134,8 +134,12 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
 
 @contextmanager
 def _kept_unless_imported(folder: Path) -> Iterator[Path]:
-    """Make a folder for what a harness writes, and remove it at the end; if that comes early, by a cancel too, it stays and is named."""
+    """Make a folder for what a harness writes, and remove it at the end; if that comes early, by a cancel too, it stays.
+
+    The log names it before anything is written: a process that is cancelled may be gone before a slow harness and the server have ended.
+    """
     folder.mkdir(parents=True)
+    logger.info("The harness writes into '%s', which stays unless it is imported.", folder)
     try:
         yield folder
     except BaseException:

@@ -7,15 +7,24 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.objects import State
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.cli.deploy import deploy
 from regrade.exchange.importing.importer import import_files
 from regrade.records.trajectory import read_trajectory
 from tests.command_line import ROOT
+from tests.crash.harness import ENDING_SECONDS, Command, wait_until
 from tests.exchange.importing.test_verifiers import METADATA, rollout
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -235,6 +244,76 @@ def test_a_stopped_run_leaves_neither_server_nor_harness_but_what_was_done(
         run.kill()
         run.wait()
     imports = import_files(LocalRepository(tmp_path / "later"), [mark.parent])
+    assert [one.answers.manifest.rows for one in imports.sets] == [1]
+
+
+STUBBORN = f"""
+import signal, subprocess, sys
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a child ignores it, too
+{STAYS}
+"""
+
+
+def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_what_is_kept(
+    tmp_path: Path, demo_model: Path, prefect_server: str
+):
+    """Though the harness, like its child, does not end when it is told to."""
+    (tmp_path / "agent.py").write_text(STUBBORN)
+    queue = f"harness-{uuid4()}"
+    environment = {
+        "PREFECT_API_URL": prefect_server,
+        "PYTHONPATH": str(ROOT),
+        "REGRADE_REMOTE_CODE": "1",
+    }
+    given = ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue]
+    worker = Command(tmp_path / "home", given, environment)
+    parameters = {
+        "model": str(demo_model),
+        "arguments": [sys.executable, str(tmp_path / "agent.py"), "{output}"],
+        "engine": {
+            **{"kind": "vllm", "enforce_eager": True, "max_model_len": 512},
+            "extra": [f"kv_cache_memory_bytes={1 << 28}"],
+        },
+        "answers": str(tmp_path / "answers"),
+    }
+    logs = worker.home / "logs"
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        deploy(force=False)
+        with get_client(sync_client=True) as client, worker.started() as started:
+            deployment = client.read_deployment_by_name("run-harness/run-harness")
+            run = client.create_flow_run_from_deployment(
+                deployment.id, parameters=parameters, work_queue_name=queue
+            ).id
+
+            def state() -> State[Any]:
+                found = client.read_flow_run(run).state
+                assert found is not None
+                return found
+
+            def begun() -> bool:
+                assert not state().is_final(), (state(), started.err.read_text()[-5000:])
+                return bool([*logs.glob("*.output/begun")])
+
+            wait_until(begun, 900, "the harness did not begin")
+            [left] = logs.glob("*.output")
+            of_worker = {started.process.pid}
+            assert len(worker.processes("agent.py")) == 2  # with its supervisor
+            assert worker.processes("vllm.entrypoints")
+            client.set_flow_run_state(run, Cancelling())
+            wait_until(lambda: state().is_final(), 120, "the run was not cancelled")
+            assert state().is_cancelled()
+            wait_until(
+                lambda: set(worker.processes()) == of_worker, ENDING_SECONDS, "processes are left"
+            )
+            told = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run])))
+            named = f"The harness writes into '{left}', which stays unless it is imported."
+            assert [log.message for log in told].count(named) == 1
+            started.process.send_signal(signal.SIGTERM)
+            started.wait(60)
+    worker.assert_nothing_left()
+    assert not (tmp_path / "answers").exists()
+    imports = import_files(LocalRepository(tmp_path / "later"), [left])
     assert [one.answers.manifest.rows for one in imports.sets] == [1]
 
 
