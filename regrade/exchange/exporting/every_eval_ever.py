@@ -5,7 +5,8 @@ The files have the paths of its data repository: `data/<benchmark>/<developer>/<
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -15,12 +16,21 @@ import orjson
 
 from regrade.answers.manifest import Session
 from regrade.answers.result import Result
-from regrade.exchange.exporting.scored import COLUMNS, ShownImages, by_labels
-from regrade.judging.readings import judged_answers
+from regrade.exchange.exporting.scored import (
+    COLUMNS,
+    ShownImages,
+    asked_messages,
+    by_labels,
+    made_messages,
+    results_apart,
+)
+from regrade.judging.readings import judged_answer_set, judged_answers
+from regrade.records.messages import PartedMessage
 from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per_question
 from regrade.records.specification import ModelIdentity, path_component
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.settings.files import atomic_write
+from regrade.settings.turn_ids import turn_of
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
 
@@ -69,7 +79,7 @@ def llm_scoring(scored: Result, run: JudgeRun) -> dict[str, Any]:
 
 
 def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
-    """Yield the rows of a scored set; of verdicts, with the judged answer in place of the judge's prompt and reply.
+    """Yield the rows of a scored set; of verdicts, with what was judged in place of the judge's prompt and reply.
 
     None if the judged answers are not in this repository, or were changed since.
     """
@@ -79,17 +89,23 @@ def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
         return
     try:
         judged = judged_answers(scored.answers)
+        stored, _ = judged_answer_set(scored.answers)
     except (SettingsError, RepositoryError):
         return
+    said = {
+        (row["sample_id"], row["repeat"]): {name: row[name] for name in _SAID}
+        for batch in stored.batches(["sample_id", "repeat", *_SAID])
+        for row in batch.to_pylist()
+    }
     for row in scored.rows(COLUMNS):
-        given = judged[row["sample_id"], run.place(row["repeat"])[0]]
-        about_reply = dict.fromkeys(_OF_THE_REPLY)
-        yield row | about_reply | {"text": given.answer, "target": given.reference}
+        key = row["sample_id"], run.place(row["repeat"])[0]
+        given = {"text": judged[key].answer, "target": judged[key].reference}
+        yield row | dict.fromkeys(_OF_THE_REPLY) | said[key] | given
 
 
+_SAID = ("prompt", "prompt_kind", "tool_calls", "trajectory")
+"""Columns of a judged answer that are its messages."""
 _OF_THE_REPLY = (
-    "prompt",
-    "prompt_kind",
     "reasoning",
     "finish_reason",
     "prompt_tokens",
@@ -122,8 +138,9 @@ def export_every_eval_ever(
 
     Answers to questions that must not be published are left out: only the results are written. So are answers without a
     value, because the format has no way to say that a score is missing; their number is among the results. Images are files,
-    named in `metadata` and by the marks in the texts. Verdicts
-    of a judge are results of the judged model with the judge as `llm_scoring`, and scores of its answers.
+    named in `metadata` and by the marks in the texts. Answers with calls of tools are `agentic`, later turns of conversations
+    `multi_turn`: all messages in place of the output. Verdicts of a judge are results of the judged model with the judge as
+    `llm_scoring`, and scores of its answers.
 
     Args:
         scored: Answer set and scoring.
@@ -387,11 +404,64 @@ def _generation(scored: Result) -> dict[str, Any]:
     return {"generation_args": arguments, "additional_details": details}
 
 
-def _source_of_value(scored: Result, row: Mapping[str, Any]) -> str:
-    """Return the text from which the value was extracted."""
-    if scored.run is not None:
-        return "verdict of the judge"
-    return "output.raw" if row["text"] is not None else "log-probabilities"
+Interaction = Literal["single_turn", "multi_turn", "agentic"]
+
+
+def _interaction(row: Mapping[str, Any], made: Sequence[PartedMessage]) -> Interaction:
+    """Return how a model came to its answer: with tools, in several messages, or in one."""
+    if any(part.kind in ("tool_call", "tool_result") for message in made for part in message.parts):
+        return "agentic"
+    turn = turn_of(row["sample_id"])
+    several = len(made) > 1 or (turn is not None and turn.number > 1)
+    return "multi_turn" if several else "single_turn"
+
+
+def _output(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "raw": [] if row["text"] is None else [row["text"]],
+        "reasoning_trace": None if row["reasoning"] is None else [row["reasoning"]],
+    }
+
+
+def _message(number: int, message: PartedMessage) -> dict[str, Any]:
+    """Return a message, whose results of tools are apart; values of arguments are JSON."""
+    shown = [part.text for part in message.parts if part.kind not in ("reasoning", "tool_call")]
+    thought = [part.text for part in message.parts if part.kind == "reasoning"]
+    calls = [part for part in message.parts if part.kind == "tool_call"]
+    results = [part.call for part in message.parts if part.kind == "tool_result" and part.call]
+    return {
+        "turn_idx": number,
+        "role": message.role or "user",
+        "content": "".join(shown) if shown else None,
+        "reasoning_trace": "\n\n".join(thought) or None,
+        "tool_calls": [
+            {
+                "id": part.call or f"call-{number}-{place}",
+                "name": part.name,
+                "arguments": {name: json.dumps(value) for name, value in part.arguments.items()}
+                if isinstance(part.arguments, dict)
+                else {"no JSON object": str(part.arguments)},
+            }
+            for place, part in enumerate(calls, 1)
+        ]
+        or None,
+        "tool_call_id": results or None,
+    }
+
+
+def _counts(messages: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    calls = sum(len(message["tool_calls"] or ()) for message in messages)
+    return {"num_turns": len(messages), "tool_calls_count": calls}
+
+
+def _place_of_answer(row: Mapping[str, Any], messages: Sequence[dict[str, Any]]) -> tuple[int, str]:
+    """Return the turn of the answer, and the field that holds it."""
+    for message in reversed(messages):
+        if message["role"] == "assistant" and message["content"] == row["text"]:
+            return message["turn_idx"], f"messages[{message['turn_idx']}].content"
+    if messages:
+        return len(messages) - 1, "metadata.answer"
+    return 0, "output.raw" if row["text"] is not None else "log-probabilities"
 
 
 def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Iterator[dict[str, Any]]:
@@ -403,6 +473,13 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
             continue
         asked = row["question"] if row["question"] is not None else row["prompt"]
         reference = [] if row["target"] is None else [row["target"]]
+        made = made_messages(row)
+        interaction = _interaction(row, made)
+        alone = interaction == "single_turn"
+        said = [] if alone else [*asked_messages(row), *made]
+        apart = [one for message in said for one in results_apart(message)]
+        messages = [_message(number, one) for number, one in enumerate(apart)]
+        turn, source = _place_of_answer(row, messages)
         sample: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,
             "evaluation_id": evaluation_id,
@@ -413,35 +490,35 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
             "sample_hash": None
             if asked is None
             else hashlib.sha256("".join([asked, *reference]).encode()).hexdigest(),
-            "interaction_type": "single_turn",
+            "interaction_type": interaction,
             "input": {
                 "raw": asked or "",
                 "formatted": row["prompt"],
                 "reference": reference,
                 "choices": row["choices"] or None,
             },
-            "output": {
-                "raw": [] if row["text"] is None else [row["text"]],
-                "reasoning_trace": None if row["reasoning"] is None else [row["reasoning"]],
-            },
+            "output": _output(row) if alone else None,
+            "messages": None if alone else messages,
             "answer_attribution": []
             if row["extracted"] is None
             else [
                 {
-                    "turn_idx": 0,
-                    "source": _source_of_value(scored, row),
+                    "turn_idx": turn,
+                    "source": source if scored.run is None else "verdict of the judge",
                     "extracted_value": row["extracted"],
                     "extraction_method": f"{scoring.scorer} v{scoring.version}",
                     "is_terminal": True,
                 }
             ],
-            "evaluation": {"score": row["value"], "is_correct": row["value"] >= scoring.scale.high},
+            "evaluation": {"score": row["value"], "is_correct": row["value"] >= scoring.scale.high}
+            | ({} if alone else _counts(messages)),
             "metadata": texts(
                 subset=row["subset"] or None,
                 repeat=row["repeat"],
                 outcome=row["outcome"],
                 finish_reason=row["finish_reason"],
                 images=images.names(row),
+                answer=row["text"] if source == "metadata.answer" else None,
                 input="not stored" if asked is None else None,
             ),
         }

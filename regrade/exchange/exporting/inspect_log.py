@@ -11,17 +11,22 @@ import orjson
 
 from regrade.answers.figures import figures_of
 from regrade.answers.result import Result
-from regrade.exchange.exporting.scored import COLUMNS, ShownImages, by_labels
+from regrade.exchange.exporting.scored import (
+    COLUMNS,
+    ShownImages,
+    asked_messages,
+    by_labels,
+    made_messages,
+    results_apart,
+)
 from regrade.records.messages import (
     Part,
     PartedMessage,
     answer_message,
     parts_of,
-    prompt_messages,
     with_short_marks,
 )
 from regrade.records.specification import path_component
-from regrade.records.trajectory import read_trajectory
 from regrade.settings.files import atomic_write
 from regrade.stats.scale import SHARES
 
@@ -197,8 +202,9 @@ def _sample(
         return sample | {"error": error}
     generated = {"source": "generate", "model": model}
     [message] = (answer | generated for answer in writer.messages(answer_message(row)))
-    did = read_trajectory(row["trajectory"])
-    made = [message] if did is None else [one for m in did for one in writer.messages(m)]
+    made = [message]
+    if row["trajectory"] is not None:
+        made = [one for did in made_messages(row) for one in writer.messages(did)]
     reason = _STOPPED.get(row["finish_reason"] or "", "unknown")
     sample["messages"] = [*prompt, *made]
     sample["output"]["choices"] = [{"message": message, "stop_reason": reason}]
@@ -241,37 +247,31 @@ class _MessageWriter:
 
     def prompt(self) -> Iterator[dict[str, Any]]:
         """Yield the messages that were sent; a prompt as text is one message of the user."""
-        row = self._row
-        if row["prompt"] is None:
-            return
-        asked = prompt_messages(row["prompt"], row["prompt_kind"], "completion", row["images"])
-        for message in asked:
+        for message in asked_messages(self._row):
             source = {} if message.role else {"source": "input"}
             yield from (written | source for written in self.messages(message))
 
     def messages(self, message: PartedMessage) -> Iterator[dict[str, Any]]:
         """Yield a message, and one for each of its results of tools."""
-        role = message.role if message.role in _ROLES else "user"
-        content = [part for part in message.parts if part.kind in ("text", "reasoning", "image")]
-        calls = [part for part in message.parts if part.kind == "tool_call"]
-        results = [part for part in message.parts if part.kind == "tool_result"]
-        if content or calls or not results:
-            written: dict[str, Any] = {"role": role, "content": self._content(content)}
+        for one in results_apart(message):
+            calls = [part for part in one.parts if part.kind == "tool_call"]
+            role = one.role if one.role in _ROLES else "user"
+            content = self._content([part for part in one.parts if part.kind != "tool_call"])
+            written: dict[str, Any] = {"role": role, "content": content}
             if calls:
                 written["tool_calls"] = [
                     _call(number, part) for number, part in enumerate(calls, 1)
                 ]
-            yield written
-        for part in results:
-            written = {"role": "tool", "content": part.text}
-            known = {"tool_call_id": part.call, "function": part.name}
-            written |= {name: value for name, value in known.items() if value is not None}
-            if part.is_error:
-                written["error"] = {"type": "unknown", "message": part.text}
+            for part in one.parts:
+                if part.kind == "tool_result":
+                    known = {"tool_call_id": part.call, "function": part.name}
+                    written |= {name: value for name, value in known.items() if value is not None}
+                    if part.is_error:
+                        written["error"] = {"type": "unknown", "message": part.text}
             yield written
 
     def _content(self, parts: Sequence[Part]) -> str | list[dict[str, Any]]:
-        if all(part.kind == "text" for part in parts):
+        if all(part.kind in ("text", "tool_result") for part in parts):
             return "".join(part.text for part in parts)
         return [*map(self._part, parts)]
 

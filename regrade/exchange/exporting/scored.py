@@ -1,13 +1,17 @@
 """Results that may be exported: those of a scoring that is not stale."""
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
 from regrade.records.images import Image
+from regrade.records.messages import PartedMessage, answer_message, prompt_messages
+from regrade.records.trajectory import read_trajectory
 from regrade.scoring.score import is_stale
 from regrade.settings.errors import SettingsError
 
@@ -61,6 +65,29 @@ class ShownImages:
         if sha256 not in self._images:
             return self._answers.absent_image(sha256, number)
         return self._images.read(sha256)
+
+
+def asked_messages(row: Mapping[str, Any]) -> list[PartedMessage]:
+    """Return the messages of a row's prompt, none if it is not stored; a prompt as text is one message without a role."""
+    if row["prompt"] is None:
+        return []
+    return prompt_messages(row["prompt"], row["prompt_kind"], "completion", row["images"])
+
+
+def made_messages(row: Mapping[str, Any]) -> list[PartedMessage]:
+    """Return the messages after a row's prompt: what an agent did, else the answer."""
+    did = read_trajectory(row["trajectory"])
+    return [answer_message(row)] if did is None else [*did]
+
+
+def results_apart(message: PartedMessage) -> Iterator[PartedMessage]:
+    """Yield a message without its results of tools, unless it has nothing else, and a message `tool` for each of them."""
+    rest = tuple(part for part in message.parts if part.kind != "tool_result")
+    if rest or not message.parts:
+        yield replace(message, parts=rest)
+    for part in message.parts:
+        if part.kind == "tool_result":
+            yield PartedMessage("tool", (part,))
 
 
 class Exporter(Protocol):

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
+import os
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,17 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.tools import calls_text
+from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import row, session
-from tests.judged import graded
+from tests.command_line import ROOT
+from tests.judged import graded, judge
 from tests.pictures import image, publish_showing, showing
 from tests.stored import again, commit_manifest, numbers, publish, score
 
+PEERS = ROOT / ".peers/bin/python"
 SCHEMAS = Path(__file__).with_name("every_eval_ever")
 RESULT = json.loads((SCHEMAS / "eval.schema.json").read_text())
 SAMPLE = json.loads((SCHEMAS / "instance_level_eval.schema.json").read_text())
@@ -209,6 +216,132 @@ def test_verdicts_are_results_of_the_judged_model_and_name_their_judge(
     assert judge["model_info"]["id"] == "org/judge"
     details = config["llm_scoring"]["additional_details"]
     assert (details["rubric"], details["by_labels_of_people"]) == ("accuracy_style", "uncalibrated")
+
+
+def agentic() -> list[dict[str, Any]]:
+    """0: an agent whose answer is its last message; 1: one that left a patch; 2: calls that nobody ran; 3: an answer in two messages."""
+    call = call_of("c", "add", {"x": 1, "to": "a"})
+    used = PartedMessage("assistant", (Part("reasoning", "Hm."), Part("text", "Wait."), call))
+    result = PartedMessage("tool", (Part("tool_result", "2", "c", "add"),))
+    last = PartedMessage("assistant", (Part("text", "It is #### 0"),))
+    chat = json.dumps([{"role": "user", "content": "Add."}])
+    did = trajectory_text([used, result, last])
+    return [
+        row(0, "It is #### 0", prompt=chat, prompt_kind="messages", trajectory=did),
+        row(1, "+ #### 1", trajectory=trajectory_text([used, result])),
+        row(2, "#### 2", tool_calls=calls_text([("add", '{"x": 1}'), ("end", "{")])),
+        row(3, "#### 3", trajectory=trajectory_text([last, last])),
+    ]
+
+
+def test_what_an_agent_did_are_the_messages_of_an_agentic_sample(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = publish(repository, agentic())
+    score(answers)
+
+    _, samples = exported(answers, tmp_path / "out")
+
+    assert [sample["interaction_type"] for sample in samples] == [
+        *("agentic", "agentic", "agentic", "multi_turn")
+    ]
+    assert {sample["output"] for sample in samples} == {None}
+    agent, patched, caller, twice = samples
+    assert [(m["turn_idx"], m["role"], m["content"]) for m in agent["messages"]] == [
+        (0, "user", "Add."),
+        (1, "assistant", "Wait."),
+        (2, "tool", "2"),
+        (3, "assistant", "It is #### 0"),
+    ]
+    call = {"id": "c", "name": "add", "arguments": {"x": "1", "to": '"a"'}}
+    assert (agent["messages"][1]["tool_calls"], agent["messages"][1]["reasoning_trace"]) == (
+        [call],
+        "Hm.",
+    )
+    assert agent["messages"][2]["tool_call_id"] == ["c"]
+    assert agent["evaluation"] == {
+        "score": 1.0,
+        "is_correct": True,
+        "num_turns": 4,
+        "tool_calls_count": 1,
+    }
+    places = [sample["answer_attribution"][0] for sample in samples]
+    assert [(place["turn_idx"], place["source"]) for place in places] == [
+        (3, "messages[3].content"),
+        (2, "metadata.answer"),
+        (1, "messages[1].content"),
+        (2, "metadata.answer"),
+    ]
+    assert patched["metadata"]["answer"] == "+ #### 1"
+    assert [call["arguments"] for call in caller["messages"][1]["tool_calls"]] == [
+        {"x": "1"},
+        {"no JSON object": "{"},
+    ]
+    assert twice["evaluation"]["tool_calls_count"] == 0
+
+
+@pytest.mark.slow  # `make test-slow` installs its package
+def test_its_own_validator_finds_neither_errors_nor_warnings(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    module = "every_eval_ever.validate"
+    test = [PEERS, "-c", f"import {module}"]
+    if not PEERS.exists() or subprocess.run(test, capture_output=True, check=False).returncode:
+        pytest.skip("every-eval-ever is not installed: infra/install-peers.sh")
+    red = image(1)
+    shown = publish_showing(repository, tmp_path / "spool", [showing(0, red)], [red])
+    sets = [publish(LocalRepository(tmp_path / "rows"), agentic() + mixed()[4:]), shown]
+    for answers in sets:
+        score(answers)
+    for number, answers in enumerate([*sets, graded(repository, "org/a", (1, 2, 3))]):
+        exported(answers, tmp_path / "out" / str(number))
+
+    files = sorted((tmp_path / "out").rglob("*.json*"))
+    done = subprocess.run(
+        [PEERS, "-m", module, "--format", "json", *files],
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(json.loads(done.stdout)) == len(files) == 6
+
+
+def test_a_later_turn_of_a_conversation_is_a_multi_turn_sample(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    said = [("user", "One?"), ("assistant", "#### 1"), ("user", "Two?")]
+    chat = json.dumps([{"role": role, "content": text} for role, text in said])
+    rows = [
+        row(0) | {"sample_id": "q#1/2"},
+        row(1, prompt=chat, prompt_kind="messages") | {"sample_id": "q#2/2"},
+    ]
+    answers = publish(repository, rows)
+    score(answers)
+
+    _, [first, second] = exported(answers, tmp_path / "out")
+
+    assert (first["interaction_type"], second["interaction_type"]) == ("single_turn", "multi_turn")
+    assert [message["role"] for message in second["messages"]] == [
+        *("user", "assistant", "user", "assistant")
+    ]
+    assert second["answer_attribution"][0]["source"] == "messages[3].content"
+
+
+def test_a_verdict_on_an_agent_has_what_the_agent_did(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    verdicts = judge(publish(repository, agentic()), lambda *_: "A")
+
+    _, samples = exported(verdicts, tmp_path / "out")
+
+    assert [sample["interaction_type"] for sample in samples[:3]] == ["agentic"] * 3
+    assert [message["role"] for message in samples[0]["messages"]] == [
+        *("user", "assistant", "tool", "assistant")
+    ]
+    assert samples[0]["answer_attribution"][0]["source"] == "verdict of the judge"
 
 
 def test_images_are_files_beside_the_samples_that_name_them(

@@ -57,6 +57,31 @@ print(json.dumps({
 """
 
 
+MESSAGES = """
+import json, sys
+from inspect_ai.log import read_eval_log
+log = read_eval_log(sys.argv[1], resolve_attachments=True)
+print(json.dumps([
+    {
+        "input": sample.input if isinstance(sample.input, str) else [
+            part.model_dump(include={"type", "text", "image"}) for part in sample.input[0].content
+        ],
+        "messages": [
+            [message.role, message.text, [
+                [call.function, call.arguments, call.parse_error]
+                for call in getattr(message, "tool_calls", None) or ()
+            ]]
+            for message in sample.messages
+        ],
+        "failed": [message.error.message for message in sample.messages if getattr(message, "error", None)],
+        "answer": sample.output.completion,
+        "scores": {name: score.value for name, score in sample.scores.items()},
+    }
+    for sample in log.samples
+]))
+"""
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> LocalRepository:
     return LocalRepository(tmp_path / "answers")
@@ -133,21 +158,26 @@ def test_an_incomplete_set_is_no_success(repository: LocalRepository, tmp_path: 
     assert header["results"]["total_samples"] == 5
 
 
-@pytest.mark.slow  # `make test-slow` installs Inspect
-def test_inspect_opens_the_log(repository: LocalRepository, tmp_path: Path):
+def read_by_inspect(program: str, path: Path) -> Any:
+    """What a program that imports Inspect prints of a log, as JSON."""
     python = PEERS if PEERS.exists() else Path(sys.executable)
     found = subprocess.run([python, "-c", "import inspect_ai"], capture_output=True, check=False)
     if found.returncode:
         pytest.skip("inspect_ai is not installed: infra/install-peers.sh")
+    done = subprocess.run(
+        [python, "-c", program, path], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow  # `make test-slow` installs Inspect
+def test_inspect_opens_the_log(repository: LocalRepository, tmp_path: Path):
     answers = publish(repository, mixed(), sampling=SamplingParams(temperature=0.6))
     file = score(answers)
     path = exported(answers, tmp_path / "out")
-    done = subprocess.run(
-        [python, "-c", READER, path], capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
     overall = file.summary.overall
-    assert json.loads(done.stdout.splitlines()[-1]) == {
+    assert read_by_inspect(READER, path) == {
         "status": "success" if answers.manifest.state == "complete" else "cancelled",
         "model": "org/tiny",
         "task": "sums",
@@ -243,20 +273,55 @@ def test_images_that_must_not_be_copied_are_named_in_the_log(
         assert not [name for name in log.namelist() if b"base64" in log.read(name)]
 
 
-def test_what_an_agent_did_and_calls_of_tools_are_messages_of_the_log(
-    repository: LocalRepository, tmp_path: Path
-) -> None:
+def with_tools() -> list[dict[str, Any]]:
+    """0: what an agent did; 1: calls that nobody ran, of which one is no object."""
     did = [
         PartedMessage("assistant", (Part("reasoning", "Hm."), call_of("c", "add", '{"x": 1}'))),
         PartedMessage("tool", (Part("tool_result", "none", "c", "add", is_error=True),)),
         PartedMessage("assistant", (Part("text", "It is #### 0"),)),
     ]
     calls = calls_text([("add", '{"x": 1}'), ("end", "{")])
-    rows = [
+    return [
         row(0, "It is #### 0", trajectory=trajectory_text(did)),
         row(1, "", tool_calls=calls),
     ]
-    answers = publish(repository, rows)
+
+
+@pytest.mark.slow  # `make test-slow` installs Inspect
+def test_inspect_reads_images_calls_of_tools_and_scores(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    rows = [*with_tools(), showing(2, RED, BLUE, text="#### 9")]
+    answers = publish_showing(repository, tmp_path / "spool", rows, [RED, BLUE])
+    score(answers)
+
+    agent, caller, seen = read_by_inspect(MESSAGES, exported(answers, tmp_path / "out"))
+
+    assert agent["messages"] == [
+        ["user", "What is 0?", []],
+        ["assistant", "", [["add", {"x": 1}, None]]],
+        ["tool", "none", []],
+        ["assistant", "It is #### 0", []],
+    ]
+    assert (agent["failed"], agent["answer"]) == (["none"], "It is #### 0")
+    [_, [_, _, calls]] = caller["messages"]
+    assert calls == [["add", {"x": 1}, None], ["end", {}, "no JSON object: {"]]
+    assert seen["input"] == [
+        {"type": "text", "text": "Before "},
+        {"type": "image", "image": RED.data_uri},
+        {"type": "text", "text": " and "},
+        {"type": "image", "image": BLUE.data_uri},
+        {"type": "text", "text": " after."},
+    ]
+    assert [one["scores"] for one in (agent, caller, seen)] == [
+        *({"number": value} for value in ("C", "C", "I"))
+    ]
+
+
+def test_what_an_agent_did_and_calls_of_tools_are_messages_of_the_log(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = publish(repository, with_tools())
     score(answers)
 
     path = exported(answers, tmp_path / "out")
