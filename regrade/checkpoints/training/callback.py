@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import shlex
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,10 +37,8 @@ from regrade.checkpoints.training.evaluations import (
     LOGS,
     Evaluation,
     EvaluationFailedError,
-    Outcome,
     evaluation_command,
     evaluation_environment,
-    shown_command,
 )
 from regrade.settings import Between
 from regrade.settings.errors import SettingsError
@@ -217,7 +216,7 @@ class EvaluateCheckpoints(TrainerCallback):
         try:
             problem = enqueue(folder)
         except OSError as error:
-            self._log(Outcome(folder.name, error=str(error)))
+            self._log(folder.name, error=str(error))
             return
         if problem is not None and self._now[0].save_total_limit is not None and not self.wait:
             logger.warning(
@@ -242,8 +241,8 @@ class EvaluateCheckpoints(TrainerCallback):
         self._looked = time.monotonic()
         if self._evaluation is not None:
             ended = self._evaluation.has_ended()
-            for outcome in self._evaluation.outcomes():
-                self._log(outcome)
+            for name, metrics, error in self._evaluation.outcomes():
+                self._log(name, metrics, error)
             if ended:
                 self._evaluation.end()
                 self._evaluation = None
@@ -253,7 +252,7 @@ class EvaluateCheckpoints(TrainerCallback):
                 continue
             found = in_folder(place, SETTLE)
             if found.waits_for is not None and found.age > GIVE_UP:
-                self._log(Outcome(place.name, error=found.waits_for))
+                self._log(place.name, error=found.waits_for)
             elif found.waits_for is None and self._evaluation is None:
                 self._start(place)
 
@@ -264,9 +263,10 @@ class EvaluateCheckpoints(TrainerCallback):
         environment = evaluation_environment(self.environment or {})
         log = self._output / LOGS / f"{place.name}.log"
         try:
-            self._evaluation = Evaluation(evaluation_command(words), environment, log)
+            command = evaluation_command(words)
+            self._evaluation = Evaluation(place.name, command, environment, log)
         except OSError as error:
-            self._log(Outcome(place.name, error=str(error)))
+            self._log(place.name, error=str(error))
 
     def _words(self, model: str) -> tuple[str, ...]:
         return ("evaluate", "--model", model, *self.arguments)
@@ -284,7 +284,7 @@ class EvaluateCheckpoints(TrainerCallback):
                 "%s is not evaluated, because newer checkpoints wait (`max_waiting=%d`). %s",
                 name,
                 self.max_waiting,
-                f"While its files exist, this command evaluates it: {shown_command(self._words(str(folder)))}"
+                f"While its files exist, this command evaluates it: {shlex.join(('regrade', *self._words(str(folder))))}"
                 if folder.exists()
                 else "Its files no longer exist (`save_total_limit`).",
             )
@@ -302,26 +302,27 @@ class EvaluateCheckpoints(TrainerCallback):
             (self._queue / ENDED).unlink(missing_ok=True)
             remove_if_empty(self._queue)
 
-    def _log(self, outcome: Outcome) -> None:
+    def _log(
+        self, name: str, metrics: Mapping[str, float] | None = None, error: str | None = None
+    ) -> None:
         """Log what became of a checkpoint, and remove it from the queue.
 
         Raises:
             EvaluationFailedError: If the evaluation failed and `stop_on_failure` is set.
         """
-        name = outcome.checkpoint or next((place.name for place in queued(self._queue)), "the next")
         saved = state_of(self._queue / name)
         drop(self._queue / name)
-        if not outcome.metrics:
+        if not metrics:
             if self.stop_on_failure:
                 self._end()
-                raise EvaluationFailedError(f"Evaluation of {name}: {outcome.error}")
-            logger.warning("%s was not evaluated: %s", name, outcome.error)
+                raise EvaluationFailedError(f"Evaluation of {name}: {error}")
+            logger.warning("%s was not evaluated: %s", name, error)
             return
-        if outcome.error is not None:
-            logger.warning("the evaluation of %s is incomplete: %s", name, outcome.error)
+        if error is not None:
+            logger.warning("the evaluation of %s is incomplete: %s", name, error)
         args, state, control = self._now
         step = int(name.rpartition("-")[2])
-        logs = dict(outcome.metrics)
+        logs = dict(metrics)
         if saved is not None and saved.epoch is not None:
             logs["epoch"] = saved.epoch
         state.log_history.append({**logs, "step": step})

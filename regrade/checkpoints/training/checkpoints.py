@@ -21,52 +21,39 @@ _TRAINING_ONLY = shutil.ignore_patterns(
 """Leaves out the files that are needed only to continue training."""
 
 
-def keep(folder: Path) -> Path:
-    """Put a checkpoint into the queue by hard links to its model, which stay when the Trainer deletes it; return them.
-
-    The path also ends in the name of the training and `checkpoint-<step>`. The links take no extra space while the
-    checkpoint exists. They appear together, so that nobody finds a part of them.
-
-    Raises:
-        OSError: If the file system has no hard links, or a file is deleted meanwhile.
-    """
-    kept = _free_place(folder)
-    written = kept.with_name(f".{kept.name}")
-    shutil.rmtree(written, ignore_errors=True)
-    try:
-        shutil.copytree(
-            folder,
-            written,
-            ignore=_TRAINING_ONLY,
-            copy_function=os.link,
-            ignore_dangling_symlinks=True,
-        )
-        written.rename(kept)
-    except OSError as error:
-        drop(written)
-        if isinstance(error, shutil.Error):  # it lists every file
-            raise OSError(error.args[0][0][2]) from error
-        raise
-    return kept
-
-
-def enqueue(folder: Path) -> OSError | None:
+def enqueue(folder: Path) -> str | None:
     """Put a checkpoint into the queue; return the reason if it has no hard links and should have some.
 
-    One that is not complete yet is put there by a symbolic link.
+    Hard links to its model stay when the Trainer deletes it, and take no extra space until then. They appear together, so that
+    nobody finds a part of them. A checkpoint that is not complete yet, or has no hard links, is put there by a symbolic link.
+    Its path in the queue also ends in the name of the training and `checkpoint-<step>`.
 
     Raises:
         OSError: If the queue cannot be written.
     """
-    problem: OSError | None = None
+    place = kept_folder(folder.parent) / folder.name
+    drop(place)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    problem = None
     if find_missing(folder) is None:
+        written = place.with_name(f".{place.name}")
+        shutil.rmtree(written, ignore_errors=True)
         try:
-            keep(folder)
+            shutil.copytree(
+                folder,
+                written,
+                ignore=_TRAINING_ONLY,
+                copy_function=os.link,
+                ignore_dangling_symlinks=True,
+            )
+            written.rename(place)
         except OSError as error:
-            problem = error
+            shutil.rmtree(written, ignore_errors=True)
+            # That of a tree lists every file.
+            problem = error.args[0][0][2] if isinstance(error, shutil.Error) else str(error)
         else:
             return None
-    _free_place(folder).symlink_to(folder.resolve())
+    place.symlink_to(folder.resolve())
     return problem
 
 
@@ -131,10 +118,3 @@ def is_of(folder: Path, step: int, log_history: Sequence[dict[str, Any]]) -> boo
         return False
     begin = list(log_history[: len(state.log_history)])
     return json.dumps(begin) == json.dumps(state.log_history)  # as texts, because NaN != NaN
-
-
-def _free_place(folder: Path) -> Path:
-    kept = kept_folder(folder.parent) / folder.name
-    drop(kept)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    return kept

@@ -2,11 +2,9 @@
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +39,6 @@ def evaluation_command(words: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-m", "regrade.cli.main", *words, "--json")
 
 
-def shown_command(words: Sequence[str]) -> str:
-    """Return the same command as text for a shell."""
-    return shlex.join(("regrade", *words))
-
-
 def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of an evaluation, without the variables that a launcher sets for a training's ranks.
 
@@ -59,82 +52,63 @@ def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
     return inherited | dict(changes)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """Result of the evaluation of a checkpoint."""
-
-    checkpoint: str | None
-    """Name of its folder; None for the first that waits, if the process ended before it named one."""
-    metrics: Mapping[str, float] = field(default_factory=dict)
-    error: str | None = None
-
-
-class Evaluation:
+class Evaluation(SupervisedProcess):
     """The process that evaluates each checkpoint that comes. It ends with this process, even by SIGKILL.
 
     Finished answers are kept, and a later evaluation of a checkpoint continues from there.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+    def __init__(
+        self, first: str, command: Sequence[str], environment: Mapping[str, str], log: Path
+    ) -> None:
         """Start the command.
 
         Args:
+            first: Name of the checkpoint for which it is started.
             command: Program and arguments. It prints a line when it begins and when it ends with a checkpoint.
             environment: Environment variables of the command.
             log: File for its log, replaced if it exists. What it prints goes to a file of that name with the suffix `.json`.
         """
         self.running: str | None = None
         """Name of the checkpoint that is evaluated now; None if the process has not named one."""
-        self.log, self._output = log, log.with_suffix(".json")
-        self._read = 0
-        self._named = False
-        """The process has named a checkpoint, or its end was told."""
+        self._first: str | None = first
+        """The first checkpoint, until the process names one."""
+        self._log, self._printed, self._read = log, log.with_suffix(".json"), 0
         log.parent.mkdir(parents=True, exist_ok=True)
-        for path in (log, self._output):
+        for path in (log, self._printed):
             path.unlink(missing_ok=True)
-        self._process = SupervisedProcess(
-            command, log, environment, grace=GRACE, output=self._output
-        )
+        super().__init__(command, log, environment, grace=GRACE, output=self._printed)
 
-    def has_ended(self, within: float = 0.0) -> bool:
-        """Wait up to `within` seconds and return True if the process has ended."""
-        return self._process.has_ended(within)
-
-    def end(self) -> int:
-        """End the process, and return its exit code."""
-        return self._process.end()
-
-    def outcomes(self) -> Iterator[Outcome]:
-        """Yield what became of checkpoints since the last call, also of the one at which the process ended."""
+    def outcomes(self) -> Iterator[tuple[str, Mapping[str, float], str | None]]:
+        """Yield what became of checkpoints since the last call, also of the one at which the process ended: name, metrics, problem."""
         ended = self.has_ended()
         for document in self._documents():
-            self.running, self._named = Path(document["model"]).name, True
+            self.running, self._first = Path(document["model"]).name, None
             if document["ended"]:
                 checkpoint, self.running = self.running, None
                 metrics, error = metrics_of(document), document.get("error")
                 if not metrics:
-                    error = error or f"it has no result (log: '{self.log}')"
-                yield Outcome(checkpoint, metrics, error and str(error))
-        if ended and (self.running is not None or not self._named):
-            code = self.end()
-            lines = self.log.read_text(errors="replace").split("\n")
+                    error = error or f"it has no result (log: '{self._log}')"
+                yield checkpoint, metrics, error and str(error)
+        if ended and (left := self.running or self._first):
+            lines = self._log.read_text(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
-            yield Outcome(self.running, error=f"exit code {code}: {last} (log: '{self.log}')")
-            self.running, self._named = None, True
+            yield left, {}, f"exit code {self.end()}: {last} (log: '{self._log}')"
+            self.running = self._first = None
 
     def _documents(self) -> Iterator[dict[str, Any]]:
-        with self._output.open("rb") as file:
+        with self._printed.open("rb") as file:
             file.seek(self._read)
-            content = file.read()
-        whole, end, _ = content.rpartition(b"\n")
-        self._read += len(whole) + len(end)
-        for text in whole.split(b"\n"):
-            with suppress(ValueError):
-                document = json.loads(text)
-                if (
-                    isinstance(document, dict) and "model" in document
-                ):  # not the error of the command
-                    yield document
+            for line in file:
+                if not line.endswith(b"\n"):
+                    return
+                self._read += len(line)
+                with suppress(ValueError):
+                    document = json.loads(line)
+                    if (
+                        isinstance(document, dict) and "model" in document
+                    ):  # not the command's error
+                        yield document
 
 
 def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:

@@ -8,7 +8,8 @@ import torch
 from safetensors.torch import save_file
 
 from regrade.checkpoints.found import in_folder
-from regrade.checkpoints.training.checkpoints import drop, enqueue, keep, kept_folder, queued
+from regrade.checkpoints.training.checkpoints import drop, enqueue, kept_folder, queued
+from tests.checkpoints.training.trainings import keep
 from tests.command_line import DEMO
 
 
@@ -23,33 +24,6 @@ def checkpoint(tmp_path: Path) -> Path:
 
 def problem_of(folder: Path) -> str | None:
     return in_folder(folder, settle=0).waits_for
-
-
-def test_a_complete_checkpoint_is_accepted_once_nothing_has_changed(checkpoint: Path) -> None:
-    assert problem_of(checkpoint) is None
-    found = in_folder(checkpoint, settle=600)
-    assert "for 600 s without a change" in (found.waits_for or "")
-    assert 0 <= found.age < 600
-
-
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("config.json", "has no 'config.json'"),
-        ("model.safetensors", "has no weights"),
-        ("tokenizer.json", "has no tokenizer"),
-    ],
-)
-def test_the_error_names_the_missing_part(checkpoint: Path, missing: str, message: str) -> None:
-    (checkpoint / missing).unlink()
-    assert message in (problem_of(checkpoint) or "")
-
-
-@pytest.mark.parametrize("length", [0, 5, 100, -1])
-def test_truncated_weights_are_refused(checkpoint: Path, length: int) -> None:
-    weights = checkpoint / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:length])
-    assert "shorter than its header says" in (problem_of(checkpoint) or "")
 
 
 @pytest.mark.parametrize(

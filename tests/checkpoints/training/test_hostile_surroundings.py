@@ -48,14 +48,14 @@ def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(tmp_path:
         """print('{"error": "Benchmark sumz is not installed."}'); raise SystemExit('no sumz')"""
     )
     command = [sys.executable, "-c", script]
-    evaluation = Evaluation(command, os.environ, tmp_path / "logs/first.log")
+    evaluation = Evaluation("checkpoint-7", command, os.environ, tmp_path / "logs/first.log")
     assert evaluation.has_ended(within=60)
 
-    (outcome,) = evaluation.outcomes()
+    ((checkpoint, metrics, error),) = evaluation.outcomes()
 
-    assert outcome.checkpoint is None
-    assert outcome.error is not None
-    assert outcome.error.startswith("exit code 1: no sumz")
+    assert (checkpoint, metrics) == ("checkpoint-7", {})
+    assert error is not None
+    assert error.startswith("exit code 1: no sumz")
     assert list(evaluation.outcomes()) == []
 
 
@@ -154,7 +154,7 @@ def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evalua
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def enqueue(folder: Path) -> OSError | None:
+    def enqueue(folder: Path) -> str | None:
         return checkpoints.enqueue(folder) if folder.name != "checkpoint-1" else {}[str(folder)]
 
     monkeypatch.setattr(callback, "enqueue", enqueue)

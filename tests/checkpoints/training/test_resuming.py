@@ -7,8 +7,8 @@ import pytest
 from transformers import TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints
-from regrade.checkpoints.training.checkpoints import is_of, keep, kept_folder, state_of
-from tests.checkpoints.training.trainings import history, train
+from regrade.checkpoints.training.checkpoints import is_of, kept_folder, state_of
+from tests.checkpoints.training.trainings import history, keep, train
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 

@@ -17,6 +17,7 @@ from transformers import (
 )
 
 from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training.checkpoints import enqueue, kept_folder
 from tests.command_line import DEMO
 
 # Replaces `regrade evaluate --follow`: opens each model that comes, and prints lines of the same form.
@@ -99,6 +100,12 @@ def train(
     hook.attach(trainer)
     trainer.train(resume_from_checkpoint=resume or None)
     return trainer, reporter
+
+
+def keep(folder: Path) -> Path:
+    """Put a checkpoint into the queue, and return its place there."""
+    assert enqueue(folder) is None
+    return kept_folder(folder.parent) / folder.name
 
 
 def history(trainer: Trainer) -> dict[int, float]:
