@@ -5,7 +5,7 @@ import json
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from glob import escape, glob
 from pathlib import Path
 from typing import Any
@@ -55,28 +55,25 @@ class Notes:
     @contextmanager
     def taking(self, found: Found) -> Iterator[None]:
         """Note that a revision is begun, and after the block that it was evaluated, or failed."""
-        note = self._read(found)
-        note = note.model_copy(update={"begun": note.begun + 1})
-        self._write(found, note)
+        self._note(found, begun=self._read(found).begun + 1)
         yield
-        self._write(found, note.model_copy(update={"ended": True}))
+        self._note(found, ended=True)
 
     def _path(self, found: Found) -> Path:
         content = "\0".join((found.model, found.revision, self._parameters))
         return cache_folder() / "followed" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
 
     def _read(self, found: Found) -> Note:
-        try:
+        with suppress(
+            FileNotFoundError, ValidationError
+        ):  # a damaged one costs a look at the stored answers
             return Note.model_validate_json(self._path(found).read_bytes())
-        except (
-            FileNotFoundError,
-            ValidationError,
-        ):  # a damaged file costs a look at the stored answers
-            return Note(model=found.model, revision=found.revision)
+        return Note(model=found.model, revision=found.revision)
 
-    def _write(self, found: Found, note: Note) -> None:
+    def _note(self, found: Found, **changes: int) -> None:
         path = self._path(found)
         path.parent.mkdir(parents=True, exist_ok=True)
+        note = self._read(found).model_copy(update=changes)
         with atomic_write(path) as file:
             file.write(note.model_dump_json().encode())
 
@@ -110,30 +107,30 @@ class Following:
         while True:
             has_ended = self._has_ended()
             waiting: list[Found] = []
-            problem: HubError | None = None
             found: Found | None = None
+            problem: HubError | None = None
             # A checkpoint that was removed may come again, as that of a training that went back.
             self._seen -= {n for n in self._seen if not names_revision(n) and not Path(n).exists()}
             try:
                 found = self._next(self._seen, waiting)
             except HubError as error:
                 problem = error
+            is_written = any(model.age < SETTLE for model in waiting)
             if found is not None:
                 with nullcontext() if self._notes is None else self._notes.taking(found):
                     yield found
-                last = time.monotonic()
-                continue
-            if any(model.age < SETTLE for model in waiting):
-                last = time.monotonic()
-            elif has_ended or time.monotonic() - last >= self._quiet:
-                for model in waiting:
-                    logger.warning("%s is not evaluated: %s", model.model, model.waits_for)
+            elif not is_written and (has_ended or time.monotonic() - last >= self._quiet):
+                break
+            else:
                 if problem is not None:
-                    raise problem
-                return
-            if problem is not None:
-                logger.warning("%s Looking again in %.0f s.", problem, self.poll)
-            time.sleep(self.poll)
+                    logger.warning("%s Looking again in %.0f s.", problem, self.poll)
+                time.sleep(self.poll)
+            if found is not None or is_written:
+                last = time.monotonic()
+        for model in waiting:
+            logger.warning("%s is not evaluated: %s", model.model, model.waits_for)
+        if problem is not None:
+            raise problem
 
     def _has_ended(self) -> bool:
         """Return True if all models are in folders, and `training-ended` lies in each of them."""

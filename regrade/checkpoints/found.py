@@ -7,12 +7,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from regrade.models import local
 from regrade.models.hub import HubHead, hub_head
-from regrade.models.local import file_states, find_missing, folder_name, missing_parts, model_files
 from regrade.records.specification import CHECKPOINT
 
-_CONFIGS = ("config.json", "params.json")
-_WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 _LONGEST = 63
 """Longest name of an alias, in characters."""
 _DIGITS = 8
@@ -50,9 +48,14 @@ def on_hub(name: str) -> Found:
 def in_folder(folder: Path, settle: float) -> Found:
     """Return the revision of a model in a folder, which counts as written after `settle` seconds without a change."""
     path = folder.resolve()
-    name = path.parent.name if CHECKPOINT.fullmatch(path.name) else folder_name(path)
-    waits_for = find_missing(path) if path.is_dir() else "the folder does not exist (any more)"
-    age = time.time() - max((time_ns for _, time_ns in file_states(path).values()), default=0) / 1e9
+    name = path.parent.name if CHECKPOINT.fullmatch(path.name) else local.folder_name(path)
+    waits_for = (
+        local.find_missing(path) if path.is_dir() else "the folder does not exist (any more)"
+    )
+    age = (
+        time.time()
+        - max((time_ns for _, time_ns in local.file_states(path).values()), default=0) / 1e9
+    )
     if waits_for is None and age < settle:
         waits_for = (
             f"it changed {max(age, 0):.0f} s ago; it is left for {settle:g} s without a change"
@@ -83,7 +86,7 @@ def alias_of(template: str, name: str) -> str:
 def _fingerprint(path: Path) -> str:
     """Return a hash of the names, sizes and times of the files that decide the answers; their content is not read."""
     digest = hashlib.sha256()
-    for file in sorted(model_files(path)):
+    for file in sorted(local.model_files(path)):
         stat = file.stat()
         digest.update(f"{file.relative_to(path)}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
@@ -91,9 +94,9 @@ def _fingerprint(path: Path) -> str:
 
 def _missing(head: HubHead) -> str | None:
     """Return the missing part of a model that is uploaded in several commits, or None."""
-    if not any(config in head.files for config in _CONFIGS):
+    if not {"config.json", "params.json"} & {*head.files}:
         return "it has no 'config.json' (yet)"
-    if not any(file.endswith(_WEIGHTS) for file in head.files):
+    if not local.weights_among(map(Path, head.files)):
         return "it has no weights (yet)"
-    parts = missing_parts(head.files)
+    parts = local.missing_parts(head.files)
     return f"{len(parts)} of its weight files are missing, such as '{parts[0]}'" if parts else None

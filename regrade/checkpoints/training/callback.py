@@ -22,17 +22,8 @@ from transformers import (  # noqa: TID253 - base class; a training script has i
     TrainingArguments,
 )
 
-from regrade.checkpoints import ENDED
 from regrade.checkpoints.found import in_folder
-from regrade.checkpoints.training.checkpoints import (
-    drop,
-    enqueue,
-    is_of,
-    kept_folder,
-    queued,
-    remove_if_empty,
-    state_of,
-)
+from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
 from regrade.checkpoints.training.evaluations import (
     LOGS,
     Evaluation,
@@ -159,11 +150,11 @@ class EvaluateCheckpoints(TrainerCallback):
         self._end()  # a failed training of this process
         self._saves = 0
         _, state, _ = self._now
-        for folder in queued(self._queue):
+        for folder in self._queue.places():
             if is_of(folder, state.global_step, state.log_history):
                 logger.info("%s is evaluated now: the training ended before that", folder.name)
             else:
-                drop(folder)
+                self._queue.drop(folder.name)
                 logger.warning(
                     "removed '%s', which an earlier training in this folder did not evaluate",
                     folder,
@@ -191,7 +182,7 @@ class EvaluateCheckpoints(TrainerCallback):
     def on_train_end(self) -> None:
         """Wait for the unfinished evaluations, and log them."""
         with _training_continues():
-            if left := queued(self._queue):
+            if left := self._queue.places():
                 logger.info("waiting for %d unfinished evaluations of checkpoints", len(left))
             self._finish()
         self._end(kindly=True)
@@ -201,8 +192,8 @@ class EvaluateCheckpoints(TrainerCallback):
         return Path(str(self._now[0].output_dir))
 
     @property
-    def _queue(self) -> Path:
-        return kept_folder(self._output)
+    def _queue(self) -> Queue:
+        return Queue(self._output)
 
     def _number_of_save(self) -> int:
         """Return the number of saves of this training up to now, also by processes that it resumed."""
@@ -214,7 +205,7 @@ class EvaluateCheckpoints(TrainerCallback):
 
     def _enqueue(self, folder: Path) -> None:
         try:
-            problem = enqueue(folder)
+            problem = self._queue.put(folder)
         except OSError as error:
             self._log(folder.name, error=str(error))
             return
@@ -228,7 +219,7 @@ class EvaluateCheckpoints(TrainerCallback):
 
     def _finish(self) -> None:
         """Wait until the queue is empty; the engine then does what `between` says."""
-        while queued(self._queue):
+        while self._queue.places():
             self._look()
             time.sleep(0.1)
 
@@ -247,7 +238,7 @@ class EvaluateCheckpoints(TrainerCallback):
                 self._evaluation.end()
                 self._evaluation = None
         running = None if self._evaluation is None else self._evaluation.running
-        for place in queued(self._queue):
+        for place in self._queue.places():
             if place.name == running:
                 continue
             found = in_folder(place, SETTLE)
@@ -258,7 +249,11 @@ class EvaluateCheckpoints(TrainerCallback):
 
     def _start(self, place: Path) -> None:
         """Start the process that evaluates a checkpoint and those that come after it."""
-        words = (*self._words(f"{escape(str(self._queue))}/checkpoint-*"), "--follow", str(LONG))
+        words = (
+            *self._words(f"{escape(str(self._queue.folder))}/checkpoint-*"),
+            "--follow",
+            str(LONG),
+        )
         words = (*words, "--between", self.between or ("end" if self.wait else "stay"))
         environment = evaluation_environment(self.environment or {})
         log = self._output / LOGS / f"{place.name}.log"
@@ -273,12 +268,12 @@ class EvaluateCheckpoints(TrainerCallback):
 
     def _skip(self) -> None:
         """Remove the oldest checkpoints that wait if there are too many, so that results keep up with the training."""
-        names = [place.name for place in queued(self._queue)]
+        names = [place.name for place in self._queue.places()]
         running = None if self._evaluation is None else self._evaluation.running
         if names:
             names.remove(running if running in names else names[0])
         for name in names[: max(0, len(names) - self.max_waiting)]:
-            drop(self._queue / name)
+            self._queue.drop(name)
             folder = self._output / name
             logger.warning(
                 "%s is not evaluated, because newer checkpoints wait (`max_waiting=%d`). %s",
@@ -293,14 +288,11 @@ class EvaluateCheckpoints(TrainerCallback):
         """End the evaluating process, kindly by a file that tells it that no further checkpoints come."""
         if self._evaluation is not None:
             if kindly:
-                self._queue.mkdir(parents=True, exist_ok=True)
-                (self._queue / ENDED).touch()
+                self._queue.end()
                 self._evaluation.has_ended(within=GIVE_UP)
             self._evaluation.end()
             self._evaluation = None
-        if self._queue.is_dir():
-            (self._queue / ENDED).unlink(missing_ok=True)
-            remove_if_empty(self._queue)
+        self._queue.begin()
 
     def _log(
         self, name: str, metrics: Mapping[str, float] | None = None, error: str | None = None
@@ -310,8 +302,8 @@ class EvaluateCheckpoints(TrainerCallback):
         Raises:
             EvaluationFailedError: If the evaluation failed and `stop_on_failure` is set.
         """
-        saved = state_of(self._queue / name)
-        drop(self._queue / name)
+        saved = state_of(self._queue.folder / name)
+        self._queue.drop(name)
         if not metrics:
             if self.stop_on_failure:
                 self._end()

@@ -4,12 +4,13 @@ import json
 import os
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from regrade.checkpoints import KEPT
+from regrade.checkpoints import ENDED, KEPT
 from regrade.models.local import find_missing
 from regrade.records.specification import CHECKPOINT
 
@@ -21,71 +22,78 @@ _TRAINING_ONLY = shutil.ignore_patterns(
 """Leaves out the files that are needed only to continue training."""
 
 
-def enqueue(folder: Path) -> str | None:
-    """Put a checkpoint into the queue; return the reason if it has no hard links and should have some.
+class Queue:
+    """The checkpoints of a training that wait for their evaluation, in its output folder."""
 
-    Hard links to its model stay when the Trainer deletes it, and take no extra space until then. They appear together, so that
-    nobody finds a part of them. A checkpoint that is not complete yet, or has no hard links, is put there by a symbolic link.
-    Its path in the queue also ends in the name of the training and `checkpoint-<step>`.
+    def __init__(self, output: Path) -> None:
+        self.folder = output / KEPT / output.resolve().name
+        """Its path ends in the name of the training, as that of a checkpoint should."""
 
-    Raises:
-        OSError: If the queue cannot be written.
-    """
-    place = kept_folder(folder.parent) / folder.name
-    drop(place)
-    place.parent.mkdir(parents=True, exist_ok=True)
-    problem = None
-    if find_missing(folder) is None:
-        written = place.with_name(f".{place.name}")
-        shutil.rmtree(written, ignore_errors=True)
-        try:
-            shutil.copytree(
-                folder,
-                written,
-                ignore=_TRAINING_ONLY,
-                copy_function=os.link,
-                ignore_dangling_symlinks=True,
-            )
-            written.rename(place)
-        except OSError as error:
+    def put(self, checkpoint: Path) -> str | None:
+        """Add a checkpoint; return the reason if it has no hard links and should have some.
+
+        Hard links to its model stay when the Trainer deletes it, and take no extra space until then. They appear together, so
+        that nobody finds a part of them. A checkpoint that is not complete yet, or has no hard links, is put there by a symbolic
+        link.
+
+        Raises:
+            OSError: If the queue cannot be written.
+        """
+        place, written = self.folder / checkpoint.name, self.folder / f".{checkpoint.name}"
+        self.drop(checkpoint.name)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        problem = None
+        if find_missing(checkpoint) is None:
             shutil.rmtree(written, ignore_errors=True)
-            # That of a tree lists every file.
-            problem = error.args[0][0][2] if isinstance(error, shutil.Error) else str(error)
+            try:
+                shutil.copytree(
+                    checkpoint,
+                    written,
+                    ignore=_TRAINING_ONLY,
+                    copy_function=os.link,
+                    ignore_dangling_symlinks=True,
+                )
+                written.rename(place)
+            except OSError as error:
+                shutil.rmtree(written, ignore_errors=True)
+                # That of a tree lists every file.
+                problem = error.args[0][0][2] if isinstance(error, shutil.Error) else str(error)
+            else:
+                return None
+        place.symlink_to(checkpoint.resolve())
+        return problem
+
+    def places(self) -> list[Path]:
+        """Return the checkpoints in it, in the order of their steps."""
+        return sorted(
+            (path for path in self.folder.glob("checkpoint-*") if CHECKPOINT.fullmatch(path.name)),
+            key=lambda path: int(path.name.rpartition("-")[2]),
+        )
+
+    def drop(self, name: str) -> None:
+        """Remove a checkpoint, and the folders unless they hold something."""
+        place = self.folder / name
+        if place.is_symlink():
+            place.unlink(missing_ok=True)
         else:
-            return None
-    place.symlink_to(folder.resolve())
-    return problem
+            shutil.rmtree(place, ignore_errors=True)
+        self._remove_if_empty()
 
+    def end(self) -> None:
+        """Tell the evaluating process that no further checkpoints come."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / ENDED).touch()
 
-def queued(queue: Path) -> list[Path]:
-    """Return the checkpoints in a queue, in the order of their steps."""
-    return sorted(
-        (path for path in queue.glob("checkpoint-*") if CHECKPOINT.fullmatch(path.name)),
-        key=lambda path: int(path.name.rpartition("-")[2]),
-    )
+    def begin(self) -> None:
+        """Take that back."""
+        if self.folder.is_dir():
+            (self.folder / ENDED).unlink(missing_ok=True)
+            self._remove_if_empty()
 
-
-def kept_folder(output: Path) -> Path:
-    """Queue of a training, in its output folder."""
-    return output / KEPT / output.resolve().name
-
-
-def drop(kept: Path) -> None:
-    """Remove a checkpoint from the queue."""
-    if kept.is_symlink():
-        kept.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(kept, ignore_errors=True)
-    remove_if_empty(kept.parent)
-
-
-def remove_if_empty(queue: Path) -> None:
-    """Remove a queue's folders unless they hold something."""
-    for folder in (queue, queue.parent):
-        try:
-            folder.rmdir()
-        except OSError:
-            return
+    def _remove_if_empty(self) -> None:
+        with suppress(OSError):
+            self.folder.rmdir()
+            self.folder.parent.rmdir()
 
 
 class SavedState(BaseModel):

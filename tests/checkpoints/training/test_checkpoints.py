@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from regrade.checkpoints.found import in_folder
-from regrade.checkpoints.training.checkpoints import drop, enqueue, kept_folder, queued
+from regrade.checkpoints.training.checkpoints import Queue
 from tests.checkpoints.training.trainings import keep
 from tests.command_line import DEMO
 
@@ -89,7 +89,7 @@ def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoin
     assert (kept / "model.safetensors").stat().st_size == size
     assert not (kept / "optimizer.pt").exists()
     assert problem_of(kept) is None
-    drop(kept)
+    Queue(checkpoint.parent).drop(kept.name)
     assert list(checkpoint.parent.iterdir()) == []
 
 
@@ -100,11 +100,12 @@ def test_without_hard_links_the_queue_refers_to_the_checkpoint(
         raise OSError("Operation not supported")
 
     monkeypatch.setattr("os.link", link)
-    assert "not supported" in str(enqueue(checkpoint))
-    (place,) = queued(kept_folder(checkpoint.parent))
+    queue = Queue(checkpoint.parent)
+    assert "not supported" in str(queue.put(checkpoint))
+    (place,) = queue.places()
     assert place.resolve() == checkpoint
     assert not list(place.parent.glob(".*")), "no part of the links is left"
-    drop(place)
+    queue.drop(place.name)
     assert (checkpoint / "config.json").exists()
     assert not (checkpoint.parent / "regrade-kept").exists()
 
@@ -115,14 +116,14 @@ def test_a_checkpoint_that_is_not_complete_waits_in_the_queue_in_its_place(
     config = checkpoint / "config.json"
     content = config.read_bytes()
     config.unlink()
-    assert enqueue(checkpoint) is None
-    (place,) = queued(kept_folder(checkpoint.parent))
+    place = keep(checkpoint)
     assert "config.json" in (problem_of(place) or "")
     config.write_bytes(content)
     assert problem_of(place) is None
 
 
 def test_the_queue_is_in_the_order_of_the_steps(tmp_path: Path) -> None:
+    queue = Queue(tmp_path)
     for name in ("checkpoint-1000", "checkpoint-90", ".checkpoint-3", "checkpoint-last"):
-        (tmp_path / name).mkdir()
-    assert [place.name for place in queued(tmp_path)] == ["checkpoint-90", "checkpoint-1000"]
+        (queue.folder / name).mkdir(parents=True)
+    assert [place.name for place in queue.places()] == ["checkpoint-90", "checkpoint-1000"]

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints, callback, checkpoints
+from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training.checkpoints import Queue
 from regrade.checkpoints.training.evaluations import Evaluation, EvaluationFailedError, metrics_of
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
@@ -154,10 +155,12 @@ def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evalua
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def enqueue(folder: Path) -> str | None:
-        return checkpoints.enqueue(folder) if folder.name != "checkpoint-1" else {}[str(folder)]
+    put = Queue.put
 
-    monkeypatch.setattr(callback, "enqueue", enqueue)
+    def fail_once(queue: Queue, checkpoint: Path) -> str | None:
+        return put(queue, checkpoint) if checkpoint.name != "checkpoint-1" else {}["a bug"]
+
+    monkeypatch.setattr(Queue, "put", fail_once)
 
     assert steps(save(hook, output, 1, 2)) == [2]
     assert "KeyError" in caplog.text

@@ -7,7 +7,7 @@ import pytest
 from transformers import TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints
-from regrade.checkpoints.training.checkpoints import is_of, kept_folder, state_of
+from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
 from tests.checkpoints.training.trainings import history, keep, train
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
@@ -120,4 +120,4 @@ def test_the_folder_of_kept_checkpoints_has_the_trainings_name(
 ) -> None:
     (tmp_path / "run").mkdir()
     monkeypatch.chdir(tmp_path / "run")
-    assert kept_folder(Path()) == Path("regrade-kept/run")
+    assert Queue(Path()).folder == Path("regrade-kept/run")

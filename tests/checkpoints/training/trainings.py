@@ -17,7 +17,7 @@ from transformers import (
 )
 
 from regrade.checkpoints.training import EvaluateCheckpoints, callback
-from regrade.checkpoints.training.checkpoints import enqueue, kept_folder
+from regrade.checkpoints.training.checkpoints import Queue
 from tests.command_line import DEMO
 
 # Replaces `regrade evaluate --follow`: opens each model that comes, and prints lines of the same form.
@@ -102,10 +102,11 @@ def train(
     return trainer, reporter
 
 
-def keep(folder: Path) -> Path:
+def keep(checkpoint: Path) -> Path:
     """Put a checkpoint into the queue, and return its place there."""
-    assert enqueue(folder) is None
-    return kept_folder(folder.parent) / folder.name
+    queue = Queue(checkpoint.parent)
+    assert queue.put(checkpoint) is None
+    return queue.folder / checkpoint.name
 
 
 def history(trainer: Trainer) -> dict[int, float]:
