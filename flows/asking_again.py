@@ -8,7 +8,7 @@ from dataclasses import replace
 from prefect.futures import wait
 
 from flows.engine_session import EngineSession
-from flows.generating import limit, opened, plan
+from flows.generating import opened, plan
 from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
 from regrade.benchmarks.base import Benchmark
@@ -25,7 +25,6 @@ from regrade.records.specification import AskedAgain
 from regrade.scorers import JUDGE, stored_name
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.tuning.search.hardware import hardware
-from tasks.generate import generate_missing
 from tasks.plan import as_work
 from tasks.publish import publish_answers
 from tasks.work import Work
@@ -139,9 +138,8 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
             asking = works[0].plan.specification.asked_again
             if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
                 engine.check_batches()
-            limit(engine, None if asking is None else asking.in_flight)
-            with engines.answering():
-                generate_missing(works, engine, engines.settings)
+            engines.limit(None if asking is None else asking.in_flight)
+            engines.answer(works)
 
 
 def _with_examples(measured: Measured, count: int) -> MeasuredFloor:

@@ -4,49 +4,53 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from types import TracebackType
-from typing import Self, TypeVar
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TypeVar
 
+from regrade.answers.spool import Spool
 from regrade.checkpoints.following import Following
 from regrade.checkpoints.found import Found
 from regrade.engines.base import (
     WAITING,
     BaseEngineSettings,
     Engine,
+    LimitedEngine,
     MeasuredEngine,
     PromptRendering,
     SleepingEngine,
     SwitchingEngine,
 )
+from regrade.jobs.generate import Progress, generate
 from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import Display, current_clock, current_display, log_file
-from regrade.settings import Between
-from regrade.settings.errors import EngineError
-from regrade.stats.occupancy import Occupancy
+from regrade.settings import Between, GoodputLimits
+from regrade.settings.errors import EngineError, SettingsError
 from regrade.tuning.search.lookup import with_tuned
+from tasks.generate import generate_missing
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
 _Job = TypeVar("_Job", bound=EngineJob)
 
 
-class EngineSession:
+class EngineSession(ExitStack):
     """Loads an engine for the works of a job, goes on with the next model in it, and stops it when the block ends.
 
     Use it on the main thread, as the engine.
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.starts = 0
         """Engines that were started."""
         self.coming: Following | None = None
         """Models that come, whose weights are read ahead."""
         self._told: Found | None = None
         """The last one whose weights were: to resolve one reads its files."""
-        self._stack = ExitStack()
         self._engine: Engine | None = None
         self._given: tuple[BaseEngineSettings, PromptRendering] | None = None
         """Settings by which it was asked for."""
@@ -55,29 +59,17 @@ class EngineSession:
         """Requests by which its context length was chosen."""
         self._model = ""
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._engine = None
-        self._stack.__exit__(kind, error, traceback)
-
     @property
-    def settings(self) -> BaseEngineSettings:
-        """Settings of the loaded engine."""
-        if self._settings is None:
+    def loaded(self) -> tuple[Engine, BaseEngineSettings]:
+        """The loaded engine and its settings."""
+        if self._engine is None or self._settings is None:
             raise RuntimeError("no engine is loaded")
-        return self._settings
+        return self._engine, self._settings
 
     def end(self) -> None:
         """Stop the engine; the next one starts anew."""
         self._engine = None
-        self._stack.close()
+        self.close()
 
     def rest(self, between: Between) -> None:
         """Leave the GPU to others, as set, until a model is loaded."""
@@ -90,10 +82,68 @@ class EngineSession:
                 logger.warning("the engine cannot sleep and ends: %s", error)
                 self.end()
 
+    def generate(
+        self,
+        job: EngineJob,
+        works: Sequence[Work],
+        on_complete: Callable[[Work], None],
+        later: Sequence[PooledRequests],
+    ) -> None:
+        """Generate the missing answers of one model after the other, with as few engine starts as possible.
+
+        Args:
+            job: The job with the engine's settings.
+            works: Answer sets with missing answers.
+            on_complete: Called with each answer set that is complete, while the others are generated.
+            later: Requests that may be planned once these are answered.
+        """
+        left = by_model(works)
+        while left:
+            engine = self.load(job, *left, later=later)
+            together = left.pop(0)
+            if left and isinstance(engine, SwitchingEngine):
+                engine.read_ahead(left[0][0].plan.model)
+            self.answer(together, job.goodput, on_complete)
+
+    def answer(
+        self,
+        works: Sequence[Work],
+        goodput: GoodputLimits | None = None,
+        on_complete: Callable[[Work], None] = lambda _: None,
+    ) -> None:
+        """Generate the missing answers of a model's works with the loaded engine; see `generate_missing`."""
+        engine, settings = self.loaded
+        with self._answering(engine):
+            generate_missing(works, engine, settings, goodput, on_complete)
+
+    def measure(self, requests: PlannedRequests) -> Progress:
+        """Answer requests only to measure: the answers are not kept."""
+        engine, _ = self.loaded
+        with (
+            self._answering(engine),
+            TemporaryDirectory() as folder,
+            Spool(Path(folder) / "spool") as spool,
+        ):
+            return generate(requests, engine, spool, lambda _: None)
+
+    def limit(self, in_flight: int | None) -> None:
+        """Send the engine at most so many requests at a time; None: as many as it takes by itself.
+
+        Raises:
+            SettingsError: If it cannot limit its requests.
+        """
+        engine, _ = self.loaded
+        if isinstance(engine, LimitedEngine):
+            engine.limit(in_flight)
+        elif in_flight is not None:
+            raise SettingsError(
+                f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
+            )
+
     @contextmanager
-    def answering(self) -> Iterator[None]:
+    def _answering(self, engine: Engine) -> Iterator[None]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
-        engine, coming, given = self._engine, self.coming, self._given
+        coming, given = self.coming, self._given
         reading: AbstractContextManager[object] = nullcontext()
         if coming is not None and given is not None and isinstance(engine, SwitchingEngine):
 
@@ -110,7 +160,8 @@ class EngineSession:
             with reading:
                 yield
         finally:
-            current_clock().generated(started, _occupancy(engine))
+            occupancy = engine.occupancy if isinstance(engine, MeasuredEngine) else None
+            current_clock().generated(started, occupancy)
 
     def load(
         self, job: EngineJob, *rounds: Sequence[Work], later: Sequence[PooledRequests] = ()
@@ -154,7 +205,7 @@ class EngineSession:
             )
             display.loading(name)
             self.starts += 1
-            self._stack.enter_context(engine)
+            self.enter_context(engine)
             self._given, self._settings, self._planned = given, fitting.engine, planned
         self._engine, self._model = engine, identity
         info = engine.info
@@ -183,10 +234,6 @@ def _steps(display: Display) -> Callable[[str], None]:
             display.step(stage)
 
     return show
-
-
-def _occupancy(engine: object) -> Occupancy | None:
-    return engine.occupancy if isinstance(engine, MeasuredEngine) else None
 
 
 def _is_shared(engine: Engine) -> bool:

@@ -1,7 +1,8 @@
 """Flow `evaluate-model`: generate missing answers, publish, score, track and report, with an optional gate."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
@@ -155,16 +156,21 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             sets = generating.publish(works)
     else:
         works, sets = generating.generate_on_machines(job, job.machines, check)
-    early = {work: work.stopped for work in works if work.stopped is not None}
-    for work, stopped in early.items():
-        saved = EarlyEnd.of_set(work.answers.manifest, stopped).saved
-        logger.info("%s: %s", work.title, saved)
-    left = [work.published for work in early]
+    sure: dict[str, Stopped] = {}
+    for work in works:
+        if work.stopped is not None:
+            sure[work.plan.specification.benchmark.name] = work.stopped
+            saved = EarlyEnd.of_set(work.answers.manifest, work.stopped).saved
+            logger.info("%s: %s", work.title, saved)
+    early = [work.answers for work in works if work.stopped is not None]
+    left = [work.published for work in works if work.stopped is not None]
     whole = [found for found in sets if is_to_be_scored(found, works) and found not in left]
-    if job.gate is not None and early and not whole:
-        return _stopped(early, works, job.gate, job.tracking_uri)
     if not whole:
-        return SCORED_ELSEWHERE, finish_unscored(works)
+        evaluation = finish_unscored(works)
+        if job.gate is None or not early:
+            return SCORED_ELSEWHERE, evaluation
+        stopped = gate_answers(early, job.gate, job.tracking_uri, sure)
+        return stopped.summary, _gated(evaluation, stopped)
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
     if job.judge is not None:
         if session is not None:
@@ -177,27 +183,22 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             logger.warning("None of these answers are texts with a rubric: nothing is judged.")
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
-    left_out = [ScoredSet(work.answers) for work in early]  # shown, and not scored
+    left_out = [ScoredSet(answers) for answers in early]  # shown, and not scored
     track(scorings, job.tracking_uri, left_out)
-    # The alias may have moved to another revision, whose evaluation began at the same time.
-    first = first and job.gate is not None and is_first(job.gate, job.answers, job.names)
-    gate = None if first else job.gate
-    answered = [*whole, *(work.answers for work in early)]
-    verdict, note = None, ""
+    gate, note = job.gate, ""
+    verdict: GateReport | None = None
     try:
+        # The alias may have moved to another revision, whose evaluation began at the same time.
+        if gate is not None and first and is_first(gate, job.answers, job.names):
+            with suppress(NotFirstError):  # it ended at the same time
+                note = promote(whole, gate.baseline, job.tracking_uri, first=True)
+                gate = None
         if gate is not None:
-            verdict = judge_answers(answered, gate, _verdicts(early))
+            verdict = judge_answers([*whole, *early], gate, sure)
     finally:  # the result is shown, too, if there is no verdict
         hand_on(scorings, job.tracking_uri, gate, verdict)
         scorings.sets += left_out
         evaluation = report(scorings)
-    if first and job.gate is not None:
-        try:
-            note = promote(whole, job.gate.baseline, job.tracking_uri, first=True)
-        except NotFirstError:  # it ended at the same time
-            gate = job.gate
-            verdict = judge_answers(answered, gate, _verdicts(early))
-            hand_on(scorings, job.tracking_uri, gate, verdict)
     if gate is not None and verdict is not None:
         announce(verdict, whole[0].repository.uri, job.tracking_uri)
         if gate.promote and verdict.verdict == "pass":
@@ -209,9 +210,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     if others := [work for work in works if not work.ends_here]:
         check_answered(unscored(others))  # answer sets that another machine scores
     message = headline(evaluation) if verdict is None else verdict.summary
-    evaluation = _gated(evaluation, verdict)
-    name_run(evaluation)
-    return "; ".join(part for part in (message, note) if part), evaluation
+    message = "; ".join(part for part in (message, note) if part)
+    return message, _gated(evaluation, verdict)
 
 
 def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
@@ -312,28 +312,10 @@ def _gate_of(found: Found, job: EvaluationJob, aliases: dict[str, str]) -> GateS
     return gate
 
 
-def _verdicts(early: Mapping[Work, Stopped]) -> dict[str, Stopped]:
-    """Return the verdicts that were sure before all answers were there, by benchmark."""
-    return {work.plan.specification.benchmark.name: stopped for work, stopped in early.items()}
-
-
-def _stopped(
-    early: Mapping[Work, Stopped],
-    works: Sequence[Work],
-    gate: GateSettings,
-    tracking_uri: str | None,
-) -> tuple[str, Evaluation]:
-    """Show a run all of whose verdicts were sure before all answers were there."""
-    evaluation = finish_unscored(works)
-    sets = [work.answers for work in early]
-    verdict = gate_answers(sets, gate, tracking_uri, _verdicts(early))
-    evaluation = _gated(evaluation, verdict)
-    name_run(evaluation)
-    return verdict.summary, evaluation
-
-
 def _gated(evaluation: Evaluation, verdict: GateReport | None) -> Evaluation:
-    if verdict is None:
-        return evaluation
-    gated = Gated(verdict=verdict.verdict, summary=verdict.summary)
-    return evaluation.model_copy(update={"gate": gated})
+    """Return the result with its verdict, and name the run after it."""
+    if verdict is not None:
+        gated = Gated(verdict=verdict.verdict, summary=verdict.summary)
+        evaluation = evaluation.model_copy(update={"gate": gated})
+    name_run(evaluation)
+    return evaluation

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ from pathlib import Path
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
-from flows.engine_session import EngineSession, by_model
+from flows.engine_session import EngineSession
 from flows.scoring import unscored
 from regrade.answers import parquet
 from regrade.answers.base import Repository
@@ -19,7 +19,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError, spool_root
-from regrade.engines.base import WAITING, Engine, LimitedEngine, SwitchingEngine
+from regrade.engines.base import WAITING
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests
 from regrade.orchestration import artifacts
@@ -36,10 +36,9 @@ from regrade.settings.errors import (
     EngineError,
     OperationError,
     RegradeError,
-    SettingsError,
     UserError,
 )
-from tasks.generate import generate_missing, publish_seconds
+from tasks.generate import publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
 from tasks.watch import look_at_stored, watch_verdicts
@@ -117,15 +116,19 @@ def generate(
         after: Called with each answer set that is being published.
         session: Keeps the engine for models that come later, which are asked the same.
     """
+
+    def publish_complete(work: Work) -> None:
+        work.publishing = publish_answers.submit(work)
+        after(work)
+
     todo = [work for work in works if work.requests]
     parquet.prepare()  # while the engine loads
     later = [] if session is None else [_whole(works)]
     retrying = False
-    with ExitStack() as stack:
-        engines = session or stack.enter_context(EngineSession())
+    with EngineSession() if session is None else nullcontext(session) as engines:
         while todo:
             try:
-                _generate(job, todo, after, engines, later)
+                engines.generate(job, todo, publish_complete, later)
                 break
             except (OperationError, UserError) as error:
                 engines.end()
@@ -257,43 +260,6 @@ def _publish_siblings(work: Work) -> None:
             logger.warning(
                 "%s: answers in '%s' are not published: %s", work.title, left.folder, left.error
             )
-
-
-def _generate(
-    job: EngineJob,
-    works: Sequence[Work],
-    after: Callable[[Work], None],
-    engines: EngineSession,
-    later: Sequence[PooledRequests],
-) -> None:
-    """Generate the missing answers of one model after the other, with as few engine starts as possible."""
-
-    def publish_complete(work: Work) -> None:
-        work.publishing = publish_answers.submit(work)
-        after(work)
-
-    left = by_model(works)
-    while left:
-        engine = engines.load(job, *left, later=later)
-        together = left.pop(0)
-        if left and isinstance(engine, SwitchingEngine):
-            engine.read_ahead(left[0][0].plan.model)
-        with engines.answering():
-            generate_missing(together, engine, engines.settings, job.goodput, publish_complete)
-
-
-def limit(engine: Engine, in_flight: int | None) -> None:
-    """Send an engine at most so many requests at a time; None: as many as it takes by itself.
-
-    Raises:
-        SettingsError: If it cannot limit its requests.
-    """
-    if isinstance(engine, LimitedEngine):
-        engine.limit(in_flight)
-    elif in_flight is not None:
-        raise SettingsError(
-            f"Engine '{engine.info.engine}' cannot limit its requests in flight. Leave out `--in-flight`."
-        )
 
 
 def _publish_finished(works: Sequence[Work]) -> None:

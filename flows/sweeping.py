@@ -4,20 +4,15 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from prefect.futures import wait
 
 from flows.engine_session import EngineSession
-from flows.generating import limit, plan
+from flows.generating import plan
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score, time_spent
 from regrade.answers.result import Result
-from regrade.answers.spool import Spool
 from regrade.cli.sweep import command_of
-from regrade.engines.base import Engine
-from regrade.jobs.generate import generate
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
@@ -32,7 +27,6 @@ from regrade.settings.errors import (
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
-from tasks.generate import generate_missing
 from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work
@@ -132,15 +126,14 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
         raise RuntimeError("a point without a job has no works")
     loaded = False
     try:
-        engine = engines.load(job, *([work] for _, work in todo))
+        engines.load(job, *([work] for _, work in todo))
         loaded = True
         if not running.begun:
             logger.info("point %s", running.point.name)
             running.begun = True
-        limit(engine, running.point.in_flight)
-        with engines.answering():
-            generate_missing([work], engine, job.engine, job.goodput)
-        _measure_again(running, work, engine, engines)
+        engines.limit(running.point.in_flight)
+        engines.answer([work], job.goodput)
+        _measure_again(running, work, engines)
         work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
         engines.end()
@@ -158,9 +151,7 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
             running.fail(error)
 
 
-def _measure_again(
-    running: RunningPoint, work: Work, engine: Engine, engines: EngineSession
-) -> None:
+def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) -> None:
     """Ask all questions again, only to measure, while the time that they took is too short for a speed."""
     progress = work.progress
     if progress is None or progress.new - progress.failed - progress.refused < work.plan.rows:
@@ -168,13 +159,8 @@ def _measure_again(
     seconds = [progress.seconds]
     while not is_steady(seconds):
         # It also forgets the prompts, which would be cheaper now.
-        limit(engine, running.point.in_flight)
-        with (
-            engines.answering(),
-            TemporaryDirectory() as folder,
-            Spool(Path(folder) / "spool") as spool,
-        ):
-            seconds.append(generate(work.requests, engine, spool, lambda _: None).seconds)
+        engines.limit(running.point.in_flight)
+        seconds.append(engines.measure(work.requests).seconds)
     if again := seconds[1:]:
         running.times[work.plan.specification.answer_set_id] = again
         logger.info(
@@ -219,18 +205,11 @@ def _score(running: RunningPoint, job: SweepJob) -> None:
     for entry in scorings.sets:
         for unfit in entry.errors.values():
             running.fail(unfit)
-        headline = next(
-            (
-                s
-                for s in entry.scored
-                if names or s.file.is_headline(entry.answers.manifest.scorers)
-            ),
-            None,
-        )
-        if headline is not None:
-            answers = replace(entry.answers, revision=scorings.revision)
-            benchmark = answers.manifest.specification.benchmark.name
-            running.scored[benchmark] = Result(answers, headline.file)
+        answers = replace(entry.answers, revision=scorings.revision)
+        benchmark = answers.manifest.specification.benchmark.name
+        for result in (Result(answers, scored.file) for scored in entry.scored):
+            if names or result.headline:
+                running.scored.setdefault(benchmark, result)
     unanswered = sum(
         w.published.manifest.expected - w.published.manifest.rows + w.published.manifest.failed
         for w in running.works

@@ -7,18 +7,15 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from itertools import cycle, islice
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import monotonic
 
 from prefect import flow
 
 from flows import generating
 from flows.engine_session import EngineSession
-from flows.generating import limit, plan, publish
+from flows.generating import plan, publish
 from regrade.answers.origin import note_speed
-from regrade.answers.spool import Spool
-from regrade.engines.base import PARALLEL, BaseEngineSettings, Engine, MeasuredEngine
+from regrade.engines.base import PARALLEL, MeasuredEngine
 from regrade.jobs.generate import Progress, generate, session_of
 from regrade.jobs.job import make_job
 from regrade.jobs.plan import PlannedRequests
@@ -133,16 +130,11 @@ class _Tuner:
             limits = (MOST, max(1, len(self._all) // 2), loaded.info.max_num_seqs, most)
             yield StartedEngine(
                 min(limit for limit in limits if limit is not None),
-                partial(self._measure, loaded, engine, number, in_effect),
+                partial(self._measure, engines, number, in_effect),
             )
 
     def _measure(
-        self,
-        engine: Engine,
-        settings: BaseEngineSettings,
-        start: int,
-        in_effect: dict[str, int],
-        in_flight: int,
+        self, engines: EngineSession, start: int, in_effect: dict[str, int], in_flight: int
     ) -> TrialRecord:
         """Answer some questions, at most `in_flight` at a time.
 
@@ -150,7 +142,7 @@ class _Tuner:
             EngineError: If the engine ends.
             SettingsError: If every request failed, or the engine cannot limit its requests.
         """
-        limit(engine, in_flight)
+        engines.limit(in_flight)
         n = min(max(FEWEST, WAVES * in_flight), len(self._all))
         is_new = len(self._missing) >= n
         if is_new:
@@ -158,8 +150,7 @@ class _Tuner:
         else:
             rows = list(islice(self._again, n))
         requests = PlannedRequests(self._work.plan, rows, self._work.requests.day)
-        answer = self._answer if is_new else self._answer_again
-        progress = answer(requests, engine, settings)
+        progress = self._answer(requests, engines) if is_new else engines.measure(requests)
         answered = progress.new - progress.failed - progress.refused
         if not answered:
             raise SettingsError(
@@ -177,6 +168,7 @@ class _Tuner:
             n,
             "" if is_new else ", asked again",
         )
+        engine, _ = engines.loaded
         return TrialRecord(
             start=start,
             settings=in_effect,
@@ -187,10 +179,9 @@ class _Tuner:
             speed=engine.measure() if isinstance(engine, MeasuredEngine) else None,
         )
 
-    def _answer(
-        self, requests: PlannedRequests, engine: Engine, settings: BaseEngineSettings
-    ) -> Progress:
+    def _answer(self, requests: PlannedRequests, engines: EngineSession) -> Progress:
         """Generate answers of the answer set, as a session of its own: its seconds and speed are those of this measurement."""
+        engine, settings = engines.loaded
         spool = self._work.spool
         session = session_of(engine, settings, day=requests.day, mixed=self._work.mixed)
         self._work.begin(session)
@@ -200,13 +191,6 @@ class _Tuner:
         if speed is not None:
             note_speed(spool, str(session.id), speed)
         return progress
-
-    def _answer_again(
-        self, requests: PlannedRequests, engine: Engine, _: BaseEngineSettings
-    ) -> Progress:
-        """Ask questions that have answers; the new ones are only measured."""
-        with TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
-            return generate(requests, engine, spool, lambda _: None)
 
 
 def _per_copy(in_flight: int, settings: Mapping[str, int]) -> int:
