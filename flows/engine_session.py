@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
 
 from regrade.answers.spool import Spool
 from regrade.checkpoints.following import Following
@@ -28,13 +27,12 @@ from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import Display, current_clock, current_display, log_file
 from regrade.settings import Between, GoodputLimits
-from regrade.settings.errors import EngineError, SettingsError
+from regrade.settings.errors import EngineError, RegradeError, SettingsError
 from regrade.tuning.search.lookup import with_tuned
 from tasks.generate import generate_missing
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade")
-_Job = TypeVar("_Job", bound=EngineJob)
 
 
 class EngineSession(ExitStack):
@@ -71,6 +69,14 @@ class EngineSession(ExitStack):
         self._engine = None
         self.close()
 
+    def may_retry(self, error: RegradeError, *, retried: bool) -> bool:
+        """Stop the engine at which something failed; return True if a new one may help, which is tried once.
+
+        The cause of an engine's end after its first answer may have been temporary (out of memory, GPU fault).
+        """
+        self.end()
+        return not retried and isinstance(error, EngineError) and error.fresh_helps
+
     def rest(self, between: Between) -> None:
         """Leave the GPU to others, as set, until a model is loaded."""
         if between == "end":
@@ -97,7 +103,7 @@ class EngineSession(ExitStack):
             on_complete: Called with each answer set that is complete, while the others are generated.
             later: Requests that may be planned once these are answered.
         """
-        left = by_model(works)
+        left = _by_model(works)
         while left:
             engine = self.load(job, *left, later=later)
             together = left.pop(0)
@@ -177,7 +183,7 @@ class EngineSession(ExitStack):
             SettingsError: If earlier answers of a work were computed otherwise.
             EngineError: If the engine does not start.
         """
-        works, *others = by_model([work for together in rounds for work in together])
+        works, *others = _by_model([work for together in rounds for work in together])
         model, identity = works[0].plan.model, _model_of(works[0])
         name = model.identity.name
         given = (job.engine, prompt_rendering(job.prompt))
@@ -185,7 +191,8 @@ class EngineSession(ExitStack):
         if engine is not None and identity == self._model:
             return engine
         display = current_display()
-        planned = _alike([*pools(rounds), *later])
+        pools = [PooledRequests(tuple(work.requests for work in together)) for together in rounds]
+        planned = _alike([*pools, *later])
         if isinstance(engine, SwitchingEngine) and _covered(planned[0], self._planned):
             display.loading(name)
             engine.switch(model, planned)
@@ -195,8 +202,9 @@ class EngineSession(ExitStack):
         else:
             self.end()
             name = name if others else job.model
-            fitting = tuned(job, rounds[0])
-            engine = fitting.engine.open(
+            largest = max(rounds[0], key=lambda work: len(work.requests))
+            settings = with_tuned(job.engine, largest.plan, largest.repository)
+            engine = settings.open(
                 model,
                 requests=planned,
                 rendering=given[1],
@@ -206,7 +214,7 @@ class EngineSession(ExitStack):
             display.loading(name)
             self.starts += 1
             self.enter_context(engine)
-            self._given, self._settings, self._planned = given, fitting.engine, planned
+            self._given, self._settings, self._planned = given, settings, planned
         self._engine, self._model = engine, identity
         info = engine.info
         current_clock().loaded(info.load_seconds, info.compile_seconds)
@@ -243,7 +251,7 @@ def _is_shared(engine: Engine) -> bool:
 
 
 def _alike(planned: Sequence[PooledRequests]) -> list[PooledRequests]:
-    """Return the requests of the first model, and of those that are asked alike: others may need a longer context."""
+    """Return the requests of the first model, and of those that are asked alike, each once: others may need a longer context."""
     parts = [part for pool in planned for part in pool.parts]
     model = parts[0].plan.specification.model
     firsts = [part for part in parts if part.plan.specification.model == model]
@@ -266,7 +274,7 @@ def _covered(pool: PooledRequests, planned: Sequence[PooledRequests]) -> bool:
     return all(any(part.is_part_of(known) for known in parts) for part in pool.parts)
 
 
-def by_model(works: Sequence[Work]) -> list[list[Work]]:
+def _by_model(works: Sequence[Work]) -> list[list[Work]]:
     """Return the works of each model, in the order of the models."""
     groups: dict[str, list[Work]] = {}
     for work in works:
@@ -276,20 +284,3 @@ def by_model(works: Sequence[Work]) -> list[list[Work]]:
 
 def _model_of(work: Work) -> str:
     return work.plan.specification.model.model_dump_json()
-
-
-def pools(rounds: Sequence[Sequence[Work]]) -> list[PooledRequests]:
-    """Return the requests of each call of `generate_missing`; those that models share once."""
-    found: list[PooledRequests] = []
-    for works in rounds:
-        pool = PooledRequests(tuple(work.requests for work in works))
-        if pool not in found:
-            found.append(pool)
-    return found
-
-
-def tuned(job: _Job, works: Sequence[Work]) -> _Job:
-    """Return the job with the engine settings that were measured best for its largest work, if it asks for them."""
-    largest = max(works, key=lambda work: len(work.requests))
-    engine = with_tuned(job.engine, largest.plan, largest.repository)
-    return job if engine is job.engine else job.model_copy(update={"engine": engine})

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,12 +32,7 @@ from regrade.records.specification import Specification
 from regrade.results.display import current_display
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
-from regrade.settings.errors import (
-    EngineError,
-    OperationError,
-    RegradeError,
-    UserError,
-)
+from regrade.settings.errors import OperationError, RegradeError, UserError
 from tasks.generate import publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
@@ -66,8 +61,7 @@ def run_name() -> str:
     return f"{model}: {', '.join(names)}" if names else model
 
 
-@contextmanager
-def plan(job: GenerationJob, point: str = "") -> Iterator[list[Work]]:
+def plan(job: GenerationJob, point: str = "") -> AbstractContextManager[list[Work]]:
     """Plan the answer sets of a job, or of a sweep's point; their spools are open and locked while the block runs."""
     publish_seconds()  # fails early if the setting is invalid
     ports()
@@ -76,8 +70,7 @@ def plan(job: GenerationJob, point: str = "") -> Iterator[list[Work]]:
         work.point = point
     if isinstance(job, EvaluationJob):
         watch_verdicts(job, planned)
-    with opened(planned) as works:
-        yield works
+    return opened(planned)
 
 
 @contextmanager
@@ -131,9 +124,8 @@ def generate(
                 engines.generate(job, todo, publish_complete, later)
                 break
             except (OperationError, UserError) as error:
-                engines.end()
                 left = [work for work in todo if work.publishing is None]
-                is_last = retrying or not (isinstance(error, EngineError) and error.fresh_helps)
+                is_last = not engines.may_retry(error, retried=retrying)
                 if is_last and session is None:
                     engine_no_longer_needed()
                 _publish_finished(left)

@@ -18,12 +18,7 @@ from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
 from regrade.processes.metrics_state import AnswerSetState
 from regrade.scorers import stored_name
-from regrade.settings.errors import (
-    EngineError,
-    OperationError,
-    RegradeError,
-    UserError,
-)
+from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
@@ -58,6 +53,9 @@ class RunningPoint:
         logger.warning("%s: %s", self.point.name, error)
 
 
+_Missing = tuple[RunningPoint, EvaluationJob, Work]
+
+
 def run_sweep(job: SweepJob) -> SweepResult:
     """Generate what is missing of every point, score all, and measure them against the first.
 
@@ -65,14 +63,12 @@ def run_sweep(job: SweepJob) -> SweepResult:
     """
     groups = [[RunningPoint(point) for point in group] for group in starts(job.points())]
     points = sorted((p for group in groups for p in group), key=lambda p: p.point.number)
-    engine_starts = 0
-    for number, group in enumerate(groups):
-        with EngineSession() as engines:
-            _run_group(group, points, engines, last=number == len(groups) - 1)
-        engine_starts += engines.starts
+    with EngineSession() as engines:
+        for group in groups:
+            _run_group(group, points, engines, last=group is groups[-1])
     for running in points:
         _score(running, job)
-    return _result(job, points, engine_starts)
+    return _result(job, points, engines.starts)
 
 
 def states(points: Sequence[RunningPoint]) -> list[AnswerSetState]:
@@ -109,24 +105,21 @@ def _run_group(
             _publish(running)
 
 
-def _missing(group: Sequence[RunningPoint]) -> Iterator[tuple[RunningPoint, Work]]:
+def _missing(group: Sequence[RunningPoint]) -> Iterator[_Missing]:
     """Yield the works that still need an engine."""
     for running in group:
-        if running.failure is None:
+        if running.failure is None and running.job is not None:
             for work in running.works:
                 if work.requests and work.publishing is None:
-                    yield running, work
+                    yield running, running.job, work
 
 
-def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSession) -> None:
+def _generate_next(todo: Sequence[_Missing], engines: EngineSession) -> None:
     """Generate the first of these works; every call either finishes it or fails a point, or gives it a new engine once."""
-    (running, work), *_ = todo
-    job = running.job
-    if job is None:
-        raise RuntimeError("a point without a job has no works")
+    (running, job, work), *_ = todo
     loaded = False
     try:
-        engines.load(job, *([work] for _, work in todo))
+        engines.load(job, *([work] for *_, work in todo))
         loaded = True
         if not running.begun:
             logger.info("point %s", running.point.name)
@@ -136,15 +129,14 @@ def _generate_next(todo: Sequence[tuple[RunningPoint, Work]], engines: EngineSes
         _measure_again(running, work, engines)
         work.publishing = publish_answers.submit(work)
     except (UserError, OperationError) as error:
-        engines.end()
-        if isinstance(error, EngineError) and error.fresh_helps and not running.retried:
+        if engines.may_retry(error, retried=running.retried):
             logger.warning("%s: %s Retrying once with a new engine.", running.point.name, error)
             running.retried = True
             for again in running.works:
                 if again.publishing is None:
                     find_missing(again)
         elif not loaded:
-            for other in {id(r): r for r, _ in todo}.values():
+            for other in {id(r): r for r, *_ in todo}.values():
                 if other.point.parameters["model"] == running.point.parameters["model"]:
                     other.fail(error)
         else:
