@@ -116,7 +116,7 @@ stack-test: .venv/installed-dev .venv/installed-stack  ## Test the stack: run, c
 test-infra: check-cuda stack-test  ## Test what infra/ installs and runs, and note in .ci/infra-passed that it passed
 	@$(BIN)/python -m infra.passed --write
 
-ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout (127.0.0.1:4200, :5000, :4300)
+ui: .venv/installed  ## Start the pages of Prefect, MLflow and the viewer with the runs of this checkout, on the ports of `make stack`
 	@infra/ui.sh
 
 .PHONY: help install install-cuda demo docs release test test-engines test-slow check check-cuda sbom audit format lock deploy ui perf gpu-check mutants stack stack-backup stack-down stack-restore stack-test test-infra

@@ -13,6 +13,7 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.gate import gate as judge
 from regrade.comparing.gate_report import GateReport, tag_candidate
 from regrade.comparing.sides import Side
+from regrade.results.display import current_display
 from regrade.settings import GateSettings
 from regrade.settings.errors import TrackingError
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
@@ -125,6 +126,7 @@ def promote(
 def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None:
     """Show a verdict on the flow run's page and on the candidate's MLflow runs."""
     logger.info("%s", report.summary)
+    current_display().judged(report)
     show_verdict(report)
     uri = tracking_uri or default_tracking_uri(answers)
     if not may_have_runs(uri):  # the runs are not tracked yet

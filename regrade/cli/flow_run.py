@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TextIO, TypeVar, cast
 
+from pydantic import BaseModel
+
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.jobs.job import GenerationJob, ScoringJob
@@ -38,7 +40,12 @@ _TRACKING: dict[str, tuple[str, ...]] = {
 
 
 def run_flow(
-    name: str, kind: type[_R], job: Settings, output: Output, first: GenerationJob | None = None
+    name: str,
+    kind: type[_R],
+    job: Settings,
+    output: Output,
+    first: GenerationJob | None = None,
+    verdicts: list[BaseModel] | None = None,
 ) -> _R:
     """Run a flow on the configured Prefect server or a temporary one.
 
@@ -47,6 +54,7 @@ def run_flow(
         kind: Type of its result.
         job: Its parameters, of which those that were set are given to it.
         first: Job with which the flow begins; it is planned while a server starts, and before the run exists.
+        verdicts: Gets the verdicts of the flow's gate.
         output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
 
     Raises:
@@ -57,6 +65,8 @@ def run_flow(
     tracks = name not in ("generate_answers", "replay_answers", "run_harness")
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
+    if verdicts is not None:
+        display.verdicts = verdicts
     _printed.clear()
     if kind is Evaluation and not output.json:
         display.show_published = partial(_print_published, output, sys.stdout)

@@ -9,7 +9,9 @@ from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.beforehand import check_baseline, is_first
+from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import named_id
 from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob
 from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
@@ -33,6 +35,7 @@ def evaluate(
     options: EvaluateOptions | None = None,
     *,
     metrics_port: MetricsPort = None,
+    files: VerdictFiles = NO_FILES,
     output: Output = TABLE,
 ) -> None:
     """Evaluate a model: generate missing answers, publish, score and track them."""
@@ -42,11 +45,27 @@ def evaluate(
         _check_judge(job.judge, job.names)
     if "sleep" in job.between:
         job.engine.able_to_sleep()
-    gate = job.gate if job.follow is None else None  # a followed model has a gate of its own
-    if gate is not None and not is_first(gate, job.answers, job.names):
-        check_baseline(gate, job.answers, job.names, job.limit)  # before a server is started
     _serve_metrics(metrics_port)
-    found = run_flow("evaluate_model", Evaluation, job, output, job)
+    gate = job.gate if job.follow is None else None  # a followed model has a gate of its own
+    if gate is None:
+        if chosen := files.chosen():
+            raise SettingsError(
+                f"`{chosen[0]}` is for a verdict: name a baseline with `--baseline`, and leave out `--follow`, "
+                "with which each model has its own."
+            )
+        found = run_flow("evaluate_model", Evaluation, job, output, job)
+    else:
+        with files.written("evaluate") as verdicts:
+            first = is_first(gate, job.answers, job.names)
+            if not first:
+                check_baseline(
+                    gate, job.answers, job.names, job.limit
+                )  # before a server is started
+            found = run_flow("evaluate_model", Evaluation, job, output, job, verdicts)
+            if first and not verdicts:
+                files.write_first(gate.baseline, found)
+        if verdicts and isinstance(judged := verdicts[-1], GateReport):
+            files.write_html(judged)
     if job.follow is None:  # otherwise each was printed when it was done
         print_result(found, output)
     if found.gate is not None and found.gate.verdict != "pass":

@@ -30,6 +30,8 @@ from regrade.scorers.user_functions.files import is_specification
 from regrade.text.text import visible
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from regrade.jobs.generate import Progress as GenerationProgress
     from regrade.jobs.job import ScoringJob
     from regrade.results.results import Evaluation
@@ -124,6 +126,8 @@ class TerminalDisplay:
         """Prints a model that came (`--follow`): its name, result and error, and whether it has ended."""
         self.show_published: Callable[[Evaluation], None] | None = None
         """Prints a result that is published, and not tracked yet."""
+        self.verdicts: list[BaseModel] = []
+        """Verdicts of the flow's gate."""
         self.begun: float | None = time.monotonic() - _age()
 
     def published(self, evaluation: "Evaluation") -> None:
@@ -134,6 +138,10 @@ class TerminalDisplay:
     def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""
         self.evaluation = evaluation
+
+    def judged(self, verdict: "BaseModel") -> None:
+        """Keep the verdict of a gate, for report files."""
+        self.verdicts.append(verdict)
 
     def began(self, model: str) -> None:
         """Print which model is evaluated now."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from pydantic import BaseModel
+
 from regrade.answers.spool import spool_root
 from regrade.jobs.generate import Progress
 from regrade.jobs.time_spent import RunClock
@@ -74,6 +76,9 @@ class Display(Protocol):
     def finished(self, evaluation: Evaluation) -> None:
         """Keep the result, to print it even if a later step fails."""
 
+    def judged(self, verdict: BaseModel) -> None:
+        """Called with the `GateReport` of a gate."""
+
     def began(self, model: str) -> None:
         """Called before a model that came is evaluated (`--follow`)."""
 
@@ -111,6 +116,9 @@ class NoDisplay:
         """Show nothing."""
 
     def finished(self, evaluation: Evaluation) -> None:
+        """Show nothing."""
+
+    def judged(self, verdict: BaseModel) -> None:
         """Show nothing."""
 
     def began(self, model: str) -> None:

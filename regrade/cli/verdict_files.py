@@ -1,0 +1,102 @@
+"""Files for the verdict of a gate, which `regrade gate` and `regrade evaluate` write for a CI job."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from pydantic import BaseModel
+
+from regrade.cli.options import WHERE
+from regrade.cli.output import begin_reports, json_text, reported_on_failure
+from regrade.cli.terminal import show_logs
+from regrade.comparing.gate_report import GateReport
+from regrade.comparing.junit import junit, junit_run
+from regrade.comparing.verdict_text import blocks
+from regrade.results.results import Evaluation
+from regrade.text.blocks import Heading, Line
+from regrade.text.files import write_reports
+from regrade.text.markdown import escape, markdown
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class VerdictFiles:
+    """Files for a verdict."""
+
+    markdown: Annotated[
+        Path | None,
+        Parameter(
+            group=WHERE,
+            help="File for the verdict as markdown, which a GitHub job also shows in its summary.",
+        ),
+    ] = None
+    junit: Annotated[
+        Path | None, Parameter(group=WHERE, help="File for the verdict as JUnit XML.")
+    ] = None
+    report: Annotated[Path | None, Parameter(group=WHERE, help="File for the verdict as JSON.")] = (
+        None
+    )
+    html: Annotated[
+        Path | None,
+        Parameter(group=WHERE, help="File for a report to hand on, as `regrade report` writes it."),
+    ] = None
+
+    def chosen(self) -> list[str]:
+        """Return the options that were given."""
+        return [f"--{name}" for name, path in vars(self).items() if path is not None]
+
+    @contextmanager
+    def written(self, command: str) -> Iterator[list[BaseModel]]:
+        """Write all files but the HTML when the block ends, with the last verdict in the list or with the error that ended it.
+
+        Raises:
+            SettingsError: If a file cannot be written.
+        """
+        begin_reports(command, self.markdown, self.report, self.html, junit=self.junit)
+        if self.html is not None:
+            self.html.unlink()
+        verdicts: list[BaseModel] = []
+        try:
+            with reported_on_failure(
+                command,
+                lambda problem: f"# regrade {command}: no verdict\n\n{escape(problem)}\n",
+                markdown=self.markdown,
+                junit=self.junit,
+            ):
+                yield verdicts
+        finally:
+            if verdicts and isinstance(judged := verdicts[-1], GateReport):
+                page = markdown(blocks(judged))
+                write_reports(
+                    page,
+                    (self.markdown, page),
+                    (self.junit, junit(judged)),
+                    (self.report, json_text(judged)),
+                )
+
+    def write_html(self, judged: GateReport) -> None:
+        """Write the HTML, which takes seconds, if it was asked for."""
+        if self.html is not None:
+            from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+
+            show_logs("regrade.report", quiet=True)
+            write_verdict_report(self.html, judged)
+
+    def write_first(self, alias: str, evaluation: Evaluation) -> None:
+        """Write the result of a first evaluation, whose answers become the baseline in place of a verdict."""
+        from regrade.results.page import blocks as results  # noqa: PLC0415 - only needed for a result
+
+        line = Line(f"Baseline created: there were no answers named {alias} to compare with.")
+        page = markdown([Heading("regrade evaluate: first run", 1), line, *results(evaluation)])
+        write_reports(
+            page,
+            (self.markdown, page),
+            (self.junit, junit_run("evaluate", "")),
+            (self.report, json_text(evaluation)),
+        )
+
+
+NO_FILES = VerdictFiles()
