@@ -149,17 +149,26 @@ def _keep_whole(
         repository.fetch(path, stored.revision)
 
 
+@dataclass(frozen=True, slots=True)
+class SetFiles:
+    """An answer set in files."""
+
+    description: SetDescription
+    rows: Sequence[SealedFile] = ()
+    images: Sequence[Path] = ()
+    """Files of `IMAGE_SCHEMA` with the images that the rows show."""
+
+
 def publish_files(
     repository: Repository,
-    sets: Sequence[tuple[SetDescription, Sequence[SealedFile]]],
+    sets: Sequence[SetFiles],
     message: str,
 ) -> list[AnswerSet]:
     """Publish answer sets from sealed files, all in one commit; no commit if nothing is new.
 
     Args:
         repository: Target repository.
-        sets: Description and sealed files of each answer set; the files may be empty. An answer set that has rows
-            keeps them as they are.
+        sets: The answer sets. One that has rows keeps them as they are.
         message: Summary of the commit.
 
     Returns:
@@ -171,18 +180,31 @@ def publish_files(
         additions: dict[str, Path | bytes] = {}
         manifests: list[Manifest] = []
         changed: dict[str, Manifest | ScoreFile] = {}
-        for description, files in sets:
-            stored = find_set(repository, description.specification, head)
-            # The id of an import holds the hash of its file: stored rows are those of the same file.
-            new = () if stored and stored.manifest.rows else files
-            change = _change(stored, description, new, None, ShardStates())
+        images: dict[str, list[Path]] = {}
+        for files in sets:
+            stored = find_set(repository, files.description.specification, head)
+            described, rows = files.description, files.rows
+            if stored and stored.manifest.rows:
+                # The id of an import holds the hash of its file: stored rows are those of the same file.
+                kept = {"images": stored.manifest.images}
+                described, rows = described.model_copy(update=kept), ()
+            elif files.images:
+                images.setdefault(described.specification.benchmark.name, []).extend(files.images)
+            change = _change(stored, described, rows, None, ShardStates())
             if change is not None:
                 changed[_manifest_path(change.manifest)] = change.manifest
                 additions.update(change.additions)
             manifests.append(change.manifest if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
-            additions |= updated_card(repository, head, changed)
-            head = repository.commit(additions, message, parent=head)
+            added = [
+                added_images(StoredImages(repository, head or "", name), files)
+                for name, files in images.items()
+            ]
+            pictures = {path: file for one in added for path, file in one.additions.items()}
+            removed = [path for one in added for path in one.removed]
+            additions |= pictures
+            additions |= updated_card(repository, head, changed, images=pictures)
+            head = repository.commit(additions, message, parent=head, removed=removed)
         return [AnswerSet(repository, head, manifest) for manifest in manifests]
 
     return retry_on_conflict(attempt)

@@ -30,7 +30,7 @@ class ImageError(ValueError):
     """A file is no image that a model may be given; the message says why."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Image:
     """Image of a question."""
 

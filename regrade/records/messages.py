@@ -5,12 +5,12 @@ shows, judges, sends or exports messages gets their parts here, and nothing else
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import orjson
 
-from regrade.records.images import hashes_at
+from regrade.records.images import Image, hashes_at
 from regrade.records.patterns import compiled
 from regrade.records.tools import read_calls
 
@@ -39,6 +39,8 @@ class Part:
     """Characters that were left out in the middle of the text."""
     sha256: str | None = None
     """Hash of an image that is stored beside the answers, or in the dataset; None of other parts."""
+    image: Image | None = field(default=None, repr=False, compare=False)
+    """The image, in a message that was just read from another tool's file which has its bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +53,9 @@ class PartedMessage:
 
     @property
     def text(self) -> str:
-        """Texts of its parts, one after the other, with marks of images: `content` of the stored message."""
-        return "".join(part.text for part in self.parts)
+        """What it shows, one after the other, with marks of images: `content` of the stored message; without thoughts and calls."""
+        shown = ("text", "image", "tool_result")
+        return "".join(part.text for part in self.parts if part.kind in shown)
 
 
 def parts_of(text: str, images: Collection[str]) -> tuple[Part, ...]:

@@ -9,12 +9,14 @@ import datasets
 import pyarrow as pa
 import pytest
 
+from regrade.answers.images import image_tables
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_files import Files
 from regrade.answers.local_history import State
 from regrade.answers.origin import begin_session, note_speed
-from regrade.answers.parquet import seal_table
+from regrade.answers.parquet import seal_table, write_parquet
 from regrade.answers.publishing import (
+    SetFiles,
     publish_answers,
     publish_files,
     publish_scores,
@@ -28,6 +30,7 @@ from regrade.scoring.score import is_stale, score_answers
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.stats.speed import Speed
 from tests.builders import description, row, session
+from tests.pictures import image
 from tests.stored import numbers, publish
 
 
@@ -307,7 +310,9 @@ def test_files_are_added_to_a_repository_that_has_answers(
     def add(model: str, *numbers: int) -> tuple[str | None, list[AnswerSet]]:
         table = pa.Table.from_pylist([row(n) for n in numbers], schema=GENERATION_SCHEMA)
         sealed = seal_table(table, tmp_path / f"{model}.parquet")
-        sets = publish_files(repository, [(description(2, model=model), [sealed])], "import")
+        sets = publish_files(
+            repository, [SetFiles(description(2, model=model), [sealed])], "import"
+        )
         return repository.head(), sets
 
     add("first", 0, 1)
@@ -414,11 +419,29 @@ def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: 
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "import.parquet"
     )
 
-    (answers,) = publish_files(repository, [(description(2), [file])], "import")
+    (answers,) = publish_files(repository, [SetFiles(description(2), [file])], "import")
 
     assert (answers.manifest.rows, answers.manifest.state) == (2, "complete")
     texts = [text for batch in answers.batches(["text"]) for text in batch["text"].to_pylist()]
     assert texts == [generation["text"] for generation in rows]
+
+
+def test_an_import_of_a_version_that_stored_no_images_keeps_its_rows_and_says_of_none(
+    repository: LocalRepository, tmp_path: Path
+):
+    rows = [row(0), row(1)]
+    sealed = seal_table(
+        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "a.parquet"
+    )
+    [images] = image_tables([image(1)])
+    write_parquet(images, tmp_path / "images.parquet")
+    (before,) = publish_files(repository, [SetFiles(description(2), [sealed])], "import")
+
+    shown = SetFiles(description(2, images="stored"), [sealed], [tmp_path / "images.parquet"])
+    (after,) = publish_files(repository, [shown], "import")
+
+    assert (after.revision, after.manifest.images) == (before.revision, None)
+    assert not after.images.places
 
 
 def card(repository: LocalRepository, answers: AnswerSet) -> str:

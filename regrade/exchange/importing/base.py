@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from regrade.exchange.importing.files import SourceFile
+from regrade.records.images import Image
 from regrade.records.messages import PartedMessage
 from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
@@ -103,6 +104,8 @@ class ImportedRow:
     """Actions of an agent after its prompt, its final message included."""
     scores: Mapping[str, RowScore] = field(default_factory=dict)
     """Scores of the original tool, by `OriginalScore.name`."""
+    images: tuple[Image, ...] = ()
+    """Images whose marks are in question and prompt."""
 
 
 @dataclass(frozen=True, slots=True)

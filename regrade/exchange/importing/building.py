@@ -23,6 +23,7 @@ from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.originals import original_scores
 from regrade.exchange.importing.record import Json, as_json, clean
 from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
+from regrade.records.images import Image
 from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
@@ -159,6 +160,8 @@ class Built:
     """Metrics of the original tool, each with rows of `SCORING_SCHEMA`, one per generation."""
     unusable: tuple[ImportedRow, ...]
     """Rows whose target in the file cannot be used."""
+    images: tuple[Image, ...]
+    """Images that the rows show, each once."""
 
 
 def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, names: Names) -> Built:
@@ -183,11 +186,13 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
         _generation(row, ids[row.index], target) | {TRAJECTORY: _trajectory(file, row)}
         for row, target in answered
     ]
+    images = {image.sha256: image for row in imported.rows for image in row.images}
     repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
     description = SetDescription(
         specification=_specification(file, format_name, imported, names, repeats),
         n_samples=max(imported.n_samples or 1, len(order)),
         scorers=(targets.scorer,),
+        images="stored" if images else None,
     )
     return Built(
         file,
@@ -199,6 +204,7 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
             for original in imported.originals
         ),
         targets.unusable,
+        tuple(images.values()),
     )
 
 
@@ -278,6 +284,7 @@ def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[st
         "reasoning": row.reasoning,
         "label_logprobs": None if row.label_logprobs is None else list(row.label_logprobs),
         "label_method": None,
+        "images": [image.sha256 for image in row.images] or None,
         "finish_reason": row.finish_reason,
         "prompt_tokens": row.prompt_tokens,
         "completion_tokens": row.completion_tokens,

@@ -228,6 +228,7 @@ def _row(index: int, repeat: int, trial: Record, did: Conversation | None) -> Im
         prompt_kind="messages",
         text=text,
         trajectory=did.trajectory if did is not None and did.trajectory else None,
+        images=() if did is None else did.images,
         finish_reason=exception,
         completion_tokens=trial.integer("agent_result.n_output_tokens"),
         latency=_seconds(trial),

@@ -11,9 +11,10 @@ from typing import Final, cast
 import pyarrow as pa
 
 from regrade.answers.base import Repository
+from regrade.answers.images import image_tables
 from regrade.answers.opening import open_repository
-from regrade.answers.parquet import SealedFile, seal_table
-from regrade.answers.publishing import publish_files, publish_scores
+from regrade.answers.parquet import SealedFile, seal_table, write_parquet
+from regrade.answers.publishing import SetFiles, publish_files, publish_scores
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
@@ -432,11 +433,19 @@ def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[Answer
             files = []
             if entry.table.num_rows:
                 files.append(seal_table(entry.table, Path(folder) / f"{number:05d}.parquet"))
-            ready.append((entry.description, files))
+            pictures = []
+            for place, table in enumerate(image_tables(entry.images)):
+                pictures.append(Path(folder) / f"{number:05d}-images-{place:05d}.parquet")
+                write_parquet(table, pictures[-1])
+            ready.append(SetFiles(entry.description, files, pictures))
         published = publish_files(repository, ready, message)
     return [
-        (stored, entry, _is_stored(files, stored) or set(row_keys(entry.table)) == _keys(stored))
-        for stored, entry, (_, files) in zip(published, sets, ready, strict=True)
+        (
+            stored,
+            entry,
+            _is_stored(files.rows, stored) or set(row_keys(entry.table)) == _keys(stored),
+        )
+        for stored, entry, files in zip(published, sets, ready, strict=True)
     ]
 
 

@@ -1,5 +1,7 @@
 """Reader of Inspect logs (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
 
+from collections.abc import Sequence
+
 from regrade.exchange.importing.base import (
     ImportedRow,
     ImportedSet,
@@ -9,7 +11,14 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.messages import is_trajectory, read_messages, split, stored_prompt
+from regrade.exchange.importing.messages import (
+    conversation,
+    is_trajectory,
+    read_messages,
+    shown_images,
+    split,
+    stored_prompt,
+)
 from regrade.exchange.importing.record import Json, Record, as_json, clean
 from regrade.exchange.importing.table import known_doc
 from regrade.records.messages import PartedMessage
@@ -94,8 +103,10 @@ def _row(index: int, sample: Record) -> ImportedRow:
         target = target[0] if len(target) == 1 else None
     stopped = choice.text("stop_reason")
     usage = sample.part("output.usage")
-    question = _question(sample)
+    asked = _asked(sample)
+    question = asked if isinstance(asked, str) else conversation(asked, ()).question
     did = _trajectory(sample)
+    given = _given(sample, is_agent=did is not None)
     return ImportedRow(
         index=index,
         repeat=max(0, (sample.integer("epoch") or 1) - 1),
@@ -104,7 +115,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         doc=_doc(sample, question),
         target=clean(target) if isinstance(target, str) else None,
         choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
-        prompt=_prompt(sample, is_agent=did is not None),
+        prompt=stored_prompt(given),
         prompt_kind="messages",
         text=text,
         reasoning=reasoning,
@@ -115,6 +126,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         error=error or sample.text("output.error"),
         trajectory=did,
         scores=_scores(sample),
+        images=shown_images([*([] if isinstance(asked, str) else asked), *given]),
     )
 
 
@@ -134,27 +146,29 @@ def _content_of_input(sample: Record) -> str:
     return _resolved(text, sample) if isinstance(text, str) else as_json(_messages(text, sample))
 
 
-def _question(sample: Record) -> str | None:
-    """The input; for messages the user's message, if it is the only one besides a system message."""
-    text = sample.get("input")
-    if isinstance(text, str):
-        return _resolved(text, sample)
-    messages = _messages(text, sample) if isinstance(text, list) else []
-    asked = [message for message in messages if message["role"] != "system"]
-    return asked[0]["content"] if len(asked) == 1 and asked[0]["role"] == "user" else None
+def _asked(sample: Record) -> str | Sequence[PartedMessage]:
+    """The input: a text, or messages."""
+    given = sample.get("input")
+    if isinstance(given, str):
+        return _resolved(given, sample)
+    return _read(given, sample) if isinstance(given, list) else ()
 
 
-def _prompt(sample: Record, *, is_agent: bool) -> str | None:
-    """Messages before the last answer as JSON; of an agent those before its first one."""
+def _read(messages: Json, sample: Record) -> Sequence[PartedMessage]:
+    return read_messages(messages, sample, lambda text: _resolved(text, sample))
+
+
+def _given(sample: Record, *, is_agent: bool) -> Sequence[PartedMessage]:
+    """Messages before the last answer; of an agent those before its first one."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
-        return None
+        return ()
     answers = [i for i, message in enumerate(messages) if _role(message) == "assistant"]
     if is_agent:
         answers = answers[_given_answers(sample) :][:1]
     last = max(answers, default=len(messages))
     known = [message for message in messages[:last] if isinstance(message, dict)]
-    return stored_prompt(read_messages(known, sample, lambda text: _resolved(text, sample)))
+    return _read(known, sample)
 
 
 def _given_answers(sample: Record) -> int:
@@ -168,8 +182,7 @@ def _trajectory(sample: Record) -> tuple[PartedMessage, ...] | None:
     messages = sample.get("messages")
     if not isinstance(messages, list) or not any(_calls_tools(message) for message in messages):
         return None
-    read = read_messages(messages, sample, lambda text: _resolved(text, sample))
-    _, made = split(read, _given_answers(sample))
+    _, made = split(_read(messages, sample), _given_answers(sample))
     return tuple(made) if is_trajectory(made) else None
 
 

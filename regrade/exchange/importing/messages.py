@@ -5,12 +5,13 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakValueDictionary
 
 from regrade.exchange.importing.record import Json, Record, as_json, clean
-from regrade.records.images import mark_of
+from regrade.records.images import Image, ImageError, mark_of, read_image
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import TrajectoryError, call_of, message_document
 
@@ -32,6 +33,8 @@ class Conversation:
     trajectory: tuple[PartedMessage, ...]
     text: str | None
     """Text of the last message that the model wrote, if it has one; None if it wrote none."""
+    images: tuple[Image, ...] = ()
+    """Images that the prompt shows, if the file has their bytes."""
 
 
 def conversation(given: Sequence[PartedMessage], made: Sequence[PartedMessage]) -> Conversation:
@@ -39,13 +42,20 @@ def conversation(given: Sequence[PartedMessage], made: Sequence[PartedMessage]) 
     asked = [message for message in given if message.role not in ("system", "developer")]
     is_single = len(asked) == 1 and asked[0].role == "user"
     written = [message for message in made if message.role == "assistant"]
-    texts = [text for message in reversed(written) if (text := plain(message)).strip()]
+    texts = [text for message in reversed(written) if (text := message.text).strip()]
     return Conversation(
         stored_prompt(given),
-        plain(asked[0]) if is_single else None,
+        asked[0].text if is_single else None,
         tuple(made),
         next(iter(texts), "") if written else None,
+        shown_images(given),
     )
+
+
+def shown_images(messages: Iterable[PartedMessage]) -> tuple[Image, ...]:
+    """Return the images of messages, each once."""
+    images = (part.image for message in messages for part in message.parts)
+    return tuple({image.sha256: image for image in images if image is not None}.values())
 
 
 def stored_prompt(messages: Sequence[PartedMessage]) -> str | None:
@@ -55,7 +65,7 @@ def stored_prompt(messages: Sequence[PartedMessage]) -> str | None:
 
 def _stored(message: PartedMessage) -> dict[str, Any]:
     """Return a message of a prompt; with its parts if its text does not say all of them."""
-    stored = {"role": message.role, "content": plain(message)}
+    stored = {"role": message.role, "content": message.text}
     if all(part.kind in ("text", "image") for part in message.parts):
         return stored
     return stored | {"parts": message_document(message)["parts"]}
@@ -77,12 +87,6 @@ def is_trajectory(messages: Sequence[PartedMessage]) -> bool:
     """Return True if messages are more than one answer with its thought."""
     kinds = {part.kind for message in messages for part in message.parts}
     return len(messages) > 1 or bool(kinds & {"tool_call", "tool_result"})
-
-
-def plain(message: PartedMessage) -> str:
-    """Return the texts of a message, and marks of its images."""
-    shown = (p.text for p in message.parts if p.kind in ("text", "image", "tool_result"))
-    return "\n".join(text for text in shown if text)
 
 
 def read_messages(
@@ -125,7 +129,7 @@ class _MessageReader:
         except TrajectoryError as error:
             raise self._record.error(f"{error}.") from error
         is_result = role in ("tool", "function")
-        parts += self._result(message, content) if is_result else content
+        parts += self._result(message, content) if is_result else _on_lines(content)
         return PartedMessage(clean(role)[:_LONGEST_ROLE], (*parts, *calls))
 
     def _result(self, message: dict[str, Any], content: list[Part]) -> list[Part]:
@@ -178,7 +182,7 @@ class _MessageReader:
                 inner,
             )
         elif address is not None:
-            yield Part("image", image_text(self._resolve(address)))
+            yield _image(self._resolve(address))
         elif isinstance(text := part.get("text", part.get("refusal")), str):
             yield Part("text", self._resolve(text))
         else:
@@ -235,13 +239,37 @@ def _address(part: dict[str, Any]) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def image_text(address: str) -> str:
-    """Return the text that stands for an image: its mark if its file is in the address, else the address."""
+def _on_lines(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield parts with a line break in front of each text and image that follows another: they stand apart in the file."""
+    follows = False
+    for part in parts:
+        shown = part.kind in ("text", "image") and part.text != ""
+        if shown and follows and part.kind == "image":
+            yield Part("text", "\n")
+        yield (
+            replace(part, text=f"\n{part.text}")
+            if shown and follows and part.kind == "text"
+            else part
+        )
+        follows = shown or (follows and part.text == "")
+
+
+_READ: WeakValueDictionary[str, Image] = WeakValueDictionary()
+"""Images in use, by sha256: a file may name one again and again."""
+
+
+def _image(address: str) -> Part:
+    """Return the part of an image: with its file if that is in the address, and may be stored."""
     data = _DATA.fullmatch(address)
     if data is None:
-        return f"[image: {clean(address)[:_LONGEST_ADDRESS]}]"
+        return Part("image", f"[image: {clean(address)[:_LONGEST_ADDRESS]}]")
     try:
         content = base64.b64decode(data["content"], validate=True)
     except binascii.Error:
-        return "[image]"
-    return mark_of(hashlib.sha256(content).hexdigest())
+        return Part("image", "[image]")
+    sha256 = hashlib.sha256(content).hexdigest()
+    try:
+        image = _READ.get(sha256) or read_image(content)
+    except ImageError:  # such as SVG
+        return Part("image", mark_of(sha256))
+    return Part("image", image.mark, sha256=sha256, image=_READ.setdefault(sha256, image))

@@ -123,6 +123,7 @@ def _row(
         prompt_kind="messages",
         text=patch or "",
         trajectory=None if did is None else did.trajectory or None,
+        images=() if did is None else did.images,
         scores={
             name: RowScore(float(identity in report.resolved))
             for name, report in scores.items()

@@ -5,6 +5,7 @@ episode, whose agents are answer sets of their own; of a message graph with seve
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from regrade.exchange.importing.base import (
@@ -109,6 +110,7 @@ def _row(known: Mapping[str, Any], found: Conversation) -> ImportedRow:
         text=found.text,
         reasoning=None if is_trajectory(found.trajectory) else _thought(found.trajectory),
         trajectory=found.trajectory if is_trajectory(found.trajectory) else None,
+        images=found.images,
     )
 
 
@@ -205,12 +207,8 @@ def _trace(index: int, repeat: int, key: str, task: Record, trace: Record) -> Im
             if errors and found.text is None and reply is None
             else None,
         },
-        found if reply is None else _with_text(found, reply),
+        found if reply is None else replace(found, text=reply),
     )
-
-
-def _with_text(found: Conversation, text: str) -> Conversation:
-    return Conversation(found.prompt, found.question, found.trajectory, text)
 
 
 def _last_branch(trace: Record) -> Iterator[Record]:

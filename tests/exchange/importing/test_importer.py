@@ -77,9 +77,9 @@ def test_many_files_make_two_commits(
     commits = []
     commit = repository.commit
 
-    def counted(additions, message, *, parent):
+    def counted(additions, message, *, parent, removed=()):
         commits.append(message)
-        return commit(additions, message, parent=parent)
+        return commit(additions, message, parent=parent, removed=removed)
 
     monkeypatch.setattr(repository, "commit", counted)
     imported(repository, *(table(tmp_path / f"{n}.jsonl", n) for n in range(1, 6)))

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from regrade.answers.verify import verify
 from regrade.exchange.importing.base import ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile
-from regrade.exchange.importing.importer import load_reader
+from regrade.exchange.importing.importer import import_files, load_reader
 from regrade.scorers.programs.task import read_task
 from tests.command_line import regrade
 from tests.exchange.importing.writing import archive, document, read
+from tests.pages.viewer.reading import Reader
+from tests.pictures import image
 
 
 def header(**changes: Any) -> dict[str, Any]:
@@ -205,6 +208,40 @@ def test_the_question_is_the_only_message_of_the_user(
     assert json.loads(row.content) == sent
     [row] = log(tmp_path, sample()).rows
     assert row.question == row.content == "2+2?"
+
+
+def test_images_of_a_prompt_are_stored_beside_its_answers_and_shown(tmp_path: Path) -> None:
+    reader = Reader(tmp_path / "answers")
+    red, blue = image(1), image(2, "JPEG")
+    asked = [{"type": "text", "text": "Which?"}, {"type": "image", "image": "attachment://k"}]
+    sent = [{"role": "user", "content": asked}, sample()["messages"][2]]
+    seen = sample("a", input=sent[:1], messages=sent, attachments={"k": red.data_uri})
+    other = sample("b") | {"attachments": {}}
+    for name, attached in (("one", red), ("two", blue)):
+        changed = {"eval": header()["eval"] | {"model": name}}
+        samples = [seen | {"attachments": {"k": attached.data_uri}}, other]
+        content = json.dumps(header(**changed) | {"samples": samples})
+        (tmp_path / f"{name}.json").write_text(content)
+
+    imported = import_files(reader.repository, [tmp_path / "one.json", tmp_path / "two.json"])
+    again = import_files(reader.repository, [tmp_path / "one.json"])
+
+    assert again.revision == imported.revision == reader.repository.head()
+    for one, attached in zip(imported.sets, (red, blue), strict=True):
+        assert one.answers.manifest.images == "stored"
+        assert one.answers.images.read(attached.sha256).content == attached.content
+        [plain, row] = (
+            r for b in one.answers.batches(["images", "question"]) for r in b.to_pylist()
+        )
+        assert row == {"images": [attached.sha256], "question": f"Which?\n{attached.mark}"}
+        assert plain["images"] is None
+    assert verify(reader.repository, imported.revision).problems == []
+    answers = imported.sets[0].answers
+    path = f"/sets/{answers.manifest.answer_set_id}"
+    [_, sample_id] = (r for b in answers.batches(["sample_id"]) for r in b["sample_id"].to_pylist())
+    page = reader.page(f"{path}/answer?sample={sample_id}&number=0").html
+    assert page.count(f'<img src="{path}/image/{red.sha256}?at=') == 2  # question and prompt
+    assert reader.get(f"{path}/image/{red.sha256}").status == 200
 
 
 def test_what_an_agent_did_is_its_trajectory_and_its_prompt_ends_before(tmp_path: Path):

@@ -9,6 +9,7 @@ from regrade.exchange.importing.files import ImportFileError
 from regrade.exchange.importing.messages import conversation, read_messages, split
 from regrade.exchange.importing.record import Record
 from regrade.records.messages import Part, prompt_messages
+from tests.pictures import SVG, image
 
 RECORD = Record({}, lambda problem: ImportFileError("a.json", problem, 3))
 CALL = Part("tool_call", call="c1", name="add", arguments={"x": 1})
@@ -69,8 +70,48 @@ def test_an_image_is_named_by_its_hash_or_by_its_address():
         {"type": "image", "source": {"path": "images/1.png"}},
         {"type": "audio", "source": 3},
     ]
-    [found] = parts({"role": "user", "content": content})
-    assert [part.text for part in found] == [mark] * 3 + ["[image: images/1.png]", "[audio]"]
+    [found] = read_messages([{"role": "user", "content": content}], RECORD)
+    assert found.text.split("\n") == [mark] * 3 + ["[image: images/1.png]", "[audio]"]
+
+
+def test_an_image_whose_bytes_are_in_the_file_may_be_stored_if_it_is_no_program():
+    red = image(1)
+    svg = base64.b64encode(SVG).decode()
+    content = [
+        {"type": "text", "text": "Which"},
+        {"type": "image_url", "image_url": {"url": red.data_uri}},
+        {"type": "image_url", "image_url": {"url": red.data_uri}},
+        {"type": "image_url", "image_url": {"url": f"data:image/svg+xml;base64,{svg}"}},
+        {"type": "image_url", "image_url": {"url": "https://host/1.png"}},
+        {"type": "text", "text": "colour?"},
+    ]
+    messages = read_messages([{"role": "user", "content": content}], RECORD)
+
+    found = conversation(messages, ())
+
+    assert [one.content for one in found.images] == [red.content]
+    named = f"<image:{hashlib.sha256(SVG).hexdigest()}>"
+    lines = ["Which", red.mark, red.mark, named, "[image: https://host/1.png]", "colour?"]
+    assert found.question == "\n".join(lines)
+    [stored] = prompt_messages(found.prompt or "", "messages", "chat", [red.sha256])
+    assert stored.text == found.question
+    assert [part.sha256 for part in stored.parts if part.kind == "image"] == [red.sha256] * 2
+
+
+def test_texts_of_a_message_stand_on_lines_of_their_own():
+    texts = [{"type": "text", "text": text} for text in ("a", "", "b")]
+    call = {"id": "c", "name": "f", "arguments": {}}
+    messages = read_messages(
+        [
+            {"role": "user", "content": texts},
+            {"role": "assistant", "content": texts, "tool_calls": [call]},
+        ],
+        RECORD,
+    )
+
+    assert [message.text for message in messages] == ["a\nb", "a\nb"]
+    found = conversation(messages, ())
+    assert [m.text for m in prompt_messages(found.prompt or "", "messages", "chat")] == ["a\nb"] * 2
 
 
 def test_the_prompt_ends_before_the_first_message_that_the_model_wrote():
