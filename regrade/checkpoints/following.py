@@ -64,9 +64,8 @@ class Notes:
         return cache_folder() / "followed" / f"{hashlib.sha256(content.encode()).hexdigest()}.json"
 
     def _read(self, found: Found) -> Note:
-        with suppress(
-            FileNotFoundError, ValidationError
-        ):  # a damaged one costs a look at the stored answers
+        # A damaged one costs a look at the stored answers.
+        with suppress(FileNotFoundError, ValidationError):
             return Note.model_validate_json(self._path(found).read_bytes())
         return Note(model=found.model, revision=found.revision)
 

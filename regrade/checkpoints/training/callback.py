@@ -24,13 +24,7 @@ from transformers import (  # noqa: TID253 - base class; a training script has i
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
-from regrade.checkpoints.training.evaluations import (
-    LOGS,
-    Evaluation,
-    EvaluationFailedError,
-    evaluation_command,
-    evaluation_environment,
-)
+from regrade.checkpoints.training.evaluations import LOGS, Evaluation, EvaluationFailedError
 from regrade.settings import Between
 from regrade.settings.errors import SettingsError
 
@@ -255,11 +249,9 @@ class EvaluateCheckpoints(TrainerCallback):
             str(LONG),
         )
         words = (*words, "--between", self.between or ("end" if self.wait else "stay"))
-        environment = evaluation_environment(self.environment or {})
         log = self._output / LOGS / f"{place.name}.log"
         try:
-            command = evaluation_command(words)
-            self._evaluation = Evaluation(place.name, command, environment, log)
+            self._evaluation = Evaluation(place.name, words, self.environment or {}, log)
         except OSError as error:
             self._log(place.name, error=str(error))
 

@@ -59,14 +59,14 @@ class Evaluation(SupervisedProcess):
     """
 
     def __init__(
-        self, first: str, command: Sequence[str], environment: Mapping[str, str], log: Path
+        self, first: str, words: Sequence[str], changes: Mapping[str, str], log: Path
     ) -> None:
         """Start the command.
 
         Args:
             first: Name of the checkpoint for which it is started.
-            command: Program and arguments. It prints a line when it begins and when it ends with a checkpoint.
-            environment: Environment variables of the command.
+            words: Words of a command of regrade, which prints a line when it begins and when it ends with a checkpoint.
+            changes: Changes to this process's environment.
             log: File for its log, replaced if it exists. What it prints goes to a file of that name with the suffix `.json`.
         """
         self.running: str | None = None
@@ -77,6 +77,7 @@ class Evaluation(SupervisedProcess):
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._printed):
             path.unlink(missing_ok=True)
+        command, environment = evaluation_command(words), evaluation_environment(changes)
         super().__init__(command, log, environment, grace=GRACE, output=self._printed)
 
     def outcomes(self) -> Iterator[tuple[str, Mapping[str, float], str | None]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.checkpoints.training import callback
+from regrade.checkpoints.training import callback, evaluations
 from tests.checkpoints.training.trainings import quick_command
 from tests.command_line import DEMO
 
@@ -15,7 +15,7 @@ from tests.command_line import DEMO
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate with a small program instead of `regrade evaluate`, in the environment that a launcher makes."""
     monkeypatch.setenv("RANK", "0")
-    monkeypatch.setattr(callback, "evaluation_command", quick_command)
+    monkeypatch.setattr(evaluations, "evaluation_command", quick_command)
     monkeypatch.setattr(callback, "SETTLE", 0.05)
     monkeypatch.setattr(callback, "GIVE_UP", 1.5)
 

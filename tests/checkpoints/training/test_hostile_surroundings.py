@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training import EvaluateCheckpoints, evaluations
 from regrade.checkpoints.training.checkpoints import Queue
 from regrade.checkpoints.training.evaluations import Evaluation, EvaluationFailedError, metrics_of
 
@@ -43,13 +43,16 @@ def hook(quick: None) -> EvaluateCheckpoints:
     return EvaluateCheckpoints(["sums"])
 
 
-def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(tmp_path: Path) -> None:
+def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Such as for a benchmark that does not exist: with `--json`, the command prints its error where results would be."""
     script = (
         """print('{"error": "Benchmark sumz is not installed."}'); raise SystemExit('no sumz')"""
     )
-    command = [sys.executable, "-c", script]
-    evaluation = Evaluation("checkpoint-7", command, os.environ, tmp_path / "logs/first.log")
+    command = (sys.executable, "-c", script)
+    monkeypatch.setattr(evaluations, "evaluation_command", lambda _: command)
+    evaluation = Evaluation("checkpoint-7", (), {}, tmp_path / "logs/first.log")
     assert evaluation.has_ended(within=60)
 
     ((checkpoint, metrics, error),) = evaluation.outcomes()
@@ -143,7 +146,7 @@ def test_a_missing_program_is_a_warning(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(callback, "evaluation_command", lambda *_: ("/nowhere/regrade",))
+    monkeypatch.setattr(evaluations, "evaluation_command", lambda *_: ("/nowhere/regrade",))
 
     assert steps(save(hook, output, 1)) == []
     assert "No such file or directory: '/nowhere/regrade'" in caplog.text

@@ -16,7 +16,7 @@ from transformers import (
     TrainingArguments,
 )
 
-from regrade.checkpoints.training import EvaluateCheckpoints, callback
+from regrade.checkpoints.training import EvaluateCheckpoints, evaluations
 from regrade.checkpoints.training.checkpoints import Queue
 from tests.command_line import DEMO
 
@@ -120,7 +120,7 @@ def history(trainer: Trainer) -> dict[int, float]:
 if __name__ == "__main__":
     home, hook_arguments, training_arguments, quick = sys.argv[1:]
     if quick == "quick":
-        callback.evaluation_command = quick_command
+        evaluations.evaluation_command = quick_command
     trained, _ = train(
         Path(home),
         EvaluateCheckpoints(**json.loads(hook_arguments)),
