@@ -41,6 +41,7 @@ def gate(
         judged = job.verdict()
         verdicts.append(judged)
     output.show(judged, lambda: print_blocks(blocks(judged)))
+    show_logs("regrade.report", quiet=True)
     files.write_html(judged)
     tag_runs(job.tracking_uri, job.answers, lambda mlflow: tag_candidate(mlflow, judged))
     raise SystemExit(judged.exit_code)

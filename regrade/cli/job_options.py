@@ -1,5 +1,6 @@
 """Options of a command from the fields of its job; they override the parameters in a YAML file."""
 
+import os
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
 from regrade.cli.options import WHAT, WHERE, help_group
+from regrade.cli.paths import from_this_folder
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.settings import HARNESS, EngineName, Settings, registry
 from regrade.settings.errors import SettingsError
@@ -172,7 +174,7 @@ class JobOptions:
         Raises:
             SettingsError: If the file cannot be read, or an option does not fit the engine.
         """
-        chosen = read_config(self.config) if self.config else {}
+        chosen = {} if self.config is None else _from_its_folder(self.job, self.config)
         has_benchmarks = issubclass(self.job, BenchmarkChoice)
         suites = _suites(chosen, self.config) if has_benchmarks else ()
         if has_benchmarks and not issubclass(self.job, EvaluationJob):
@@ -337,6 +339,24 @@ def read_config(path: Path) -> dict[str, Any]:
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."
         )
     return {name: value for name, value in content.items() if value is not None}
+
+
+def _from_its_folder(job: type[BaseModel], file: Path) -> dict[str, Any]:
+    """Return the parameters in a YAML file, whose paths that begin with `./` or `../` begin in the folder of the file.
+
+    Raises:
+        SettingsError: If it cannot be read, or holds no parameters.
+    """
+
+    def change(path: str) -> str:
+        found = os.path.normpath(file.parent / path)
+        return found if os.path.isabs(found) else f"./{found}"  # noqa: PTH117 - a text
+
+    schema = job.model_json_schema()
+    changed: dict[str, Any] = from_this_folder(
+        read_config(file), schema, root=schema, change=change
+    )
+    return changed
 
 
 def _check_kinds(job: type[BaseModel], chosen: dict[str, Any], file: Path | None) -> None:

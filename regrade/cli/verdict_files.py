@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from regrade.cli.options import WHERE
 from regrade.cli.output import begin_reports, json_text, reported_on_failure
-from regrade.cli.terminal import show_logs
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
 from regrade.comparing.verdict_text import blocks
@@ -82,7 +81,6 @@ class VerdictFiles:
         if self.html is not None:
             from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
 
-            show_logs("regrade.report", quiet=True)
             write_verdict_report(self.html, judged)
 
     def write_first(self, alias: str, evaluation: Evaluation) -> None:

@@ -117,7 +117,7 @@ def _is_counted(name: str, manifest: Manifest) -> bool:
 
 
 def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> list[str]:
-    """Return a sentence for each benchmark about the drop that its number of questions can show.
+    """Return sentences about the drop that the number of questions can show, one for benchmarks of which it is the same.
 
     Args:
         settings: Limits and error rate.
@@ -127,7 +127,8 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
         SettingsError: If not even a model that changes no answer would pass. A `max_drop` of 0 asks for a better model.
     """
     accepted, alpha = accepted_drops(settings), error_at_end(settings)
-    lines, problems = [], []
+    problems: list[str] = []
+    lines: dict[str, list[str]] = {}
     for name, n in questions.items():
         points = accepted.get(name, settings.max_drop)
         if points and not can_pass(n, points / 100, alpha):
@@ -139,14 +140,15 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
             )
         drops = " or ".join(f"{100 * drop_that_passes(n, share, alpha):.1f}" for share in CHANGED)
         shares = " or ".join(f"{100 * share:g}" for share in CHANGED)
-        lines.append(
-            f"{name}: with {n:,} questions, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
+        line = (
+            f"with {n:,} questions, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
             f"{drops} points while {shares} % of its answers change; accepted: {points:g}"
         )
+        lines.setdefault(line, []).append(name)
     if problems:
         more = f" And {len(problems) - _MOST} more." if len(problems) > _MOST else ""
         raise SettingsError(" ".join(problems[:_MOST]) + more)
-    return lines
+    return [f"{', '.join(names)}: {line}" for line, names in lines.items()]
 
 
 def check_comparable(pairs: Iterable[tuple[Manifest, Manifest]], settings: GateSettings) -> None:

@@ -14,7 +14,7 @@ from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
 
 _SAME = (
-    "Baseline and candidate are the same answers (answer set {0.answer_set_id} of {0.model}): nothing was compared. "
+    "Baseline and candidate are the same answers of {0.model}: nothing was compared. "
     "Name another baseline, or promote a candidate only after the gate."
 )
 
@@ -149,6 +149,9 @@ def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:
     if overall == "pass" and len(decisive) > 1:
         names = ", ".join(verdict.benchmark for verdict in decisive)
         return f"pass: none of {len(decisive)} benchmarks ({names}) is worse by more than the accepted drop."
-    reasons = " ".join(f"{verdict.benchmark}: {verdict.reason}" for verdict in decisive[:5])
-    more = f" And {len(decisive) - 5} more." if len(decisive) > 5 else ""
-    return f"{overall}: {reasons}{more}"
+    by_reason: dict[str, list[str]] = {}
+    for verdict in decisive:
+        by_reason.setdefault(verdict.reason, []).append(verdict.benchmark)
+    told = [f"{', '.join(of)}: {reason}" for reason, of in by_reason.items()]
+    more = f" And {len(told) - 5} more." if len(told) > 5 else ""
+    return f"{overall}: {' '.join(told[:5])}{more}"

@@ -118,7 +118,12 @@ def blocks(report: GateReport) -> list[Block]:
     """Return the page of a verdict."""
     return [
         *opening(report),
-        *(block for judged in report.benchmarks for block in _benchmark(judged)),
+        *(
+            block
+            for judged in report.benchmarks
+            if judged.comparison is not None or judged.reason not in report.summary
+            for block in _benchmark(judged)
+        ),
     ]
 
 

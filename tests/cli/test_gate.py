@@ -10,9 +10,12 @@ import pytest
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
+from regrade.cli.verdict_files import VerdictFiles
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.job import GateJob
 from regrade.comparing.sides import find_side
+from regrade.results.results import Evaluation
+from regrade.settings.errors import OperationError
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
 
@@ -92,6 +95,41 @@ def test_a_killed_gate_leaves_junit_that_can_be_read(
     with suppress(KeyboardInterrupt):
         gate(repository, "same", "--junit", xml)
     assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
+
+
+def test_an_evaluation_writes_its_verdict_even_if_it_fails_afterwards(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    judged = GateJob(candidate="bad", baseline="org/good", answers=repository.uri).verdict()
+    xml, page = tmp_path / "verdict.xml", tmp_path / "verdict.md"
+    files = VerdictFiles(junit=xml, markdown=page)
+
+    with pytest.raises(OperationError), files.written("evaluate") as verdicts:
+        assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"  # if it is killed
+        verdicts.append(judged)
+        raise OperationError("MLflow is gone.")
+
+    assert ElementTree.fromstring(xml.read_text()).get("failures") == "1"
+    assert page.read_text().startswith("# ❌ regression")
+
+
+def test_a_first_evaluation_is_no_error_in_junit(tmp_path: Path) -> None:
+    xml, page = tmp_path / "verdict.xml", tmp_path / "verdict.md"
+    files = VerdictFiles(junit=xml, markdown=page)
+
+    with files.written("evaluate"):
+        files.write_first("baseline", Evaluation(answer_sets=(), repository="answers"))
+
+    assert ElementTree.fromstring(xml.read_text()).get("errors") == "0"
+    assert "Baseline created" in page.read_text()
+
+
+@pytest.mark.parametrize("option", ["--markdown", "--junit", "--report", "--html"])
+def test_an_evaluation_without_a_gate_has_no_verdict_to_write(option: str, tmp_path: Path) -> None:
+    ran = regrade("evaluate", "--model", "m", "--benchmark", "gsm8k", option, tmp_path / "x")
+
+    assert ran.code == 2
+    assert f"`{option}` is for a verdict: name a baseline with `--baseline`" in ran.err
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_compared(

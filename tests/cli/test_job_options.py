@@ -10,7 +10,7 @@ from rich.console import Console
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, option_name, options_for, options_of
-from regrade.cli.trigger.options import from_this_folder
+from regrade.cli.paths import from_this_folder
 from regrade.comparing.job import GateJob, NoiseJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, make_job
 from regrade.settings import Settings
@@ -85,6 +85,31 @@ def test_options_override_the_file_which_has_the_same_names(tmp_path: Path):
     assert from_this_folder(given, schema, root=schema)["weather"]["map"] == str(
         Path("b").absolute()
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("./maps/a", "{folder}/maps/a"),
+        ("../a", "{above}/a"),
+        ("maps/a", "maps/a"),
+        ("/maps/a", "/maps/a"),
+    ],
+)
+def test_a_path_in_a_file_that_begins_with_a_dot_begins_in_the_folder_of_the_file(
+    given: str, read: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    file = tmp_path / "settings" / "job.yaml"
+    file.parent.mkdir()
+    file.write_text(f"model: m\nbenchmarks: gsm8k\nweather: {{map: {given}}}\n")
+
+    def found(config: str) -> str:
+        return str(parsed("--config", config).parameters()["weather"]["map"])
+
+    assert found(str(file)) == read.format(folder=file.parent, above=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    beside = read.format(folder="./settings", above=".")
+    assert found("settings/job.yaml") == beside
 
 
 @pytest.mark.parametrize(

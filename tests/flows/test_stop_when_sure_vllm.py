@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -94,7 +95,7 @@ def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(
 
     early = evaluate(answers, *gate, "--stop-when-sure")
     stopped, part = early["stopped"], answers_of(answers)
-    whole = evaluate(answers, *gate)
+    whole = evaluate(answers, *gate, "--junit", str(tmp_path / "verdict.xml"))
     alone = evaluate(tmp_path / "alone")
 
     assert (stopped["verdict"], stopped["of"]) == ("regression", LIMIT)
@@ -106,6 +107,8 @@ def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(
     assert f"stopped after {stopped['questions']} of {LIMIT}: regression" in early["log"]
     assert whole["answer_set_id"] == alone["answer_set_id"] == early["answer_set_id"]
     assert whole["generated"] == LIMIT - early["rows"]
+    verdict = ElementTree.fromstring((tmp_path / "verdict.xml").read_text())
+    assert (verdict.get("tests"), verdict.get("failures")) == ("1", "1")
     assert whole["stopped"] is None
     completed, expected = answers_of(answers), answers_of(tmp_path / "alone")
     assert completed["manifest"].state == "complete"

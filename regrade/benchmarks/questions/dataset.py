@@ -502,7 +502,8 @@ def _open_source(settings: DatasetBenchmark) -> Source:
         raise SourceError(
             settings.name,
             path,
-            "no file or folder has this path, and it is not the name of a Hub dataset (`org/name`)",
+            "no file or folder has this path, and it is not the name of a Hub dataset (`org/name`). Correct `--dataset.path`; "
+            "in a `--config` file, a path that begins with `./` begins in the folder of the file",
         )
     if settings.shots_path is not None:
         raise SettingsError(

@@ -9,10 +9,18 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regrade.settings import DatasetBenchmark
+
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
+_COLUMN_OPTIONS = tuple(
+    f"`--dataset.{name.replace('_', '-')}`"
+    for name in DatasetBenchmark.model_fields
+    if name.endswith(("_column", "_columns"))
+)
+"""Options that name a column of a dataset."""
 
 
 class UnreadableError(Exception):
@@ -140,8 +148,8 @@ def checked_columns(dataset: "Dataset", columns: Sequence[str]) -> "Dataset":
     if missing:
         raise UnreadableError(
             f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. "
-            "Rename the columns, or name them as a dataset benchmark does: `--dataset.target-column`, "
-            "`--dataset.choices-column`, and `{{ NAME }}` or `{{ row['NAME'] }}` in `--dataset.prompt`"
+            f"Rename the columns, or name them as a dataset benchmark does: {', '.join(_COLUMN_OPTIONS)}, "
+            "and `{{ NAME }}` or `{{ row['NAME'] }}` in `--dataset.prompt`"
         )
     return dataset.select_columns(list(columns))
 

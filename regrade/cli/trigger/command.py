@@ -6,8 +6,9 @@ from cyclopts import Parameter
 
 from regrade.cli.job_options import JobOptions, as_json, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import show_logs
-from regrade.cli.trigger.options import RUN, Following, from_this_folder
+from regrade.cli.trigger.options import RUN, Following
 from regrade.jobs.job import EvaluationJob
 from regrade.processes.shutdown import exit_now
 

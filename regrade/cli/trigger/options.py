@@ -1,19 +1,16 @@
 """Options of `regrade trigger` for following a run."""
 
 import json
-import operator
-import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 
 from regrade.cli.options import WHERE
+from regrade.cli.paths import Schema
 from regrade.settings.errors import SettingsError, UnknownNameError
-from regrade.settings.marks import PATH
 
 RUN = Group("The run", sort_key=0)
 
@@ -62,45 +59,6 @@ class Following:
 
 
 # Convert options to the parameters of a deployment, checked against its JSON schema.
-
-Schema = Mapping[str, Any]
-
-
-def from_this_folder(chosen: Any, *schemas: Schema, root: Schema) -> Any:  # noqa: ANN401 - any JSON
-    """Return parameters in which paths that begin with `./` or `../` are absolute: a worker runs in another folder.
-
-    Args:
-        chosen: Parameters, or a value in them.
-        schemas: What the value may be, with the mark of paths.
-        root: Schema of all parameters, which defines what `schemas` refer to.
-    """
-    kinds = [kind for schema in schemas for kind in _kinds(schema, root)]
-    is_path = any(kind.get(PATH.key) for kind in kinds)
-    if isinstance(chosen, Mapping):
-        fields = [kind["properties"] for kind in kinds if "properties" in kind]
-        return {
-            name: from_this_folder(
-                value, *(field[name] for field in fields if name in field), root=root
-            )
-            for name, value in chosen.items()
-        }
-    if isinstance(chosen, list | tuple):
-        members = [kind["items"] for kind in kinds if "items" in kind]
-        members += [{PATH.key: True}] if is_path else []
-        return [from_this_folder(value, *members, root=root) for value in chosen]
-    if is_path and isinstance(chosen, str) and chosen.startswith(("./", "../")):
-        return os.path.abspath(chosen)  # noqa: PTH100 - links stay
-    return chosen
-
-
-def _kinds(schema: Schema, root: Schema) -> Iterator[Schema]:
-    """Yield a schema, and those that it refers to or offers to choose from."""
-    yield schema
-    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ()), *schema.get("allOf", ())):
-        yield from _kinds(choice, root)
-    if reference := schema.get("$ref"):
-        target = reduce(operator.getitem, reference.removeprefix("#/").split("/"), root)
-        yield from _kinds(target, root)
 
 
 def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> dict[str, Any]:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.cli.output import Output, begin_reports, reported_on_failure
+from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
-from regrade.cli.trigger.options import Following, fitting, from_this_folder
+from regrade.cli.trigger.options import Following, fitting
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome

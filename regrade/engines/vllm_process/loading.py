@@ -204,7 +204,8 @@ def load(
     reloaded = cast("ReloadedEngine", base) if extended else None
     weights = None if reloaded is None else memory_digest(reloaded)
     meter.restart()
-    on_progress("tokenising the prompts")
+    if not tokenising.is_done:
+        on_progress("tokenising the other prompts")
     ahead = tokenising.finished(config.model_config.max_model_len)
     return Loaded(
         engine=engine,

@@ -171,6 +171,11 @@ class Tokenising:
             return self.context
         return self._chosen(self.summary, tight=True)
 
+    @property
+    def is_done(self) -> bool:
+        """True once all requests are tokenised."""
+        return self._ahead.done()
+
     def finished(self, max_model_len: int) -> PromptsAhead:
         """Wait for all requests and return them.
 

@@ -16,7 +16,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
-from regrade.cli.trigger.options import from_this_folder
+from regrade.cli.paths import from_this_folder
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import PLAN_KEY, SWEEP_KEY, TUNING_KEY
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
