@@ -7,6 +7,7 @@ export PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT=false
 # A login, and only their own pages (docs/security.md).
 export REGRADE_PREFECT_PORT=${REGRADE_PREFECT_PORT:-4200} REGRADE_MLFLOW_PORT=${REGRADE_MLFLOW_PORT:-5000} REGRADE_VIEW_PORT=${REGRADE_VIEW_PORT:-4300}
 prefect=http://127.0.0.1:$REGRADE_PREFECT_PORT mlflow=http://127.0.0.1:$REGRADE_MLFLOW_PORT
+export PREFECT_SERVER_UI_API_URL=$prefect/api
 variables=$(.venv/bin/python -m infra.stack.login)
 eval "$variables"
 store=${MLFLOW_TRACKING_URI:-sqlite:///$PWD/mlflow.db}

@@ -86,4 +86,6 @@ def test_make_ui_gets_the_same_variables_as_a_script(place: Layout):
     assert "-m infra.stack.login" in script
     assert "regrade.orchestration.server:create_app" in script
     assert "--app-name guarded" in script
+    # Prefect's pages ask the API at this address, and at port 4200 without it.
+    assert "PREFECT_SERVER_UI_API_URL=$prefect/api" in script
     assert "regrade.tracking.run_list import prepared_list" in script
