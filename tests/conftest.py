@@ -5,11 +5,14 @@ import os
 import signal
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from regrade.processes.environment import LIBRARY_DEFAULTS
 from tests.command_line import loggers_as_before
@@ -62,9 +65,44 @@ pytest_plugins = [
 ]
 
 
+TOGETHER = {
+    "tests/tracking/": "a server of MLflow, started in 10 s",
+    "tests/judging/labels/test_traced.py": "a server of MLflow, started in 10 s",
+}
+"""Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
+LONG = (
+    *TOGETHER,
+    "tests/processes/sandbox/test_hostile_programs.py",
+)
+"""Folders and files that take long for their number of tests: a lane that begins one last is alone with it at the end."""
+
+
+class Lanes(LoadFileScheduling):
+    """Give whole files to whichever lane is free, in the order of the collected tests."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        shared = (what for path, what in TOGETHER.items() if nodeid.startswith(path))
+        return next(shared, super()._split_scope(nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None:
+    if config.getvalue("dist") != "loadfile":
+        return None
+    config.option.loadscopereorder = False
+    return Lanes(config, log)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session."""
+    """Mark what uses the engine or the server of the session, and begin with long files, then those of many tests."""
+    tests = Counter(item.path for item in items)
+
+    def rank(item: pytest.Item) -> tuple[int, int, str]:
+        long = (n for n, path in enumerate(LONG) if item.nodeid.startswith(path))
+        return next(long, len(LONG)), -tests[item.path], str(item.path)
+
+    items.sort(key=rank)
     for item in items:
         names = getattr(item, "fixturenames", ())
         if not {"vllm_engine", "vllm_server"}.isdisjoint(names):

@@ -186,7 +186,12 @@ def bomb(rows: int, value: str, **options: Any) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("rows", "length"), [(100_000, 2_000_000), (1_000, 66 * 2**20), (6_000_000, 10)]
+    ("rows", "length"),
+    [
+        pytest.param(100_000, 2_000_000, marks=pytest.mark.slow),
+        (1_000, 66 * 2**20),
+        (6_000_000, 10),
+    ],
 )
 def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, length: int) -> None:
     content = bomb(rows, "A" * length)

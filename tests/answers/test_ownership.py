@@ -4,6 +4,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,22 @@ def holder(folder: Path, program: str = HOLDER) -> Iterator["subprocess.Popen[st
             process.kill()
 
 
+@pytest.fixture(scope="module")
+def dead(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with the spool `set` as a killed owner left it: a process that starts takes half a second of a CPU."""
+    folder = tmp_path_factory.mktemp("dead") / "spool" / "set"
+    with holder(folder) as process:
+        process.kill()
+        process.wait()
+    return folder.parent
+
+
+@pytest.fixture
+def left(dead: Path, folder: Path) -> None:
+    """The owner of the test's spool was killed."""
+    shutil.copytree(dead, folder.parent)
+
+
 def note(folder: Path, **changes: Any) -> Path:
     """Change what is noted about the owner of a spool."""
     (path,) = folder.parent.glob(f"{folder.name}.owner-*")
@@ -95,14 +112,11 @@ ELSEWHERE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.usefixtures("locks")
+@pytest.mark.usefixtures("locks", "left")
 def test_a_killed_owner_of_this_machine_is_succeeded_at_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(ownership, "SILENCE", 600)
-    with holder(folder) as process:
-        process.kill()
-        process.wait()
     with Spool(folder) as spool:
         assert len(spool.states().done) == 1
 
@@ -141,13 +155,11 @@ def test_a_living_owner_of_this_machine_keeps_its_spool_even_if_it_is_stopped(fo
             pass
 
 
+@pytest.mark.usefixtures("left")
 def test_the_id_of_a_process_that_is_used_again_is_no_owner(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(ownership, "SILENCE", 600)
-    with holder(folder) as process:
-        process.kill()
-        process.wait()
     mine = this_process()
     assert mine.started is not None
     note(folder, process=os.getpid(), started=mine.started - 1)
@@ -163,14 +175,11 @@ def test_an_owner_whose_end_its_parent_has_not_noticed_is_dead(folder: Path):
             pass
 
 
-@pytest.mark.usefixtures("locks")
+@pytest.mark.usefixtures("locks", "left")
 @pytest.mark.parametrize("changes", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_dead_owner_elsewhere_is_succeeded_after_its_silence(
     folder: Path, changes: dict[str, Any]
 ):
-    with holder(folder) as process:
-        process.kill()
-        process.wait()
     note(folder, **changes)
     begun = time.monotonic()
     with Spool(folder) as spool:
@@ -193,12 +202,10 @@ def test_a_living_owner_elsewhere_keeps_its_spool_by_its_heartbeat(
             pass
 
 
+@pytest.mark.usefixtures("left")
 def test_a_clock_that_jumps_neither_kills_nor_revives_an_owner(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    with holder(folder) as process:
-        process.kill()
-        process.wait()
     path = note(folder, boot="other")
     for jump in (-(10**9), 10**9):
         os.utime(path, (time.time() + jump,) * 2)

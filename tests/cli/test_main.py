@@ -1,9 +1,12 @@
 """Help of the command line: complete, fast and without Python terms."""
 
+import contextlib
+import io
 import re
 import shlex
 import subprocess
 import sys
+from functools import cache
 from importlib import import_module
 from inspect import getdoc
 from pathlib import Path
@@ -47,10 +50,17 @@ def test_the_list_of_commands_imports_none_of_them():
     assert ran.stdout.splitlines()[-1] == "[]"
 
 
+@cache
+def page(*words: str) -> str:
+    """What a command prints; a page of help is made once for all tests, in tenths of a second."""
+    with contextlib.redirect_stdout(io.StringIO()) as written:
+        assert run([*words]) == 0
+    return written.getvalue()
+
+
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_is_free_of_python(name: str, capsys: pytest.CaptureFixture[str]):
-    assert run([name, "--help"]) == 0
-    shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
+def test_help_is_free_of_python(name: str):
+    shown = " ".join(page(name, "--help").replace("│", " ").split())
     for leak in ("None", "empty-", "False", "()"):
         assert leak not in shown
     assert re.search(r"\b(STR|INT|FLOAT)\b", shown) is None
@@ -68,40 +78,27 @@ def test_every_command_has_a_group_and_examples_that_it_accepts():
             app.parse_args(words, exit_on_error=False, print_error=False)
 
 
-def test_the_first_page_has_what_people_do_daily_and_four_nouns(
-    capsys: pytest.CaptureFixture[str],
-):
-    assert run(["--help"]) == 0
-    listed = re.findall(r"^│ (\w[\w-]*) ", capsys.readouterr().out, re.MULTILINE)
+def test_the_first_page_has_what_people_do_daily_and_four_nouns():
+    listed = re.findall(r"^│ (\w[\w-]*) ", page("--help"), re.MULTILINE)
     assert {*listed} == {*DAILY, *GROUPS["This installation"], *NOUNS}
     below = [name for _, commands in NOUNS.values() for name in commands]
     assert sorted([*DAILY, *GROUPS["This installation"], *below]) == sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("noun", NOUNS)
-def test_a_noun_lists_its_commands_and_takes_them(noun: str, capsys: pytest.CaptureFixture[str]):
-    assert run([noun, "--help"]) == 0
-    listed = re.findall(r"^│ (\w[\w-]*) ", capsys.readouterr().out, re.MULTILINE)
+def test_a_noun_lists_its_commands_and_takes_them(noun: str):
+    listed = re.findall(r"^│ (\w[\w-]*) ", page(noun, "--help"), re.MULTILINE)
     assert [*NOUNS[noun][1]] == [name for name in NOUNS[noun][1] if name in listed]
     for name in NOUNS[noun][1]:
-        assert run([noun, name, "--help"]) == 0
-        with_noun = capsys.readouterr().out
-        assert run([name, "--help"]) == 0
-        assert with_noun == capsys.readouterr().out
+        assert page(noun, name, "--help") == page(name, "--help")
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(
-    name: str, capsys: pytest.CaptureFixture[str]
-):
-    def shown(word: str) -> tuple[int, set[str]]:
-        assert run([name, word]) == 0
-        page = capsys.readouterr().out
-        return page.count("\n"), {*re.findall(r"(?<!\S)--[\w.-]+", page)}
-
-    lines, options = shown("--help")
-    _, every = shown("--help-all")
-    assert lines <= 40
+def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(name: str):
+    options, every = (
+        {*re.findall(r"(?<!\S)--[\w.-]+", page(name, word))} for word in ("--help", "--help-all")
+    )
+    assert page(name, "--help").count("\n") <= 40
     assert options - {"--help-all"} <= every
     if name in SHORT:
         assert {*SHORT[name]} <= options
@@ -116,28 +113,26 @@ def test_every_option_of_a_job_is_in_the_whole_help(
     kinds = {"evaluate": EvaluationJob, "generate": GenerationJob, "score": ScoringJob}
 
     assert run([name, "--help-all"]) == 0
-    page = capsys.readouterr().out
+    shown = capsys.readouterr().out
 
     without = {"machines"} if name == "evaluate" else ()
     for option in options_of(kinds[name], tuple(without)):
-        assert any(f"{flag} " in page for flag in option.names), option.names
+        assert any(f"{flag} " in shown for flag in option.names), option.names
 
 
-def test_all_commands_are_listed_in_their_groups(capsys: pytest.CaptureFixture[str]):
-    assert run(["--help-all"]) == 0
-    shown = capsys.readouterr().out
+def test_all_commands_are_listed_in_their_groups():
+    shown = page("--help-all")
     titles = [shown.index(f"─ {title} ─") for title in GROUPS if f"─ {title} ─" in shown]
     assert len(titles) == len(GROUPS)
     assert titles == sorted(titles)
     assert "Exit codes: 0 done" in shown
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_completion_of_a_shell_knows_commands_and_options(
-    shell: str, capsys: pytest.CaptureFixture[str]
-):
-    assert run(["completion", shell]) == 0
-    script = capsys.readouterr().out
+@pytest.mark.parametrize(
+    "shell", ["bash", *(pytest.param(name, marks=pytest.mark.slow) for name in ("zsh", "fish"))]
+)
+def test_the_completion_of_a_shell_knows_commands_and_options(shell: str):
+    script = page("completion", shell)
     for word in ("evaluate", "max-drop-of", "publish-results", "judges", "start-timeout"):
         assert word in script
 
@@ -180,11 +175,9 @@ def test_a_shell_that_is_not_known_has_to_be_named(
     assert "such as `regrade completion bash`" in line
 
 
-def test_help_holds_the_exit_codes(capsys: pytest.CaptureFixture[str]):
-    run(["gate", "--help"])
-    assert "3 no verdict" in capsys.readouterr().out
-    run(["trigger", "--help"])
-    assert "4 cancelled; 5 not in time" in " ".join(capsys.readouterr().out.split())
+def test_help_holds_the_exit_codes():
+    assert "3 no verdict" in page("gate", "--help")
+    assert "4 cancelled; 5 not in time" in " ".join(page("trigger", "--help").split())
 
 
 def test_a_switch_that_is_on_can_be_switched_off():

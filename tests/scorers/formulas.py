@@ -1,4 +1,4 @@
-"""Formulas that hold Python, read by the scorer `math`: `python -m tests.scorers.formulas NESTINGS` prints what was compiled of them.
+"""Formulas that hold Python, read by the scorer `math`: `python -m tests.scorers.formulas NESTINGS STEP` prints what was compiled of them.
 
 A process of its own, because a hook that sees what Python compiles stays until the end.
 """
@@ -9,6 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 
 from regrade.scorers.mathematics.judging import judge
 
@@ -48,8 +49,8 @@ def formulas(nestings: int) -> Iterator[str]:
                 yield outer.replace("%s", place.replace("%s", payload))
 
 
-def main(nestings: int) -> None:
-    """Read all formulas, and print the number and what was compiled."""
+def main(nestings: int, step: int) -> None:
+    """Read every formula, or each one after `step`, and print the number and what was compiled."""
     warnings.simplefilter("ignore")
     compiled: list[str] = []
 
@@ -66,7 +67,7 @@ def main(nestings: int) -> None:
     assert compiled.pop(), "the hook sees nothing"
     signal.signal(signal.SIGALRM, give_up)
     number = 0
-    for formula in formulas(nestings):
+    for formula in islice(formulas(nestings), 0, None, step):
         for target in ("1", r"\{1,2\}", formula):
             number += 1
             signal.setitimer(signal.ITIMER_REAL, SECONDS)
@@ -77,4 +78,4 @@ def main(nestings: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

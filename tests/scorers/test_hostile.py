@@ -76,7 +76,7 @@ def score_text(scorer: str, text: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@pytest.mark.parametrize("step", [8, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_megabyte_of_anything_takes_bounded_time(scorer: str, step: int) -> None:
     slowest: dict[str, float] = {}
     for piece in PIECES[::step]:
@@ -110,15 +110,15 @@ def test_nesting_half_a_million_deep_takes_bounded_time(
 def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
     def seconds(length: int) -> float:
         text = "the answer is **(1/2) = #### 1,**" * (length // 33)
-        best = float("inf")
-        for _ in range(3):
-            started = time.process_time()
-            score_text(scorer, text)
-            best = min(best, time.process_time() - started)
-        return best
+        started = time.process_time()
+        score_text(scorer, text)
+        return time.process_time() - started
 
-    # Quadratic would be 16 times.
-    assert seconds(MEGABYTE) < 12 * max(seconds(MEGABYTE // 4), 0.01)
+    def is_linear() -> bool:  # quadratic would be 16 times
+        return seconds(MEGABYTE) < 12 * max(seconds(MEGABYTE // 4), 0.01)
+
+    # Other work on the machine may disturb one measurement, and not each of three.
+    assert any(is_linear() for _ in range(3))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)

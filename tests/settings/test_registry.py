@@ -19,7 +19,7 @@ from regrade.scoring.source_hash import source_hash
 from regrade.settings import ScorerName, registry
 from regrade.settings.errors import PluginError, UnknownNameError
 from tests.builders import row
-from tests.command_line import ROOT, Ran, regrade
+from tests.command_line import ROOT, regrade
 from tests.plugins import install, install_all
 from tests.stored import again, publish, score
 
@@ -61,11 +61,6 @@ def python(code: str, *paths: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def command(*arguments: str | Path, path: Path) -> Ran:
-    packages = os.pathsep.join([str(ROOT), str(path)])
-    return regrade(*arguments, process=True, PYTHONPATH=packages)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,15 +147,14 @@ def stored(folder: Path) -> AnswerSet:
     return publish(LocalRepository(folder / "answers"), rows, scorers=("shouted",))
 
 
-def test_what_names_a_scorer_that_is_not_installed_is_read_listed_and_shown(tmp_path: Path):
-    site = install_all(tmp_path / "site")
+def test_what_names_a_scorer_that_is_not_installed_is_read_listed_and_shown(
+    fresh: pytest.MonkeyPatch, tmp_path: Path
+):
+    fresh.syspath_prepend(install_all(tmp_path / "site"))
     answers, folder = stored(tmp_path), tmp_path / "answers"
-    python(
-        "from tests.stored import again, score; from regrade.answers.local import LocalRepository;"
-        "from regrade.answers.sets import list_sets; from pathlib import Path;"
-        f"r = LocalRepository(Path({str(folder)!r})); score(list_sets(r, r.head())[0], 'shouted')",
-        site,
-    )
+    score(answers, "shouted")
+    fresh.undo()
+    forget()
 
     (listed,) = regrade("list", "--answers", folder, "--json").document["answer_sets"]
     shown = regrade("show", answers.manifest.answer_set_id, "--answers", folder, "--json").document
@@ -175,12 +169,15 @@ def test_what_names_a_scorer_that_is_not_installed_is_read_listed_and_shown(tmp_
         score_answers(again(answers), "shouted")
 
 
-def test_a_benchmark_of_another_package_is_listed_and_planned(tmp_path: Path):
+def test_a_benchmark_of_another_package_is_listed_and_planned(
+    fresh: pytest.MonkeyPatch, tmp_path: Path
+):
     site = install_all(tmp_path / "site")
+    fresh.syspath_prepend(site)
     questions = tmp_path / "test.jsonl"
     questions.write_text(json.dumps({"question": "How many?", "answer": "#### 2"}) + "\n")
 
-    listed = command("benchmarks", "--json", path=site).document["benchmarks"]
+    listed = regrade("benchmarks", "--json").document["benchmarks"]
     planned = python(
         "from regrade.jobs.job import GenerationJob; from regrade.benchmarks import open_benchmark;"
         "from regrade.jobs.job import EngineSettings; from regrade.jobs.plan import make_plan;"
@@ -279,7 +276,9 @@ def test_an_entry_point_that_cannot_be_used_says_why(
     assert problem in str(caught.value)
 
 
-def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_path: Path):
+def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(
+    fresh: pytest.MonkeyPatch, tmp_path: Path
+):
     points = (
         "[regrade.scorers]\nbroken = their_package.scorer:Broken\n"
         "[regrade.benchmarks]\nbroken = their_package.benchmark:Broken\n"
@@ -289,10 +288,12 @@ def test_a_broken_package_is_listed_as_such_and_disturbs_no_other_command(tmp_pa
     site = install(tmp_path / "site", "their-package", points, **bad)
     folder = tmp_path / "answers"
     score(publish(LocalRepository(folder), [row(0)]), "number")
+    forget()
+    fresh.syspath_prepend(site)
 
-    listed_scorers = command("scorers", "--json", path=site).document
-    benchmarks = command("benchmarks", path=site)
-    listed = command("list", "--answers", folder, path=site)
+    listed_scorers = regrade("scorers", "--json").document
+    benchmarks = regrade("benchmarks")
+    listed = regrade("list", "--answers", folder)
     config = tmp_path / "job.yaml"
     config.write_text(
         "model: m\nbenchmarks: [gsm8k]\nengine: {kind: broken}\n" + f"answers: {folder}\n"

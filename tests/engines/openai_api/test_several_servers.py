@@ -27,6 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptio
 
 @pytest.fixture
 def servers() -> Iterator[tuple[Misbehaving, Misbehaving]]:
+    gc.freeze()  # collecting looks at what comes from here on
     with misbehaving_server() as one, misbehaving_server() as other:
         one.root = other.root = "/models/small"
         yield one, other

