@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from regrade.processes import limited
 from regrade.processes.environment import LIBRARY_DEFAULTS
 from tests.command_line import loggers_as_before
 from tests.prefect_login import LOGIN
@@ -37,6 +38,8 @@ os.environ.update(
 # A machine with other work has no deadline that an example could be held to.
 settings.register_profile("regrade", deadline=None)
 settings.load_profile("regrade")
+# The lanes have the cores already, and each child process of a scorer imports for seconds of a CPU.
+limited.available_cores = lambda: 1
 # Without it, each process that imports tests writes their assertions anew: ten seconds of a CPU.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -68,11 +71,20 @@ pytest_plugins = [
 TOGETHER = {
     "tests/tracking/": "a server of MLflow, started in 10 s",
     "tests/judging/labels/test_traced.py": "a server of MLflow, started in 10 s",
+    "tests/packaging/": "the wheel, built and installed in 5 s",
 }
 """Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
 LONG = (
     *TOGETHER,
-    "tests/processes/sandbox/test_hostile_programs.py",
+    "tests/processes/sandbox/",
+    "tests/lm_eval/",
+    "tests/checkpoints/training/",
+    "tests/exchange/importing/test_scored.py",
+    "tests/benchmarks/questions/test_hub_source.py",
+    "tests/orchestration/test_worker.py",
+    "tests/cli/test_sandboxes.py",
+    "tests/jobs/test_made_up_field.py",
+    "tests/crash/",
 )
 """Folders and files that take long for their number of tests: a lane that begins one last is alone with it at the end."""
 

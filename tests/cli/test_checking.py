@@ -37,7 +37,11 @@ def small_index(monkeypatch: pytest.MonkeyPatch):
         ("evaluate --model m", "nothing to evaluate: choose a benchmark (`--benchmark`)"),
         ("evaluate --model m --benchmark gsm8", "Did you mean 'gsm8k'?"),
         ("evaluate --model m --benchmark gsm8k --scorer numbr", "Did you mean 'number'?"),
-        ("evaluate --model m --benchmark lm_eval:arc_chalenge", "Did you mean 'arc_challenge'"),
+        pytest.param(  # reads all tasks of the harness, in seconds; tests/lm_eval/test_requests.py reads some
+            "evaluate --model m --benchmark lm_eval:arc_chalenge",
+            "Did you mean 'arc_challenge'",
+            marks=pytest.mark.slow,
+        ),
         (
             "tune --model m --benchmark gsm8k --ttft-p99 -1",
             "`--ttft-p99` should be above 0, not -1",

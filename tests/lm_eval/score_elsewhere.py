@@ -41,6 +41,7 @@ def main(folder: Path) -> None:
     from regrade.answers.sets import list_sets
     from regrade.lm_eval import index, scoring
     from regrade.scoring.score import score_answers
+    from regrade.settings import ScoringOptions
     from tests.lm_eval.comparing import ITERATIONS
     from tests.lm_eval.rows import tasks_of_folders
 
@@ -50,7 +51,7 @@ def main(folder: Path) -> None:
     index._installed = lambda: tasks  # type: ignore[assignment]  # the whole index takes seconds to build
     repository = LocalRepository(folder)
     for answers in list_sets(repository, repository.head()):
-        scored = score_answers(answers, "lm_eval")
+        scored = score_answers(answers, "lm_eval", options=ScoringOptions(processes=1))
         assert scored.table is not None
         publish_scores(repository, [(answers, scored.file, scored.table)])
     assert not {name.partition(".")[0] for name in sys.modules} & set(_MISSING)

@@ -24,7 +24,6 @@ Index = Mapping[str, TaskEntry]
 pytestmark = pytest.mark.filterwarnings("ignore")
 """Warnings of lm_eval's own run, which is the reference."""
 QUICK = (
-    "gsm8k",
     "gsm8k_cot_self_consistency",
     "mmlu_stem",
     "arc_challenge@chat",
@@ -68,7 +67,9 @@ def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize(
-    "specs", [QUICK, pytest.param(tuple(rows.SLOW), marks=pytest.mark.slow)], ids=["quick", "all"]
+    "specs",
+    [QUICK, pytest.param(("gsm8k", *rows.SLOW), marks=pytest.mark.slow)],
+    ids=["quick", "all"],
 )
 def test_every_number_of_stored_answers_is_that_of_the_harness(
     specs: tuple[str, ...], index: Index, tmp_path: Path

@@ -22,7 +22,7 @@ from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer
 from regrade.settings import ScoringOptions
 
 CONTEXT = ScoringContext(
-    ScoringOptions(processes=2),
+    ScoringOptions(processes=1),  # each imports what it needs, in seconds of a CPU
     Specification(
         model=ModelIdentity(name="m", kind="local", revision="r"),
         benchmark=BenchmarkIdentity(

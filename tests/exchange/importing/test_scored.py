@@ -44,7 +44,7 @@ def scored(path: Path, scorer: str, *options: str) -> tuple[list[Any], list[str]
     assert imported.code == 0, imported.err
     repository = LocalRepository(answers)
     [answer_set] = list_sets(repository, repository.head() or "")
-    table = score_answers(answer_set, scorer, options=ScoringOptions(processes=2)).table
+    table = score_answers(answer_set, scorer, options=ScoringOptions(processes=1)).table
     assert table is not None
     rows = sorted(table.to_pylist(), key=lambda row: (row["sample_id"], row["repeat"]))
     not_imported = imported.document["fields_not_imported"]
