@@ -497,8 +497,7 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
                 "reference": reference,
                 "choices": row["choices"] or None,
             },
-            "output": _output(row) if alone else None,
-            "messages": None if alone else messages,
+            **({"output": _output(row)} if alone else {"output": None, "messages": messages}),
             "answer_attribution": []
             if row["extracted"] is None
             else [
