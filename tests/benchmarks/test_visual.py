@@ -17,9 +17,6 @@ from tests.benchmarks.files import Rows
 from tests.benchmarks.visual import VISUAL, picture, write
 from tests.scorers.batches import read
 
-SINGLE = ("chartqa", "docvqa", "mathvista", "ocrbench", "realworldqa")
-"""Benchmarks of one file."""
-
 
 def opened(name: str, folder: Path) -> Benchmark:
     return open_benchmark(name, source=str(VISUAL[name](folder)))

@@ -1,4 +1,5 @@
 import itertools
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,15 +26,21 @@ from tests.comparing.sides import answer
 from tests.stored import commit_manifest
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A baseline with 380 of 400 right on each of two benchmarks."""
-    repository = LocalRepository(tmp_path / "answers")
+    repository = LocalRepository(tmp_path_factory.mktemp("baseline") / "answers")
     sets = [
         answer(repository, "org/base", right=380, benchmark=name) for name in ("sums", "products")
     ]
     move_alias(repository, "baseline", sets)
-    return repository
+    return repository.folder
+
+
+@pytest.fixture
+def repository(baseline: Path, tmp_path: Path) -> LocalRepository:
+    """The baseline in a folder of the test's own."""
+    return LocalRepository(shutil.copytree(baseline, tmp_path / "answers"))
 
 
 def verdict(
