@@ -90,14 +90,16 @@ def _example(example: Example, diff: Diff) -> Iterator[Block]:
     place = f"{example.sample_id} repeat {example.repeat}"
     yield Heading(" · ".join(filter(None, (example.kind, place, example.subset))), 4)
     before, after = (
-        "nothing" if read is None else tail(read)
+        "nothing" if read is None else tail(" ".join(read.split()))
         for read in (example.extracted_before, example.extracted_after)
     )
-    if diff.overall.is_graded:
-        before = f"{before} ({_value(example.value_before)})"
-        after = f"{after} ({_value(example.value_after)})"
     target = tail(example.target or "-")
-    yield Line(f"read before: {before} · read now: {after} · target: {target}")
+    if not diff.overall.is_graded:
+        yield Line(f"read before: {before} · read now: {after} · target: {target}")
+    else:
+        values = f"value {_value(example.value_before)} -> {_value(example.value_after)}"
+        read = before if before == after else f"{before} -> {after}"
+        yield Line(f"{values} · target: {target} · read: {read}")
     yield Quote("prompt", "-" if example.prompt is None else tail(example.prompt))
     yield Quote("answer", "-" if example.text is None else tail(example.text))
 

@@ -95,7 +95,7 @@ def test_grades_that_moved_are_counted_and_shown(repository: LocalRepository) ->
     assert "3 values rose, 1 fell, 1 wrong to right" in diff_line(diff)
     page = markdown(blocks(diff))
     assert "| value fell | value rose |" in page
-    assert "(0.75)" in page
+    assert "value 0.75 -&gt; 0.5 · target: " in page
 
 
 def test_a_scorer_of_right_and_wrong_has_no_grades_to_show(repository: LocalRepository) -> None:
