@@ -144,7 +144,7 @@ def _named_errors(
 ) -> _Answer:
     """Ask the Hub about a model's commit, with retries and errors that say what to do."""
     try:
-        return RETRIES.call("reading a model's commit", ask)
+        return RETRIES.call(f"reading the commit of '{name}', which is no folder here", ask)
     except HFValidationError as error:
         raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
     except LocalEntryNotFoundError as error:
