@@ -274,7 +274,10 @@ def _in_short(entry: "HelpEntry") -> "HelpEntry":
 
 def in_words(types: str) -> str:
     """Return a text with words for the types."""
-    return re.sub(r"\b(?:INT|FLOAT)\b", "NUMBER", re.sub(r"\bSTR\b", "TEXT", types))
+    named = re.sub(r"\b(?:INT|FLOAT)\b", "NUMBER", re.sub(r"\bSTR\b", "TEXT", types))
+    return re.sub(
+        r"\bCHOICE(?:\|CHOICE)*(\|TEXT)?\b", lambda m: "TEXT" if m[1] else "CHOICE", named
+    )
 
 
 def epilogue(command: str, *, full: bool = True) -> str:
