@@ -123,7 +123,9 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
 
     generated = deployment_run(environment, "generate-answers", what)
     assert generated["state_type"] == "COMPLETED", generated["state"]
-    assert generated["name"] == "infra/demo/regrade-demo: demo-arithmetic, demo-choice"
+    assert generated["name"] == (
+        "regrade-demo: demo-arithmetic 8 of 8 answers, demo-choice 8 of 8 answers"
+    )
     progress = [a for a in artifacts(environment, generated) if a["type"] == "progress"]
     assert {a["data"] for a in progress} == {100.0}
     assert any("8 of 8 answers" in a["description"] for a in progress)
