@@ -296,7 +296,7 @@ def _without_floor(sides: tuple[Result, Result]) -> Iterator[FoundDifference]:
         if side.file.low_coverage is not None:
             yield (
                 "overlap",
-                f"the judge gave a verdict on {side.file.low_coverage:.1%} of the {name}'s answers only, which is below the floor "
+                f"the judge gave a verdict on {100 * side.file.low_coverage:.1f} % of the {name}'s answers only, which is below the floor "
                 "of its scoring",
             )
 

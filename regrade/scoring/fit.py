@@ -112,11 +112,11 @@ def _judge_notes(file: ScoreFile) -> Iterator[str]:
     overall = file.summary.overall
     if file.low_coverage is not None:
         yield (
-            f"the judge gave a verdict on {file.low_coverage:.1%} of the answers only, which is below the floor: this is no "
+            f"the judge gave a verdict on {100 * file.low_coverage:.1f} % of the answers only, which is below the floor: this is no "
             "headline score. `regrade judge` asks for verdicts on failed requests again; `--min-coverage` sets the floor."
         )
     if is_cut_short(overall.truncated_rate):
-        yield f"{overall.truncated_rate:.1%} of the verdicts were cut off. Raise `--max-tokens`."
+        yield f"{100 * overall.truncated_rate:.1f} % of the verdicts were cut off. Raise `--max-tokens`."
     for result in file.aggregates:
         if result.name == MOVED and result.value > 0:
             moved = round(result.value * result.n)
@@ -135,7 +135,7 @@ def _truncated(answers: AnswerSet, overall: Metrics) -> str:
     sampling = answers.manifest.specification.sampling
     limit = "at the limit of tokens" if sampling is None else f"at {sampling.max_tokens:,} tokens"
     return (
-        f"{overall.truncated_rate:.1%} of the answers were cut off {limit}, so that the score is too low. "
+        f"{100 * overall.truncated_rate:.1f} % of the answers were cut off {limit}, so that the score is too low. "
         "Raise `--max-tokens` (and the model's context, `--engine.max-model-len`, if it is set)."
     )
 

@@ -288,7 +288,7 @@ def test_a_side_below_the_floor_of_verdicts_is_not_compared(repository: LocalRep
         lambda number, _: "A" if number % 15 else None,
     )
 
-    with pytest.raises(NotComparableError, match="93.3% of the candidate's answers only"):
+    with pytest.raises(NotComparableError, match="93.3 % of the candidate's answers only"):
         compared(base, candidate)
     allowed = compare_sets(base, candidate, CompareOptions(allow=("overlap",))).comparison
     assert (allowed.n, len(allowed.allowed)) == (56, 1)

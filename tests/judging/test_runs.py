@@ -79,14 +79,14 @@ def test_a_judge_that_says_nothing_usable_gives_no_grade_and_no_headline(tmp_pat
     assert (overall.n, overall.accuracy) == (2, 1.0)
     assert (overall.unparsed, overall.failed) == (1, 2)
     assert not file.is_headline(("judge",))
-    assert any("33.3% of the answers" in note for note in notes(judge_set, file))
+    assert any("33.3 % of the answers" in note for note in notes(judge_set, file))
 
 
 def test_a_judge_without_a_single_verdict_is_said_to_have_none(tmp_path: Path):
     candidates(tmp_path / "answers", ["It is 1."])
     judge_set = run_judge(ScriptedJudge(lambda _: "Correctly answered"), tmp_path, rubric="correct")
 
-    assert any("a verdict on 0.0% of the answers" in n for n in notes(judge_set, scored(judge_set)))
+    assert any("a verdict on 0.0 % of the answers" in n for n in notes(judge_set, scored(judge_set)))
 
 
 def test_an_explanation_with_the_right_answer_is_no_better_reading_of_a_verdict(tmp_path: Path):

@@ -141,7 +141,7 @@ def test_a_score_of_answers_that_were_cut_off_says_so_first_with_what_to_raise(
 
     (note,) = notes(answers, score_answers(answers, "number").file)
 
-    assert note.startswith("6.0% of the answers were cut off at 512 tokens")
+    assert note.startswith("6.0 % of the answers were cut off at 512 tokens")
     assert "Raise `--max-tokens`" in note
 
 
@@ -168,7 +168,7 @@ def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRep
     )
     evaluation = Evaluation(answer_sets=(result,), repository=str(repository.uri))
     page = markdown(blocks(evaluation))
-    assert page.startswith("**sums**: 30.0% of the answers were cut off at 512 tokens")
+    assert page.startswith("**sums**: 30.0 % of the answers were cut off at 512 tokens")
     assert headline(evaluation) == "org/tiny: sums 100.0 % (n=100, 30.0 % truncated)"
 
 
