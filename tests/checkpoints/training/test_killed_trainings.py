@@ -96,7 +96,7 @@ def test_a_real_evaluation_with_vllm_ends_with_its_training(tmp_path: Path, numb
             assert training.poll() is None
             time.sleep(0.5)
             tree.update(psutil.Process(training.pid).children(recursive=True))
-            return any("EngineCore" in " ".join(process.cmdline()) for process in alive(tree))
+            return any("vllm_process" in " ".join(process.cmdline()) for process in alive(tree))
 
         wait_until(has_an_engine, 400)
         training.send_signal(number)
