@@ -73,7 +73,9 @@ class TimeSpent(BaseModel):
         )
         idle = f" ({self.before:,.1f} s before loading, {self.after:,.1f} s after the last answer)"
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
-        lost = f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
+        lost = (
+            f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
+        )
         return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{lost}."
 
     @property

@@ -86,7 +86,9 @@ def test_a_judge_without_a_single_verdict_is_said_to_have_none(tmp_path: Path):
     candidates(tmp_path / "answers", ["It is 1."])
     judge_set = run_judge(ScriptedJudge(lambda _: "Correctly answered"), tmp_path, rubric="correct")
 
-    assert any("a verdict on 0.0 % of the answers" in n for n in notes(judge_set, scored(judge_set)))
+    assert any(
+        "a verdict on 0.0 % of the answers" in n for n in notes(judge_set, scored(judge_set))
+    )
 
 
 def test_an_explanation_with_the_right_answer_is_no_better_reading_of_a_verdict(tmp_path: Path):
