@@ -1,7 +1,7 @@
 """Reasons to doubt a score: the scorer does not fit the answers, or disagrees with scores that came with them."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet
@@ -85,7 +85,7 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
     if overall.accuracy is None:
         return
     if is_cut_short(overall.truncated_rate):
-        yield _truncated(answers, overall)
+        yield _truncated(answers, overall.truncated_rate)
     if overall.unfinished:
         yield (
             f"{overall.unfinished:,} of {overall.rows:,} answers never ended their reasoning. They count as wrong, and not as "
@@ -126,16 +126,16 @@ def _judge_notes(file: ScoreFile) -> Iterator[str]:
             )
 
 
-def is_cut_short(truncated_rate: float | None) -> bool:
+def is_cut_short(truncated_rate: float | None) -> TypeGuard[float]:
     """Return True if too many answers were truncated for a meaningful score."""
     return truncated_rate is not None and truncated_rate > MOST_TRUNCATED
 
 
-def _truncated(answers: AnswerSet, overall: Metrics) -> str:
+def _truncated(answers: AnswerSet, rate: float) -> str:
     sampling = answers.manifest.specification.sampling
     limit = "at the limit of tokens" if sampling is None else f"at {sampling.max_tokens:,} tokens"
     return (
-        f"{100 * overall.truncated_rate:.1f} % of the answers were cut off {limit}, so that the score is too low. "
+        f"{100 * rate:.1f} % of the answers were cut off {limit}, so that the score is too low. "
         "Raise `--max-tokens` (and the model's context, `--engine.max-model-len`, if it is set)."
     )
 
