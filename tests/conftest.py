@@ -106,15 +106,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Lanes | None
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses the engine or the server of the session, and begin with long files, then those of many tests."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what uses the engine or the server of the session; lanes begin with long files, then those of many tests."""
     tests = Counter(item.path for item in items)
 
     def rank(item: pytest.Item) -> tuple[int, int, str]:
         long = (n for n, path in enumerate(LONG) if item.nodeid.startswith(path))
         return next(long, len(LONG)), -tests[item.path], str(item.path)
 
-    items.sort(key=rank)
+    if hasattr(config, "workerinput"):  # elsewhere the order is the one that was asked for
+        items.sort(key=rank)
     for item in items:
         names = getattr(item, "fixturenames", ())
         if not {"vllm_engine", "vllm_server"}.isdisjoint(names):
