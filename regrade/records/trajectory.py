@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from regrade.records.messages import MOST_PARTS, Part, PartedMessage, message_of, short_text
-from regrade.records.tools import arguments_of
+from regrade.records.tools import arguments_of, whole_characters
 
 LONGEST_TEXT = 100_000
 """Longest text of a part, in characters; of longer ones the middle is left out."""
@@ -34,7 +34,7 @@ def trajectory_text(messages: Sequence[PartedMessage]) -> str:
     longest = LONGEST_TEXT
     while True:
         text = json.dumps([message_document(m, longest) for m in messages], ensure_ascii=False)
-        stored = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        stored = whole_characters(text)
         size = len(stored.encode())
         if size <= LARGEST:
             return stored

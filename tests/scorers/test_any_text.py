@@ -15,12 +15,15 @@ from regrade.records.columns import SCORE_SCHEMA
 from regrade.records.rubrics import RUBRICS, open_rubric
 from regrade.records.rubrics.facts import rubric_facts
 from regrade.records.rubrics.reading import read_verdict
+from regrade.records.tools import calls_text
 from regrade.scorers.programs.task import doc_of
 from tests.benchmarks.files import SHARED
 from tests.memory import taking_at_most
 from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import GRADED, PIECES, TEXT_SCORERS, target
+from tests.scorers.test_mrcr import START, TARGET
+from tests.scorers.test_tool_calls import DOC as FUNCTIONS
 
 SIZE = 100
 """Answers that are scored at once."""
@@ -33,6 +36,11 @@ PROGRAMS = (
     "Here it is:\n\n```python\ndef f(x: int) -> int:\n    '''Add one.\n\n    >>> f(1)\n    2\n    '''\n    total = [x, 1]\n    return sum(total)\n```\n\nIt adds one.",
     "```\nimport math\n\nclass A:\n    def g(self, x):\n        return math.floor(x) + 1\n\ndef f(x):\n    return A().g(x)\n```\nOutput:\n```\n2\n```",
     "    while x < 10**9:\n        return [y for y in range(x + 2)][-1]\n",
+)
+ARGUMENTS = (
+    '{"s": "a", "i": 1, "f": 1.5, "b": true, "l": ["a", "b"], "o": {"k": "a"}, "lo": [{"k": 1}]}',
+    '{"l": [[[["a"]]]], "o": {"k": {"k": {"k": [{}]}}}, "lo": [{"k": [1, {"k": 2}]}, {}]}',
+    '{"i": 12345678901234567890, "f": 1e999, "s": "\\ud83d", "s": null}',
 )
 REPLIES = (
     '{"verdict": "A"}',
@@ -142,6 +150,51 @@ def test_changed_programs_are_scored(answers: list[str]) -> None:
 @given(answers=answers_of(real_programs(), SIZE))
 def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None:
     check("code", answers, doc=DOC)
+
+
+def check_parts(answers: Sequence[str]) -> None:
+    doc = json.dumps({"random_string_to_prepend": START})
+    check("mrcr", [START + answer for answer in answers], doc=doc, target=TARGET)
+
+
+@seed(0)
+@settings(max_examples=1, database=None)
+@given(answers=answers_of(real_answers(), SIZE))
+def test_changed_parts_of_conversations_are_scored(answers: list[str]) -> None:
+    check_parts(answers)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(7200)
+@seed(1)
+@settings(max_examples=20_000 // SIZE, database=None)
+@given(answers=answers_of(real_answers(), SIZE))
+def test_twenty_thousand_changed_parts_of_conversations_are_scored(answers: list[str]) -> None:
+    check_parts(answers)
+
+
+def check_calls(arguments: Sequence[str]) -> None:
+    right = {"s": ["a"], "i": [1], "l": [["a", "b"]], "o": [{"k": ["a"]}], "lo": [[{"k": [1]}]]}
+    shared = {"doc": FUNCTIONS, "target": json.dumps([{"g": right}])}
+    for text in arguments:
+        check("tool_calls", [""], tool_calls=calls_text([("g", text)]), **shared)
+    check("tool_calls", [""], tool_calls=calls_text(("h", text) for text in arguments), **shared)
+
+
+@seed(0)
+@settings(max_examples=2, database=None)
+@given(arguments=answers_of((*ARGUMENTS, "[" * 5_000, '{"o":' * 500 + "1" + "}" * 500), SIZE))
+def test_changed_calls_are_scored(arguments: list[str]) -> None:
+    check_calls(arguments)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@seed(1)
+@settings(max_examples=20_000 // SIZE, database=None)
+@given(arguments=answers_of((*ARGUMENTS, "[" * 5_000, '{"o":' * 500 + "1" + "}" * 500), SIZE))
+def test_twenty_thousand_changed_calls_are_scored(arguments: list[str]) -> None:
+    check_calls(arguments)
 
 
 @pytest.mark.parametrize("rubric", RUBRICS)

@@ -21,7 +21,7 @@ TEXT_SCORERS = [
     if name != "judge" and not {"doc", "label_logprobs"} & set(load_scorer(name).columns)
 ]
 """Scorers that need a text and a target only; the others (`judge` reads a judge's replies) have hostile tests of their own."""
-GRADED = ("anls",)
+GRADED = ("anls", "mrcr")
 """Scorers whose values are shares, not only 0 and 1."""
 PIECES = (
     *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),

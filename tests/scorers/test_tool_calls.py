@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from regrade.records.tools import calls_text
 from regrade.settings.errors import SettingsError
 from tests.scorers.batches import batch_score, generations
 
@@ -83,6 +84,21 @@ def test_arguments_that_are_no_object_are_a_wrong_call() -> None:
     broken = [{"name": "g", "arguments": '{"i": 1'}]
     assert scored(broken, [{"g": {"i": [1]}}]) == (0.0, 'g({"i": 1)', "scored")
     assert scored(broken, [{"g": {}}])[0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        r'{"s": "\ud83d"}',
+        '{"l": ' + "[" * 989 + "]" * 989 + "}",
+        '{"l": ' + "[" * 9_999 + "]" * 9_999 + "}",
+    ],
+)
+def test_calls_that_end_where_text_or_python_does_are_wrong_and_end_no_scoring(
+    arguments: str,
+) -> None:
+    for stored in (calls_text([("g", arguments)]), f'[{{"name": "g", "arguments": {arguments}}}]'):
+        assert scored(stored, [{"g": {"s": ["a"], "l": [["a"]]}}])[::2] == (0.0, "scored")
 
 
 def test_where_no_call_is_right_only_none_is() -> None:

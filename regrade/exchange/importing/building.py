@@ -21,7 +21,7 @@ from regrade.benchmarks.questions.targets import (
 from regrade.exchange.importing.base import FormatName, ImportedRow, ImportedSet, OriginalScore
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.originals import original_scores
-from regrade.exchange.importing.record import Json, as_json, clean
+from regrade.exchange.importing.record import Json, as_json
 from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.records.images import Image
 from regrade.records.specification import (
@@ -30,6 +30,7 @@ from regrade.records.specification import (
     PromptIdentity,
     Specification,
 )
+from regrade.records.tools import whole_characters
 from regrade.records.trajectory import TrajectoryError, trajectory_text
 from regrade.scorers import load_scorer
 from regrade.settings import ScorerName
@@ -244,7 +245,7 @@ def _specification(
             format=imported.format,
             template="as imported",
             n_shots=imported.n_shots,
-            system=None if imported.system is None else clean(imported.system),
+            system=None if imported.system is None else whole_characters(imported.system),
         ),
         method=imported.method,
         sampling=None,
@@ -306,7 +307,11 @@ def _trajectory(file: SourceFile, row: ImportedRow) -> str | None:
 def _plain(value: Json) -> Json:
     """Reduce a recorded value for the specification: one level, at most 100 fields, finite numbers, short texts."""
     if isinstance(value, Mapping):
-        flat = {clean(str(name)): _scalar(part) for name, part in value.items() if part is not None}
+        flat = {
+            whole_characters(str(name)): _scalar(part)
+            for name, part in value.items()
+            if part is not None
+        }
         return dict(list(flat.items())[:100])
     return _scalar(value)
 
@@ -322,4 +327,4 @@ def _scalar(value: Json) -> Json:
 
 
 def _short(text: str) -> str:
-    return clean(text)[:_MAX_TEXT]
+    return whole_characters(text)[:_MAX_TEXT]

@@ -16,9 +16,10 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
 from regrade.exchange.importing.messages import Conversation, conversation, read_messages
-from regrade.exchange.importing.record import Json, Record, clean
+from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
 from regrade.records.messages import Part, PartedMessage
+from regrade.records.tools import whole_characters
 
 RESULT = "result.json"
 _TRAJECTORY = "trajectory.json"
@@ -180,7 +181,7 @@ def _set(
     rows, originals = scored(file, rows, options, _reported(job, agent, named, source))
     return ImportedSet(
         rows,
-        model=clean(model),
+        model=whole_characters(model),
         benchmark=source,
         format="chat",
         recorded={"agent": trials[0][0].part("agent_info").value, "job": _name(file, job)},
@@ -213,7 +214,7 @@ def _reported(job: Record | None, agent: str, model: str, source: str) -> Report
 
 
 def _row(index: int, repeat: int, trial: Record, did: Conversation | None) -> ImportedRow:
-    task = clean(str(trial.need("task_name")))
+    task = whole_characters(str(trial.need("task_name")))
     rewards = trial.get("verifier_result.rewards")
     exception = trial.text("exception_info.exception_type")
     message = trial.text("exception_info.exception_message")
@@ -234,7 +235,7 @@ def _row(index: int, repeat: int, trial: Record, did: Conversation | None) -> Im
         latency=_seconds(trial),
         error=f"{exception}: {message or ''}"[:2000] if exception and text is None else None,
         scores=reward_scores(
-            {clean(name): value for name, value in rewards.items()}
+            {whole_characters(name): value for name, value in rewards.items()}
             if isinstance(rewards, dict)
             else {}
         ),

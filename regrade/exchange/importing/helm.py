@@ -15,7 +15,8 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
+from regrade.records.tools import whole_characters
 
 _METRICS: Final = (
     *("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match"),
@@ -97,7 +98,11 @@ def _rows(
     trial = state.integer("train_trial_index") or 0
     question = state.text("instance.input.text")
     mapping = state.get("output_mapping")
-    choices = tuple(map(clean, map(str, mapping.values()))) if isinstance(mapping, dict) else ()
+    choices = (
+        tuple(map(whole_characters, map(str, mapping.values())))
+        if isinstance(mapping, dict)
+        else ()
+    )
     messages = state.get("request.messages")
     prompt = as_json(messages) if messages else state.text("request.prompt")
     completions = state.part("result").parts("completions")
@@ -128,7 +133,7 @@ def _rows(
 def _target(state: Record, choices: tuple[str, ...]) -> str | int | None:
     """Right answer, with choices its number; None if there are several or none."""
     right = [
-        clean(reference.text("output.text") or "")
+        whole_characters(reference.text("output.text") or "")
         for reference in state.part("instance").parts("references")
         if _is_right(reference.get("tags"))
     ]
@@ -145,4 +150,8 @@ def _is_right(tags: Json) -> bool:
 
 def _finished(reason: Json) -> str | None:
     found = reason.get("reason") if isinstance(reason, dict) else None
-    return clean({"endoftext": "stop"}.get(found, found)) if isinstance(found, str) else None
+    return (
+        whole_characters({"endoftext": "stop"}.get(found, found))
+        if isinstance(found, str)
+        else None
+    )

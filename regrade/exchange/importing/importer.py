@@ -29,7 +29,8 @@ from regrade.exchange.importing.base import (
 from regrade.exchange.importing.building import Built, Names, build
 from regrade.exchange.importing.files import READ_BESIDE, ImportFileError, SourceFile
 from regrade.exchange.importing.originals import source_hash
-from regrade.exchange.importing.record import Json, clean
+from regrade.exchange.importing.record import Json
+from regrade.records.tools import whole_characters
 from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
 from regrade.stats.metrics import summarise
@@ -370,7 +371,7 @@ def _not_imported(sets: Sequence[Built]) -> dict[FormatName, tuple[str, ...]]:
     """Names of the fields of rows that were not read, by format."""
     names: dict[FormatName, set[str]] = {}
     for entry in sets:
-        names.setdefault(entry.format, set()).update(map(clean, entry.file.unread))
+        names.setdefault(entry.format, set()).update(map(whole_characters, entry.file.unread))
     return {format_: tuple(sorted(fields)) for format_, fields in names.items() if fields}
 
 

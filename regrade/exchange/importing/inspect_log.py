@@ -19,9 +19,10 @@ from regrade.exchange.importing.messages import (
     split,
     stored_prompt,
 )
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.table import known_doc
 from regrade.records.messages import PartedMessage
+from regrade.records.tools import whole_characters
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""
@@ -113,7 +114,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         content=_content_of_input(sample),
         question=question,
         doc=_doc(sample, question),
-        target=clean(target) if isinstance(target, str) else None,
+        target=whole_characters(target) if isinstance(target, str) else None,
         choices=sample.texts("choices") or () if isinstance(sample.get("choices"), list) else (),
         prompt=stored_prompt(given),
         prompt_kind="messages",
@@ -215,7 +216,9 @@ def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
     parts = [part for part in content if isinstance(part, dict)]
     texts = [_resolved(part["text"], sample) for part in parts if isinstance(part.get("text"), str)]
     thoughts = [
-        clean(part["reasoning"]) for part in parts if isinstance(part.get("reasoning"), str)
+        whole_characters(part["reasoning"])
+        for part in parts
+        if isinstance(part.get("reasoning"), str)
     ]
     return "\n".join(texts) if texts else None, "\n".join(thoughts) or None
 
@@ -223,24 +226,24 @@ def _content(content: Json, sample: Record) -> tuple[str | None, str | None]:
 def _resolved(text: str, sample: Record) -> str:
     """Replace a reference to an attachment with the attachment's text; Inspect stores long texts once."""
     if not text.startswith(_ATTACHMENT):
-        return clean(text)
+        return whole_characters(text)
     attachments = sample.get("attachments")
     key = text.removeprefix(_ATTACHMENT)
     attachment = attachments.get(key) if isinstance(attachments, dict) else None
     if not isinstance(attachment, str):
         raise sample.error(f"attachment '{text[:60]}' is not in the log.")
-    return clean(attachment)
+    return whole_characters(attachment)
 
 
 def _scores(sample: Record) -> dict[str, RowScore]:
     scores: dict[str, RowScore] = {}
     for name, score in sample.part("scores").objects().items():
         value, answer = score.get("value"), score.get("answer")
-        extracted = clean(answer) if isinstance(answer, str) else None
+        extracted = whole_characters(answer) if isinstance(answer, str) else None
         values = value if isinstance(value, dict) else {"": value}
         for key, single in values.items():
             number = LETTERS.get(single) if isinstance(single, str) else finite(single)
-            label = clean(f"{name}/{key}" if isinstance(value, dict) else name)
+            label = whole_characters(f"{name}/{key}" if isinstance(value, dict) else name)
             scores[label] = RowScore(number, extracted)
     return scores
 

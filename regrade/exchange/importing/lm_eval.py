@@ -20,8 +20,9 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.table import known_doc
+from regrade.records.tools import whole_characters
 from regrade.settings import PromptFormat
 
 # Choices that lm-evaluation-harness ranked by log-probability, and the right one.
@@ -81,12 +82,12 @@ def only_target(target: Json) -> str | int | None:
         try:
             target = literal_eval(target)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return clean(str(target))
+            return whole_characters(str(target))
     if isinstance(target, list):
         target = target[0] if len(target) == 1 else None
     if target is None or (isinstance(target, int) and not isinstance(target, bool)):
         return target
-    return clean(target) if isinstance(target, str) else as_json(target)
+    return whole_characters(target) if isinstance(target, str) else as_json(target)
 
 
 def _position(target: Json, n_choices: int) -> str | int | None:
@@ -108,7 +109,7 @@ def _request(record: Record, number: int, response: Json) -> Request:
     continuation = record.text(f"arguments.gen_args_{number}.arg_1") or ""
     if not isinstance(context, str):
         context = "" if context is None else as_json(context)
-    return Request(clean(context), continuation, logprob)
+    return Request(whole_characters(context), continuation, logprob)
 
 
 def _conditional(requests: Sequence[Request]) -> Sequence[Request]:
@@ -198,7 +199,9 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
         record.get("doc")  # it counts as read
     common: dict[str, Any] = {
         "index": index,
-        "content": clean(content) if isinstance(content, str) else as_json(record.peek("doc")),
+        "content": whole_characters(content)
+        if isinstance(content, str)
+        else as_json(record.peek("doc")),
         "question": question or None,
         "prompt": prompt,
         "prompt_kind": kind,
@@ -245,8 +248,8 @@ def _prompt(record: Record) -> tuple[str | None, Any]:
     """Prompt and its kind; prompts for chat servers are a list with one JSON text, the messages."""
     prompt = record.get("arguments.gen_args_0.arg_0")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
-        return clean(prompt[0]), "messages" if _is_messages(prompt[0]) else "text"
-    return (clean(prompt), "text") if isinstance(prompt, str) else (None, "text")
+        return whole_characters(prompt[0]), "messages" if _is_messages(prompt[0]) else "text"
+    return (whole_characters(prompt), "text") if isinstance(prompt, str) else (None, "text")
 
 
 def _is_messages(text: str) -> bool:
@@ -262,14 +265,14 @@ def _choices(doc: Record) -> tuple[str, ...]:
     if choices is None and isinstance(doc.peek("choices"), list):
         choices = doc.get("choices")
     if isinstance(choices, list) and all(isinstance(choice, str) for choice in choices):
-        return tuple(clean(choice) for choice in choices)
+        return tuple(whole_characters(choice) for choice in choices)
     return ()
 
 
 def _scores(record: Record) -> dict[str, RowScore]:
     filtered = record.get("filtered_resps.0")
     unread = filtered == NOTHING_READ
-    extracted = clean(filtered) if isinstance(filtered, str) and not unread else None
+    extracted = whole_characters(filtered) if isinstance(filtered, str) and not unread else None
     suffix = record.text("filter") or "none"
     return {
         f"{name},{suffix}": RowScore(value, extracted, unread)

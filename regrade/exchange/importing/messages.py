@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakValueDictionary
 
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.records.images import Image, ImageError, mark_of, read_image
 from regrade.records.messages import Part, PartedMessage
+from regrade.records.tools import whole_characters
 from regrade.records.trajectory import TrajectoryError, call_of, message_document
 
 _DATA = re.compile(r"data:image/[a-z.+-]{1,20};base64,(?P<content>.*)", re.S)
@@ -90,7 +91,7 @@ def is_trajectory(messages: Sequence[PartedMessage]) -> bool:
 
 
 def read_messages(
-    messages: Json, record: Record, resolve: Resolve = clean
+    messages: Json, record: Record, resolve: Resolve = whole_characters
 ) -> tuple[PartedMessage, ...]:
     """Return messages of a file.
 
@@ -130,7 +131,7 @@ class _MessageReader:
             raise self._record.error(f"{error}.") from error
         is_result = role in ("tool", "function")
         parts += self._result(message, content) if is_result else _on_lines(content)
-        return PartedMessage(clean(role)[:_LONGEST_ROLE], (*parts, *calls))
+        return PartedMessage(whole_characters(role)[:_LONGEST_ROLE], (*parts, *calls))
 
     def _result(self, message: dict[str, Any], content: list[Part]) -> list[Part]:
         """Return the parts of a result: its texts as one, then its images."""
@@ -139,7 +140,7 @@ class _MessageReader:
         error = message.get("error")
         failed = error.get("message") if isinstance(error, dict) else error
         texts = [part.text for part in content if part.kind == "text"]
-        texts += [clean(failed)] if isinstance(failed, str) else []
+        texts += [whole_characters(failed)] if isinstance(failed, str) else []
         others = [part for part in content if part.kind != "text"]
         text = "\n".join(text for text in texts if text)
         named = name or self._names.get(call or "")
@@ -186,7 +187,7 @@ class _MessageReader:
         elif isinstance(text := part.get("text", part.get("refusal")), str):
             yield Part("text", self._resolve(text))
         else:
-            yield Part("text", f"[{clean(kind)[:_LONGEST_ROLE]}]")
+            yield Part("text", f"[{whole_characters(kind)[:_LONGEST_ROLE]}]")
 
     def _calls(self, calls: Json) -> Iterator[Part]:
         if calls is None:
@@ -215,17 +216,17 @@ class _MessageReader:
             raise self._record.error(f"a call should name its function, found {name!r:.60}.")
         identity = _name(call)
         if identity is not None:
-            self._names[identity] = clean(name)
+            self._names[identity] = whole_characters(name)
         if isinstance(arguments, dict):
             arguments = {
                 key: self._resolve(value) if isinstance(value, str) else value
                 for key, value in arguments.items()
             }
-        return call_of(identity, clean(name), {} if arguments is None else arguments)
+        return call_of(identity, whole_characters(name), {} if arguments is None else arguments)
 
 
 def _name(value: Json) -> str | None:
-    return clean(value) if isinstance(value, str) and value else None
+    return whole_characters(value) if isinstance(value, str) and value else None
 
 
 def _address(part: dict[str, Any]) -> str | None:
@@ -262,7 +263,7 @@ def _image(address: str) -> Part:
     """Return the part of an image: with its file if that is in the address, and may be stored."""
     data = _DATA.fullmatch(address)
     if data is None:
-        return Part("image", f"[image: {clean(address)[:_LONGEST_ADDRESS]}]")
+        return Part("image", f"[image: {whole_characters(address)[:_LONGEST_ADDRESS]}]")
     try:
         content = base64.b64decode(data["content"], validate=True)
     except binascii.Error:

@@ -16,7 +16,8 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
+from regrade.records.tools import whole_characters
 
 HEADLINES = ("accuracy", "score")
 """Names of the main metric, the preferred one first."""
@@ -96,7 +97,7 @@ def _target(gold: Json) -> str | None:
     """Only right answer; None if there are several."""
     if isinstance(gold, list) and len(gold) == 1:
         gold = gold[0]
-    return clean(str(gold)) if isinstance(gold, str | int | float) else None
+    return whole_characters(str(gold)) if isinstance(gold, str | int | float) else None
 
 
 def _messages(prompt: list[Any]) -> str:
@@ -127,4 +128,6 @@ def _scores(detail: dict[str, Any], name: str) -> dict[str, RowScore]:
     extracted = detail.get("predictions", detail.get("pred"))
     if value is None:
         return {}
-    return {name: RowScore(value, clean(extracted) if isinstance(extracted, str) else None)}
+    return {
+        name: RowScore(value, whole_characters(extracted) if isinstance(extracted, str) else None)
+    }

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from regrade.exchange.importing.unread import Keys
+from regrade.records.tools import whole_characters
 from regrade.settings.errors import UserError
 
 Json: TypeAlias = Any
@@ -64,7 +65,7 @@ class Record:
         """
         value = self._at(path)
         if value is _MISSING:
-            known = ", ".join(f"'{clean(name)}'" for name in self._value) or "none"
+            known = ", ".join(f"'{whole_characters(name)}'" for name in self._value) or "none"
             raise self.error(f"there is no field '{path}'. Fields: {known}.")
         return value
 
@@ -76,7 +77,7 @@ class Record:
         """
         value = self.get(path)
         if value is None or isinstance(value, str):
-            return value and clean(value)
+            return value and whole_characters(value)
         raise self.error(f"'{path}' should be a text, found {value!r:.60}.")
 
     def texts(self, path: str) -> tuple[str, ...] | None:
@@ -89,7 +90,7 @@ class Record:
         if value is None:
             return None
         if isinstance(value, list) and all(isinstance(text, str) for text in value):
-            return tuple(clean(text) for text in value)
+            return tuple(whole_characters(text) for text in value)
         raise self.error(f"'{path}' should be a list of texts, found {value!r:.60}.")
 
     def integer(self, path: str) -> int | None:
@@ -193,13 +194,6 @@ def _in_list(value: Json, steps: Sequence[str]) -> Json:
     return value
 
 
-def clean(text: str) -> str:
-    """Replace unpaired surrogates, which UTF-8 cannot encode, with U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
-
 def as_json(value: object) -> str:
     """Serialise a value as JSON with sorted keys."""
-    return clean(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))
+    return whole_characters(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str))

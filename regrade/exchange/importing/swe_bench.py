@@ -17,8 +17,9 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.messages import Conversation, conversation, read_messages, split
-from regrade.exchange.importing.record import Json, Record, clean
+from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered
+from regrade.records.tools import whole_characters
 
 COLUMNS = frozenset({"instance_id", "model_patch"})
 _SCORE = "resolved"
@@ -79,7 +80,7 @@ def _records(file: SourceFile) -> Sequence[Record]:
 
 
 def _set(file: SourceFile, model: str | None, records: list[Record]) -> ImportedSet:
-    ids = [clean(str(record.need("instance_id"))) for record in records]
+    ids = [whole_characters(str(record.need("instance_id"))) for record in records]
     reports = list(_reports(file, model, frozenset(ids)))
     names = [_SCORE if len(reports) == 1 else f"{_SCORE} ({report.run})" for report in reports]
     scores = dict(zip(names, reports, strict=True))

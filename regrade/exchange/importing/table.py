@@ -21,8 +21,9 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.records.columns import json_text
+from regrade.records.tools import whole_characters
 from regrade.scorers.programs.task import doc_of
 from regrade.settings.errors import SettingsError
 
@@ -42,7 +43,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         raise SettingsError(
             f"'{file.name}' is a table whose columns must be named: `--column.text NAME` for the answers, "
             f"and `--column.question`, `--column.target` and so on. Its columns: "
-            f"{', '.join(clean(name) for name in file.columns)}."
+            f"{', '.join(whole_characters(name) for name in file.columns)}."
         )
     original = _original(columns, options.score_range or (0.0, 1.0))
     rows = [
@@ -227,6 +228,6 @@ def _text(value: Json) -> str | None:
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, str):
-        return clean(value)
+        return whole_characters(value)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return str(value) if is_number else as_json(value)

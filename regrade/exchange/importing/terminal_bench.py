@@ -12,9 +12,10 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.messages import conversation
-from regrade.exchange.importing.record import Json, Record, clean
+from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
 from regrade.records.messages import Part, PartedMessage
+from regrade.records.tools import whole_characters
 
 RESULTS = "results.json"
 _RUN = frozenset({"results", "n_resolved", "accuracy"})
@@ -68,7 +69,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
 
 
 def _row(file: SourceFile, index: int, repeat: int, trial: Record) -> ImportedRow:
-    task = clean(str(trial.need("task_id")))
+    task = whole_characters(str(trial.need("task_id")))
     instruction = trial.text("instruction")
     messages = _messages(file, task, trial.text("trial_name") or "")
     found = conversation(messages[:1], messages[1:])

@@ -21,9 +21,10 @@ from regrade.exchange.importing.messages import (
     is_trajectory,
     read_messages,
 )
-from regrade.exchange.importing.record import Json, Record, as_json, clean
+from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.rewards import REWARD, numbered, reward_scores, scored
 from regrade.records.messages import PartedMessage
+from regrade.records.tools import whole_characters
 
 _CUT_OFF = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
 
@@ -81,16 +82,18 @@ def _rollout(index: int, repeat: int, record: Record) -> ImportedRow:
     known: dict[str, Any] = {
         "index": index,
         "repeat": repeat,
-        "content": clean(prompt) if isinstance(prompt, str) else as_json(prompt),
+        "content": whole_characters(prompt) if isinstance(prompt, str) else as_json(prompt),
         "target": _target(record.get("answer")),
-        "scores": reward_scores({clean(name): value for name, value in values.items()}),
+        "scores": reward_scores({whole_characters(name): value for name, value in values.items()}),
         "finish_reason": "length" if record.get("is_truncated") is True else None,
         "completion_tokens": _count(record.get("token_usage.output_tokens")),
         "error": _error(record.get("error")),
     }
     if isinstance(prompt, str) and not isinstance(completion, list):
         text = record.text("completion")
-        return ImportedRow(**known, question=clean(prompt), prompt=clean(prompt), text=text)
+        return ImportedRow(
+            **known, question=whole_characters(prompt), prompt=whole_characters(prompt), text=text
+        )
     given = read_messages(prompt, record)
     made = () if completion is None else read_messages(_as_answer(completion), record)
     return _row(known, conversation(given, made))
@@ -122,7 +125,7 @@ def _thought(messages: tuple[PartedMessage, ...]) -> str | None:
 def _target(answer: Json) -> str | None:
     if answer is None or answer == "":
         return None
-    return clean(answer) if isinstance(answer, str) else as_json(answer)
+    return whole_characters(answer) if isinstance(answer, str) else as_json(answer)
 
 
 def _count(value: Json) -> int | None:
@@ -133,8 +136,8 @@ def _count(value: Json) -> int | None:
 def _error(error: Json) -> str | None:
     if isinstance(error, dict):
         kind, message = error.get("error", error.get("type")), error.get("message")
-        return clean(": ".join(str(part) for part in (kind, message) if part)) or None
-    return clean(error) if isinstance(error, str) and error else None
+        return whole_characters(": ".join(str(part) for part in (kind, message) if part)) or None
+    return whole_characters(error) if isinstance(error, str) and error else None
 
 
 def _episodes(file: SourceFile, options: TableOptions) -> list[ImportedSet]:
@@ -198,9 +201,11 @@ def _trace(index: int, repeat: int, key: str, task: Record, trace: Record) -> Im
         {
             "index": index,
             "repeat": repeat,
-            "content": clean(key),
+            "content": whole_characters(key),
             "target": _target(task.get("data.answer")),
-            "scores": reward_scores({clean(name): value for name, value in values.items()}),
+            "scores": reward_scores(
+                {whole_characters(name): value for name, value in values.items()}
+            ),
             "finish_reason": "length" if stopped in _CUT_OFF else None,
             "completion_tokens": _count(trace.get("num_output_tokens")) or None,
             "error": _error(errors[-1].value)

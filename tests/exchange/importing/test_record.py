@@ -1,6 +1,7 @@
 import pytest
 
-from regrade.exchange.importing.record import Record, as_json, clean
+from regrade.exchange.importing.record import Record, as_json
+from regrade.records.tools import whole_characters
 from regrade.settings.errors import UserError
 
 
@@ -61,6 +62,6 @@ def test_a_field_of_another_kind_is_refused_with_what_was_found():
 
 
 def test_half_a_surrogate_pair_does_not_reach_what_is_kept():
-    assert clean("a\ud83d b") == "a\N{REPLACEMENT CHARACTER} b"
-    assert clean("\U0001f600 naïve") == "\U0001f600 naïve"
+    assert whole_characters("a\ud83d b") == "a\N{REPLACEMENT CHARACTER} b"
+    assert whole_characters("\U0001f600 naïve") == "\U0001f600 naïve"
     assert as_json({"b": "\udc00", "a": 1}) == '{"a": 1, "b": "\N{REPLACEMENT CHARACTER}"}'
