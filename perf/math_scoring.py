@@ -6,8 +6,10 @@ the other with its own time-outs. Prints the time, and how many answers each cal
 
 import argparse
 import logging
+import os
 import time
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +20,7 @@ from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.scorers.math import MathScorer
 from regrade.scoring.score import PIECE_ROWS
+from regrade.settings import ScoringOptions
 from tests.scorers.batches import CONTEXT
 
 ANSWERS = 10_000
@@ -72,7 +75,8 @@ def score(pairs: list[tuple[str, str]]) -> Counter[str]:
         for number, (target, text) in enumerate(pairs)
     ]
     batch = pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA).combine_chunks().to_batches()[0]
-    with MathScorer().session(CONTEXT) as scored:
+    context = replace(CONTEXT, options=ScoringOptions(processes=os.cpu_count() or 1))
+    with MathScorer().session(context) as scored:
         for start in track(range(0, len(rows), PIECE_ROWS), "scoring"):
             for row in scored(batch.slice(start, PIECE_ROWS)).to_pylist():
                 outcome = row["outcome"]
