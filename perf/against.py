@@ -13,7 +13,6 @@ programs, whose processes end in namespaces that do not count them. Killed proce
 
 import argparse
 import io
-import os
 import re
 import shutil
 import subprocess
@@ -23,9 +22,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from perf.measuring import RESULTS, ROOT, Ran, data_folder, python, report, spread
+from perf.measuring import ROOT, Ran, data_folder, python, report, spread
 from perf.multiple_choice import select
 from perf.server import SERVER_OPTIONS
 from perf.serving import NAME, vllm_server
@@ -190,10 +190,10 @@ def main() -> None:
         "--data", type=Path, help="MMLU's test.parquet and dev.parquet, for `choice`"
     )
     options = parser.parse_args()
-    scratch = RESULTS / f"against-{os.getpid()}"
-    trees = {"before": scratch / "before", "now": ROOT}
-    stack = ExitStack()
-    try:
+    # Not in this checkout, whose tests read all programs in it.
+    with TemporaryDirectory(prefix="regrade-against-") as folder, ExitStack() as stack:
+        scratch = Path(folder)
+        trees = {"before": scratch / "before", "now": ROOT}
         unpack(options.commit, trees["before"])
         known = measures(
             scratch, rows=options.rows, programs=tuple(options.programs), answers=options.answers
@@ -204,9 +204,6 @@ def main() -> None:
             compare(name, known[name], trees, options.repetitions, at_once=options.at_once)
             for name in options.only
         ]
-    finally:
-        stack.close()
-        shutil.rmtree(scratch, ignore_errors=True)
     report("against", found, commit=options.commit)
     if any(
         row["ratio" if row["scorer"] == "code" else "ratio of CPU"]["median"] > GOAL

@@ -57,10 +57,8 @@ def evaluate(
     else:
         with files.written("evaluate") as verdicts:
             first = is_first(gate, job.answers, job.names)
-            if not first:
-                check_baseline(
-                    gate, job.answers, job.names, job.limit
-                )  # before a server is started
+            if not first:  # before a server is started
+                check_baseline(gate, job.answers, job.names, job.limit)
             found = run_flow("evaluate_model", Evaluation, job, output, job, verdicts)
             if first and not verdicts:
                 files.write_first(gate.baseline, found)

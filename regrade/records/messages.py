@@ -53,7 +53,7 @@ class PartedMessage:
 
     @property
     def text(self) -> str:
-        """What it shows, one after the other, with marks of images: `content` of the stored message; without thoughts and calls."""
+        """Its texts and results of tools, one after the other, with marks of images: `content` of the stored message."""
         shown = ("text", "image", "tool_result")
         return "".join(part.text for part in self.parts if part.kind in shown)
 

@@ -52,7 +52,7 @@ def test_the_list_of_commands_imports_none_of_them():
 
 @cache
 def page(*words: str) -> str:
-    """What a command prints; a page of help is made once for all tests, in tenths of a second."""
+    """Return the output of a command; a page of help takes tenths of a second, and is made once for all tests."""
     with contextlib.redirect_stdout(io.StringIO()) as written:
         assert run([*words]) == 0
     return written.getvalue()

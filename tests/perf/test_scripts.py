@@ -51,13 +51,14 @@ def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results
     assert row["peak MiB"]["median"] > 10
 
 
-def test_a_commit_is_measured_beside_this_tree(results: Path) -> None:
+def test_a_commit_is_measured_beside_this_tree(results: Path, tmp_path: Path) -> None:
     ran = subprocess.run(
         [
             *(sys.executable, "-m", "perf.against", "HEAD", "--repetitions", "1"),
             *("--rows", "3000", "--programs", "2", "1", "--answers", "30"),
         ],
         cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
@@ -67,7 +68,7 @@ def test_a_commit_is_measured_beside_this_tree(results: Path) -> None:
 
     assert [row["scorer"] for row in rows] == ["number", "code", "math"]
     assert all(row["before, s"]["median"] > 0 and row["now, s"]["median"] > 0 for row in rows)
-    assert not list(results.glob("against-*"))
+    assert not list(tmp_path.glob("regrade-against-*"))
 
 
 def test_style_control_reports_how_far_raw_and_controlled_wins_are_off(results: Path) -> None:

@@ -106,9 +106,8 @@ class Evaluation(SupervisedProcess):
                 self._read += len(line)
                 with suppress(ValueError):
                     document = json.loads(line)
-                    if (
-                        isinstance(document, dict) and "model" in document
-                    ):  # not the command's error
+                    # The command's error has no model.
+                    if isinstance(document, dict) and "model" in document:
                         yield document
 
 

@@ -159,7 +159,7 @@ def test_an_incomplete_set_is_no_success(repository: LocalRepository, tmp_path: 
 
 
 def read_by_inspect(program: str, path: Path) -> Any:
-    """What a program that imports Inspect prints of a log, as JSON."""
+    """Return the JSON that a program with Inspect prints of a log."""
     python = PEERS if PEERS.exists() else Path(sys.executable)
     found = subprocess.run([python, "-c", "import inspect_ai"], capture_output=True, check=False)
     if found.returncode:
