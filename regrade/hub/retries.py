@@ -51,6 +51,8 @@ class Problem(Enum):
 
     TEMPORARY = auto()
     """The same call may succeed later."""
+    UNREACHABLE = auto()
+    """No connection: this machine has no network, or the address is wrong. Later it may have one."""
     OFFLINE = auto()
     """Huggingface_hub is in offline mode."""
     GATED = auto()
@@ -97,8 +99,15 @@ class RetryPolicy:
     total: float = 900.0
     """Seconds after which no new try begins."""
 
-    def call(self, operation: str, function: Callable[[], Result]) -> Result:
+    def call(
+        self, operation: str, function: Callable[[], Result], *, needs_network: bool = False
+    ) -> Result:
         """Return the result of `function`, with retries after transient errors.
+
+        Args:
+            operation: Name of the call in log lines.
+            function: The call.
+            needs_network: Do not wait for a connection if there is none.
 
         Raises:
             Exception: The last error of `function`, unchanged.
@@ -123,7 +132,12 @@ class RetryPolicy:
             return backoff(state) if requested is None else requested + backoff(state) / 10
 
         retrying = Retrying(
-            retry=retry_if_exception(is_transient),
+            retry=retry_if_exception(
+                lambda error: (
+                    is_transient(error)
+                    and not (needs_network and problem_of(error) is Problem.UNREACHABLE)
+                )
+            ),
             wait=wait,
             stop=stop_after_attempt(self.attempts) | stop_before_delay(self.total),
             before_sleep=log,
@@ -140,11 +154,11 @@ def status_of(error: BaseException | None) -> int | None:
 
 def is_transient(error: BaseException) -> bool:
     """Return True if the same call may succeed later."""
-    return problem_of(error) is Problem.TEMPORARY
+    return problem_of(error) in (Problem.TEMPORARY, Problem.UNREACHABLE)
 
 
 def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool = False) -> Problem:
-    """Return the kind of a failed call: offline or temporary if any cause is, else that of the first known cause.
+    """Return the kind of a failed call: offline, unreachable or temporary if any cause is, else that of the first known cause.
 
     Args:
         error: Error of the call.
@@ -157,7 +171,7 @@ def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool 
         retryable = isinstance(error, HubError) and error.retryable and not conflict
         return Problem.TEMPORARY if retryable else Problem.OTHER
     found = [_problem(cause, error, reads_files) for cause in causes(error, hidden=hidden)]
-    for decisive in (Problem.OFFLINE, Problem.TEMPORARY):
+    for decisive in (Problem.OFFLINE, Problem.UNREACHABLE, Problem.TEMPORARY):
         if decisive in found:
             return decisive
     known = [problem for problem in found if problem is not None]
@@ -185,6 +199,8 @@ def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> P
         return Problem.TEMPORARY if lost else _STATUSES.get(failure_of(status), Problem.OTHER)
     if isinstance(cause, httpx2.LocalProtocolError):
         return Problem.OTHER
+    if isinstance(cause, httpx2.ConnectError):
+        return Problem.UNREACHABLE
     if isinstance(cause, _NETWORK):
         return Problem.TEMPORARY
     if not reads_files and isinstance(cause, _GARBLED):

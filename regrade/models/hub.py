@@ -43,6 +43,8 @@ from regrade.settings.errors import HubError, ModelError, OperationError
 _Answer = TypeVar("_Answer")
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
+_ASKING = "asking for its commit"
+"""The first request, which is not sent again if there is no connection."""
 _MISTRAL_TOKENIZERS = (
     "tekken.json",
     *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v7m1")),
@@ -144,7 +146,8 @@ def _named_errors(
 ) -> _Answer:
     """Ask the Hub about a model's commit, with retries and errors that say what to do."""
     try:
-        return RETRIES.call(f"reading the commit of '{name}', which is no folder here", ask)
+        doing = f"reading the commit of '{name}', which is no folder here"
+        return RETRIES.call(doing, ask, needs_network=True)
     except HFValidationError as error:
         raise ModelError(name, f"not a folder, and not a valid name on the Hub: {error}") from error
     except LocalEntryNotFoundError as error:
@@ -167,11 +170,18 @@ def _named_errors(
                     "it is private."
                 )
                 raise ModelError(name, problem) from error
+            case Problem.UNREACHABLE:
+                problem = (
+                    f"there is no folder '{name}' in '{Path.cwd()}', and no connection to {endpoint() or constants.ENDPOINT} "
+                    f"({error}) to look for it on the Hub. Correct the name if it is a folder's, connect this machine, or set "
+                    "HF_HUB_OFFLINE=1 for a cached model."
+                )
+                raise HubError(f"hf://{repository}", _ASKING, problem, False) from error
         problem = (
             f"no commit from {endpoint() or constants.ENDPOINT} ({brief(error)}). "
             "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
-        raise hub_error(repository, "asking for its commit", problem, error) from error
+        raise hub_error(repository, _ASKING, problem, error) from error
 
 
 def hub_revisions(name: str, repository: str) -> list[str]:

@@ -62,7 +62,7 @@ PROBLEMS = [
     (caused(RuntimeError("Error while uploading"), response(400)), Problem.TEMPORARY),
     (caused(RuntimeError("Error while uploading"), response(403)), Problem.FORBIDDEN),
     (RuntimeError("a network error of hf_xet"), Problem.TEMPORARY),
-    (httpx2.ConnectError("no route"), Problem.TEMPORARY),
+    (httpx2.ConnectError("no route"), Problem.UNREACHABLE),
     (httpx2.ReadTimeout("too slow"), Problem.TEMPORARY),
     (httpx2.LocalProtocolError("a wrong header"), Problem.OTHER),
     (ConnectionError(), Problem.TEMPORARY),
@@ -94,7 +94,7 @@ def test_each_error_of_the_hub_is_one_kind_of_problem(
     error: BaseException, problem: Problem
 ) -> None:
     assert problem_of(error) is problem
-    assert is_transient(error) == (problem is Problem.TEMPORARY)
+    assert is_transient(error) == (problem in (Problem.TEMPORARY, Problem.UNREACHABLE))
 
 
 @pytest.mark.parametrize(

@@ -326,14 +326,20 @@ def test_what_cannot_be_a_name_is_refused(published: str, name: str):
         resolve_here(name)
 
 
-def test_a_hub_that_cannot_be_reached_is_not_an_unknown_model(
+def test_without_a_connection_a_name_is_looked_for_once_and_the_places_are_told(
     published: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=1000))
 
-    with pytest.raises(HubError, match=r"127\.0\.0\.1:9") as caught:
+    with pytest.raises(HubError) as caught:
         resolve_here(published)
-    assert caught.value.retryable
+    assert (
+        f"no folder '{published}' in '{Path.cwd()}', and no connection to http://127.0.0.1:9"
+        in str(caught.value)
+    )
+    assert "Correct the name if it is a folder's, connect this machine" in str(caught.value)
+    assert not caught.value.retryable
 
 
 @pytest.mark.parametrize(
@@ -493,7 +499,7 @@ def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pyte
     monkeypatch.setenv("REGRADE_API_KEY_VARIABLES", "OPENAI_API_KEY, OURS")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     with pytest.raises(
-        SettingsError, match=r"api_key_env is 'HF_TOKEN', but .* OPENAI_API_KEY, OURS"
+        SettingsError, match=r"api_key_env` is 'HF_TOKEN', but .* OPENAI_API_KEY, OURS"
     ):
         resolve_served("any", base_url=url, api_key_env="HF_TOKEN")
     with pytest.raises(ModelError):

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
+_ASKING = "asking for its revision"
+"""The first request, which is not sent again if there is no connection."""
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _ACCESS = "it is private or gated; set HF_TOKEN to a token that may read it"
@@ -140,10 +142,10 @@ class HubSource:
 
     def _ask_commit(self) -> str:
         bound_requests()
-        with self._hub_errors("asking for its revision", reads_files=False):
+        with self._hub_errors(_ASKING, reads_files=False):
             info = HfApi().dataset_info(self.name, revision=self._revision)
         if info.sha is None:
-            raise self._hub_error("asking for its revision", "the Hub named no commit", False)
+            raise self._hub_error(_ASKING, "the Hub named no commit", False)
         return info.sha
 
     @cached_property
@@ -186,7 +188,9 @@ class HubSource:
         Checks the whole chain of causes, because `datasets` wraps failed requests in its own errors.
         """
         match problem_of(error, hidden=True, reads_files=reads_files):
-            case Problem.TEMPORARY:
+            case Problem.UNREACHABLE if doing == _ASKING:
+                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", False)
+            case Problem.TEMPORARY | Problem.UNREACHABLE:
                 return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", True)
             case Problem.OFFLINE:
                 return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", False)

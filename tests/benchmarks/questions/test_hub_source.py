@@ -184,11 +184,14 @@ def test_a_private_dataset_is_read_with_a_token(hub: Hub) -> None:
     assert answer["targets"] == ["2000", "-3"]
 
 
-def test_an_unreachable_hub_is_not_the_fault_of_the_source(hub: Hub) -> None:
+def test_a_hub_without_a_connection_is_not_the_fault_of_the_source_and_is_asked_once(
+    hub: Hub,
+) -> None:
     (answer,) = hub.ask(GSM8K, HF_ENDPOINT="http://127.0.0.1:9")
 
-    assert (answer["error"], answer["retryable"]) == ("HubError", True)
+    assert (answer["error"], answer["retryable"]) == ("HubError", False)
     assert "while asking for its revision" in answer["message"]
+    assert "name a file or folder with the same columns (`--source`" in answer["message"]
 
 
 @pytest.mark.parametrize(
