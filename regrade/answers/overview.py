@@ -236,14 +236,8 @@ def _line(row: CardRow) -> str:
 def _score(
     scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale = SHARES
 ) -> str:
-    in_percent = scale.unit == "%"
-    value = "no score"
-    if accuracy is not None:
-        value = f"{accuracy:.2%}" if in_percent else f"{accuracy:.3f}"
-    spread = ""
-    if stderr is not None:
-        spread = f" ± {stderr:.2%}" if in_percent else f" ± {stderr:.3f}"
-    return f"{_escaped(scorer)}: {value}{spread} (n = {n:,})"
+    value = "no score" if accuracy is None else scale.mean_text(accuracy, stderr, 2)
+    return f"{_escaped(scorer)}: {value} (n = {n:,})"
 
 
 def _escaped(text: str) -> str:
@@ -258,7 +252,7 @@ def _escaped(text: str) -> str:
 logger = logging.getLogger(__name__)
 
 CARD = "README.md"
-ROW_FORMAT = "1"
+ROW_FORMAT = "2"
 """Part of the digests; raise it when a row shows something else of the same files."""
 
 

@@ -9,7 +9,7 @@ from regrade.records.columns import SCHEMA_VERSION, json_text
 from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Timestamp, registry
 from regrade.stats.metrics import Summary
 from regrade.stats.named import Aggregate
-from regrade.stats.scale import SHARES, Scale
+from regrade.stats.scale import SHARES, Scale, percent
 
 ORIGINAL = registry.ORIGINAL
 
@@ -40,7 +40,7 @@ class OriginalScoring(StrictModel):
         if self.reported is None:
             return title
         n = "n not known" if self.reported_n is None else f"n = {self.reported_n:,}"
-        return f"{title}, reported {100 * self.reported / self.reported_out_of:.1f} %, {n}"
+        return f"{title}, reported {percent(self.reported / self.reported_out_of)}, {n}"
 
 
 class ScoreFile(StrictModel):
@@ -119,7 +119,7 @@ class ScoreFile(StrictModel):
         marks = [
             self.intact_only,
             "does not fit" if self.better_scorers else None,
-            None if self.low_coverage is None else f"verdicts on {self.low_coverage:.1%} only",
+            None if self.low_coverage is None else f"verdicts on {percent(self.low_coverage)} only",
         ]
         return ", ".join([name, *filter(None, marks)])
 

@@ -9,6 +9,7 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
@@ -17,14 +18,25 @@ from regrade.jobs.job import default_answers
 from regrade.scorers import stored_name
 from regrade.settings import ScorerName
 from regrade.settings.errors import OperationError
+from regrade.stats.scale import percent
 from regrade.text.blocks import Table
-from regrade.text.numbers import percent
 
 COLUMNS = Group("Columns of a table", sort_key=7)
 SHOWN_FIELDS = 20
 """Most fields of a format that are named on the terminal; `--json` has all."""
 
 
+@short_help(
+    "--format",
+    "--model",
+    "--benchmark",
+    "--scorer",
+    "--strict",
+    "--column.text",
+    "--column.question",
+    "--column.target",
+    *RUN_OPTIONS[1:],
+)
 def import_answers(
     paths: tuple[str, ...],
     /,

@@ -53,7 +53,7 @@ from regrade.stats.decision import (
 from regrade.stats.estimates import IntArray
 from regrade.stats.metrics import summarise
 from regrade.stats.power import detectable_drop
-from regrade.stats.scale import Scale
+from regrade.stats.scale import Scale, percent
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
 
 # The difference of two judged sides, corrected by people's labels of both.
@@ -267,8 +267,8 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         raise NotComparableError([problem], ())
     if coverage < required:
         text = (
-            f"{len(pairs.base):,} of {max(n_samples):,} questions ({100 * coverage:.1f} %) have a value on both sides, "
-            f"{100 * required:g} % are needed"
+            f"{len(pairs.base):,} of {max(n_samples):,} questions ({percent(coverage)}) have a value on both sides, "
+            f"{percent(required, None)} are needed"
         )
         differing.append(("overlap", text))
     differing += _without_floor(sides)
@@ -296,7 +296,7 @@ def _without_floor(sides: tuple[Result, Result]) -> Iterator[FoundDifference]:
         if side.file.low_coverage is not None:
             yield (
                 "overlap",
-                f"the judge gave a verdict on {100 * side.file.low_coverage:.1f} % of the {name}'s answers only, which is below the floor "
+                f"the judge gave a verdict on {percent(side.file.low_coverage)} of the {name}'s answers only, which is below the floor "
                 "of its scoring",
             )
 

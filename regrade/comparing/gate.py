@@ -6,7 +6,13 @@ from functools import partial
 from regrade.answers.manifest import Stopped
 from regrade.comparing.beforehand import accepted_drops, check_pairs
 from regrade.comparing.comparison import CompareOptions
-from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, GateReport, Verdict
+from regrade.comparing.gate_report import (
+    SEVERITY,
+    BenchmarkVerdict,
+    GateReport,
+    Verdict,
+    summarised,
+)
 from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import judge
@@ -146,12 +152,10 @@ def _worst(verdicts: Iterable[Verdict]) -> Verdict:
 
 def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:
     decisive = [benchmark for benchmark in benchmarks if benchmark.verdict == overall]
-    if overall == "pass" and len(decisive) > 1:
+    told = summarised(overall, benchmarks)
+    if not told and decisive:
         names = ", ".join(verdict.benchmark for verdict in decisive)
         return f"pass: none of {len(decisive)} benchmarks ({names}) is worse by more than the accepted drop."
-    by_reason: dict[str, list[str]] = {}
-    for verdict in decisive:
-        by_reason.setdefault(verdict.reason, []).append(verdict.benchmark)
-    told = [f"{', '.join(of)}: {reason}" for reason, of in by_reason.items()]
-    more = f" And {len(told) - 5} more." if len(told) > 5 else ""
-    return f"{overall}: {' '.join(told[:5])}{more}"
+    reasons = " ".join(f"{', '.join(of)}: {reason}" for reason, of in told.items())
+    left_out = len({verdict.reason for verdict in decisive} - told.keys())
+    return f"{overall}: {reasons}{f' And {left_out} more.' if left_out else ''}"

@@ -4,6 +4,7 @@ Rates and limits are shares (0.01 is one percentage point). Accuracies, differen
 comparison's `scale`.
 """
 
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import Field
@@ -15,6 +16,8 @@ Verdict = Literal["pass", "regression", "cannot tell"]
 SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
 """Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
+SUMMARISED = 5
+"""Most reasons in a summary."""
 REPORT_VERSION = 4
 """2: standard errors of both sides, and `same_answers`. 3: `scale`, and the fields about judged scores. 4: `noise`."""
 
@@ -82,6 +85,20 @@ class GateReport(Part):
     def exit_code(self) -> int:
         """0 pass, 1 regression, 2 cannot tell."""
         return EXIT_CODES[self.verdict]
+
+
+def summarised(overall: Verdict, benchmarks: Iterable[BenchmarkVerdict]) -> dict[str, list[str]]:
+    """Return the reasons that stand in a report's summary, each with its benchmarks, and at most `SUMMARISED`; none if all pass.
+
+    The other benchmarks have a section of their own for their reason.
+    """
+    decisive = [benchmark for benchmark in benchmarks if benchmark.verdict == overall]
+    found: dict[str, list[str]] = {}
+    if overall != "pass" or len(decisive) == 1:
+        for verdict in decisive:
+            if verdict.reason in found or len(found) < SUMMARISED:
+                found.setdefault(verdict.reason, []).append(verdict.benchmark)
+    return found
 
 
 def tag_candidate(uri: str, report: GateReport) -> int:

@@ -16,6 +16,7 @@ from regrade.jobs.time_spent import TimeSpent
 from regrade.records.columns import KEYS, TOKEN_COLUMNS
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.resampling import Estimate, bootstrap
+from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Code, Heading, Line, Table
 
 ROUNDING = 1e-6
@@ -285,7 +286,7 @@ def _blocks(replay: Replay) -> Iterator[Block]:
         (
             f"{replay.answers:,} answers to {replay.benchmark} with {replay.tokens:,} tokens (",
             Code(replay.answer_set_id),
-            f"). In {100 * replay.parted:.1f} % of them a token that was the first choice of {own.model} is not that of {other.model}.",
+            f"). In {percent(replay.parted)} of them a token that was the first choice of {own.model} is not that of {other.model}.",
         )
     )
     yield Table(
@@ -304,7 +305,7 @@ def _blocks(replay: Replay) -> Iterator[Block]:
             (
                 reader.model,
                 ", ".join(f"{name}={value}" for name, value in reader.engine.items()),
-                f"{100 * reader.not_first:.2f} %",
+                f"{percent(reader.not_first, 2)}",
                 "; ".join(reader.ran_on),
                 Code(reader.replay_id),
             )

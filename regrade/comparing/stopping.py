@@ -20,7 +20,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.stats.estimates import FloatArray
-from regrade.stats.scale import SHARES
+from regrade.stats.scale import SHARES, percent
 from regrade.stats.sequential import (
     SequentialTest,
     Sure,
@@ -82,7 +82,7 @@ class Baseline:
         if shared < needed * max(len(sample_ids), base.manifest.n_samples):
             raise cannot_stop(
                 title,
-                f"the baseline has values for {shared:,} of its {len(sample_ids):,} questions by their ids, and {100 * needed:g} % are "
+                f"the baseline has values for {shared:,} of its {len(sample_ids):,} questions by their ids, and {percent(needed, None)} are "
                 "needed",
             )
         return cls(base.manifest.answer_set_id, values, scorer)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
+from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, Table, with_code
-from regrade.text.numbers import average_text, percent
+from regrade.text.numbers import average_text
 from regrade.text.text import tail
 
 COLUMNS = (
@@ -61,7 +62,7 @@ def mark(comparison: Comparison) -> str:
 def n_text(comparison: Comparison) -> str:
     """Return the number of compared questions, and their share if some were left out."""
     return f"{comparison.n:,}" + (
-        "" if comparison.coverage >= 1 else f" ({100 * comparison.coverage:.1f} %)"
+        "" if comparison.coverage >= 1 else f" ({percent(comparison.coverage)})"
     )
 
 

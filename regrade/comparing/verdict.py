@@ -10,6 +10,7 @@ from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Ver
 from regrade.settings import GateSettings
 from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
 from regrade.stats.power import can_pass, detectable_drop, questions_needed, what_passes
+from regrade.stats.scale import percent
 from regrade.stats.sequential import Sure, final_rate
 from regrade.stats.significance import holm
 
@@ -85,12 +86,12 @@ def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings
         ("unparsed", settings.max_unparsed, side.unparsed),
         ("truncated", settings.max_truncated, side.truncated),
     )
-    for kind, percent, count in limits:
-        if percent is not None and side.rows:
+    for kind, limit, count in limits:
+        if limit is not None and side.rows:
             rate = count / side.rows
             # Repeats of a question are not independent, so each question counts once.
-            p = _at_least(rate, min(side.rows, side.questions), percent / 100)
-            rates.append(_Rate(kind, rate, percent / 100, p))
+            p = _at_least(rate, min(side.rows, side.questions), limit / 100)
+            rates.append(_Rate(kind, rate, limit / 100, p))
     p_regression = regression_p(compared.changes, max_drop)
     return _Tested(name, compared, max_drop, p_regression, tuple(rates))
 
@@ -138,7 +139,7 @@ def _verdict(
     worst = max((by_drop, *(check.verdict for check in checks)), key=SEVERITY.index)
     broken = [check for check in checks if check.verdict != "pass"]
     reason += "".join(
-        f"; {100 * check.value:.1f} % {check.name}, at most {100 * check.limit:g} % allowed"
+        f"; {percent(check.value)} {check.name}, at most {percent(check.limit, None)} allowed"
         for check in broken
     )
     return BenchmarkVerdict(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict
+from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict, summarised
 from regrade.comparing.models import ComparedSide
 from regrade.comparing.text import (
     doubts,
@@ -14,9 +14,8 @@ from regrade.comparing.text import (
     p_text,
     view_lines,
 )
-from regrade.stats.scale import SHARES
+from regrade.stats.scale import SHARES, percent
 from regrade.text.blocks import Block, Details, Heading, Items, Line, Table, Tone, with_code
-from regrade.text.numbers import percent
 
 COLUMNS = (
     "benchmark",
@@ -87,8 +86,8 @@ def _level(judged: BenchmarkVerdict) -> str:
     if low is None or high is None:
         return ""
     if low == high:
-        return f" ({100 * (2 * low - 1):.4g} %)"
-    return f" ({100 * low:.4g} % and {100 * high:.4g} %, one-sided)"
+        return f" ({percent(2 * low - 1, None)})"
+    return f" ({percent(low, None)} and {percent(high, None)}, one-sided)"
 
 
 def opening(report: GateReport) -> list[Block]:
@@ -109,19 +108,20 @@ def opening(report: GateReport) -> list[Block]:
                 for line in noise_lines(judged.comparison)
             ]
         ),
-        Line(with_code(f"{_EXPLAINED}{100 * report.error_rate:g} %."), "note"),
+        Line(with_code(f"{_EXPLAINED}{percent(report.error_rate, None)}."), "note"),
         Items(report.notes),
     ]
 
 
 def blocks(report: GateReport) -> list[Block]:
     """Return the page of a verdict."""
+    told = {name for of in summarised(report.verdict, report.benchmarks).values() for name in of}
     return [
         *opening(report),
         *(
             block
             for judged in report.benchmarks
-            if judged.comparison is not None or judged.reason not in report.summary
+            if judged.comparison is not None or judged.benchmark not in told
             for block in _benchmark(judged)
         ),
     ]
@@ -139,7 +139,7 @@ def _benchmark(judged: BenchmarkVerdict) -> Iterator[Block]:
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
     checks = [
-        f"{check.name}: {percent(check.value)}, at most {100 * check.limit:g} % allowed: {check.verdict}"
+        f"{check.name}: {percent(check.value)}, at most {percent(check.limit, None)} allowed: {check.verdict}"
         for check in judged.checks
     ]
     yield Details((Items([tests, *_levels(judged), *facts(comparison), *checks]),))
@@ -153,6 +153,6 @@ def _levels(judged: BenchmarkVerdict) -> Iterator[str]:
     if judged.low_level is None or judged.high_level is None:
         return
     yield (
-        f"the interval's lower end is at {100 * judged.low_level:g} %, its upper end at {100 * judged.high_level:.4g} %, "
+        f"the interval's lower end is at {percent(judged.low_level, None)}, its upper end at {percent(judged.high_level, None)}, "
         "each one-sided; that of regrade compare is two-sided, at 97.5 % each"
     )

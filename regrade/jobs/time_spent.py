@@ -8,6 +8,7 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from regrade.stats.occupancy import Occupancy
+from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Code, Line, with_code
 
 Part = Literal["loading", "compiling", "filling", "full", "draining", "generating", "idle"]
@@ -73,9 +74,7 @@ class TimeSpent(BaseModel):
         )
         idle = f" ({self.before:,.1f} s before loading, {self.after:,.1f} s after the last answer)"
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
-        lost = (
-            f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
-        )
+        lost = f"; {percent(share)} of the tokens in failed or truncated answers" if share else ""
         return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{lost}."
 
     @property

@@ -4,6 +4,7 @@ from typing import Any
 
 from regrade.judging.panel import RULES, Panel
 from regrade.judging.panel_result import PanelResult
+from regrade.stats.scale import percent
 from regrade.text.blocks import Table
 
 
@@ -31,11 +32,11 @@ def judge_table(panel: PanelResult) -> Table:
 def agreement_table(panel: PanelResult) -> Table:
     """Return a row for each two judges, then one for all."""
     rows = [
-        (" and ".join(agreement.judges), f"{agreement.equal:.1%}", f"{agreement.n:,}")
+        (" and ".join(agreement.judges), f"{percent(agreement.equal)}", f"{agreement.n:,}")
         for agreement in panel.agreement
     ]
     if len(panel.judges) > 2:
-        equal = "-" if panel.unanimous is None else f"{panel.unanimous:.1%}"
+        equal = "-" if panel.unanimous is None else f"{percent(panel.unanimous)}"
         rows.append(("all", equal, f"{panel.unanimous_n:,}"))
     return Table(("judges", "equal", "answers"), rows)
 

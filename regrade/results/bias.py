@@ -6,8 +6,7 @@ from regrade.judging.bias import Bias
 from regrade.results.results import Evaluation
 from regrade.results.tables import set_titles
 from regrade.stats.resampling import Estimate
-from regrade.stats.scale import Scale
-from regrade.text.numbers import percent
+from regrade.stats.scale import Scale, percent
 
 
 def bias_lines(bias: Bias, scale: Scale) -> Iterator[str]:

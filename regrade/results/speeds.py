@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.results.results import Evaluation
+from regrade.stats.scale import percent
 from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
 from regrade.text.blocks import Table
 
@@ -47,8 +48,14 @@ def speed_lines(evaluation: Evaluation) -> Iterator[str]:
 def _load(speed: Speed) -> Iterator[str]:
     if speed.running_mean is None:
         return
-    hits = "" if speed.prefix_hit_rate is None else f", prefix cache {speed.prefix_hit_rate:.1%}"
-    usage = "" if speed.kv_cache_usage_max is None else f", KV cache {speed.kv_cache_usage_max:.1%}"
+    hits = (
+        "" if speed.prefix_hit_rate is None else f", prefix cache {percent(speed.prefix_hit_rate)}"
+    )
+    usage = (
+        ""
+        if speed.kv_cache_usage_max is None
+        else f", KV cache {percent(speed.kv_cache_usage_max)}"
+    )
     most = f"most {speed.running_max:,}"
     lost = ""
     if speed.measured_by == "engine":
@@ -69,7 +76,7 @@ def _sharing(speed: Speed, generated: int) -> Iterator[str]:
 def _remarks(speed: Speed) -> Iterator[str]:
     goodput = speed.goodput
     if goodput is not None:
-        share = "-" if goodput.share is None else f"{goodput.share:.1%}"
+        share = "-" if goodput.share is None else f"{percent(goodput.share)}"
         rate = "" if goodput.per_second is None else f", {goodput.per_second:,.2f} per second"
         unknown = f"; {goodput.unmeasured:,} could not be measured" if goodput.unmeasured else ""
         yield (
@@ -90,4 +97,4 @@ def _remarks(speed: Speed) -> Iterator[str]:
         )
     if both and not differing:
         names = ", ".join(name.upper() for name in both)
-        yield f"engine and client agree within {AGREEMENT:.0%} ({names})"
+        yield f"engine and client agree within {percent(AGREEMENT, 0)} ({names})"

@@ -6,8 +6,9 @@ from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.stats.scale import percent
 from regrade.text.blocks import Table
-from regrade.text.numbers import average_text, percent, repeats_text
+from regrade.text.numbers import average_text, repeats_text
 
 STAGES = ("load", "generate", "publish", "score", "track")
 _REPEATS, _CALIBRATED = "with repeats", "by people's labels"

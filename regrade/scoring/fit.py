@@ -12,6 +12,7 @@ from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import batches_for, score_batch
 from regrade.settings.errors import PluginError, SettingsError
 from regrade.stats.metrics import Metrics
+from regrade.stats.scale import SHARES, percent
 
 if TYPE_CHECKING:
     from regrade.scorers.base import Scorer
@@ -112,11 +113,11 @@ def _judge_notes(file: ScoreFile) -> Iterator[str]:
     overall = file.summary.overall
     if file.low_coverage is not None:
         yield (
-            f"the judge gave a verdict on {100 * file.low_coverage:.1f} % of the answers only, which is below the floor: this is no "
+            f"the judge gave a verdict on {percent(file.low_coverage)} of the answers only, which is below the floor: this is no "
             "headline score. `regrade judge` asks for verdicts on failed requests again; `--min-coverage` sets the floor."
         )
     if is_cut_short(overall.truncated_rate):
-        yield f"{100 * overall.truncated_rate:.1f} % of the verdicts were cut off. Raise `--max-tokens`."
+        yield f"{percent(overall.truncated_rate)} of the verdicts were cut off. Raise `--max-tokens`."
     for result in file.aggregates:
         if result.name == MOVED and result.value > 0:
             moved = round(result.value * result.n)
@@ -135,7 +136,7 @@ def _truncated(answers: AnswerSet, rate: float) -> str:
     sampling = answers.manifest.specification.sampling
     limit = "at the limit of tokens" if sampling is None else f"at {sampling.max_tokens:,} tokens"
     return (
-        f"{100 * rate:.1f} % of the answers were cut off {limit}, so that the score is too low. "
+        f"{percent(rate)} of the answers were cut off {limit}, so that the score is too low. "
         "Raise `--max-tokens` (and the model's context, `--engine.max-model-len`, if it is set)."
     )
 
@@ -158,6 +159,6 @@ def _difference(answers: AnswerSet, file: ScoreFile) -> str | None:
     original = closest[1]
     theirs = original.summary.overall
     return (
-        f"{file.title} gives {ours.accuracy:.1%}, but the imported file says {theirs.accuracy:.1%} ± "
-        f"{theirs.accuracy_stderr:.1%} ({original.title}). `regrade diff` shows the answers that differ."
+        f"{file.title} gives {percent(ours.accuracy)}, but the imported file says "
+        f"{SHARES.mean_text(theirs.accuracy, theirs.accuracy_stderr)} ({original.title}). `regrade diff` shows the answers that differ."
     )

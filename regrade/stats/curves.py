@@ -12,10 +12,10 @@ from regrade.stats.drawing import (
     WHISKERS,
     ImageFormat,
     image_of,
-    percent,
     plain,
     style,
 )
+from regrade.stats.scale import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes as MatplotlibAxes
@@ -127,7 +127,7 @@ def _draw(
     else:
         plot.set_xlim(left=0)
     if axes.percent_y:
-        plot.yaxis.set_major_formatter(lambda value, _: percent(100 * value))
+        plot.yaxis.set_major_formatter(lambda value, _: percent(value, None))
     else:
         plot.set_ylim(bottom=0)
     plot.set_xlabel(axes.x)

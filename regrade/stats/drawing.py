@@ -6,6 +6,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from regrade.stats.metrics import SubsetMetrics, Summary
+from regrade.stats.scale import percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,7 +104,7 @@ def draw_accuracies(axes: "Axes", bars: Sequence[Bar], title: str = "") -> None:
     )
     axes.invert_yaxis()
     axes.set_xlim(0, 100)
-    axes.xaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.xaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
     axes.set_xlabel("accuracy, 95 % interval")
     style(axes, title)
 
@@ -141,12 +142,12 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
     axes.set_yticks(range(len(bars)), labels, fontsize=SMALL)
     axes.set_ylim(-0.6, len(bars) - 0.4)
     axes.set_xlim(0, 100)
-    axes.xaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.xaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
     overall = summary.overall.accuracy
     note = "accuracy, 95 % interval"
     if overall is not None:
         axes.axvline(100 * overall, color=REFERENCE, linestyle="--", linewidth=1)
-        note += f"; dashed: all questions, {overall:.1%}"
+        note += f"; dashed: all questions, {percent(overall)}"
     if left_out:
         note += f"; {left_out} subsets between the best and the worst left out"
     axes.set_xlabel(note, fontsize=SMALL)
@@ -227,7 +228,7 @@ def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -
             **WHISKERS,
         )
     axes.set_xlabel("training step")
-    axes.yaxis.set_major_formatter(lambda value, _: percent(value))
+    axes.yaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
     axes.set_ylabel("accuracy, 95 % interval")
     style(axes, title, grid="both")
     plain(axes.legend(fontsize=SMALL).get_texts())
@@ -245,11 +246,6 @@ def bar_of(name: str, part: SubsetMetrics | Summary) -> Bar:
     low = metrics.accuracy if metrics.accuracy_low is None else metrics.accuracy_low
     high = metrics.accuracy if metrics.accuracy_high is None else metrics.accuracy_high
     return Bar(name, metrics.accuracy, low, high)
-
-
-def percent(value: float) -> str:
-    """Return the label of a tick of an axis in percent."""
-    return f"{value:.4g} %"
 
 
 def plain(texts: "Iterable[Text]") -> None:

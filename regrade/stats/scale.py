@@ -11,6 +11,18 @@ Unit = Literal["%", ""]
 """`%`: shares, shown in per cent; differences are percentage points. Empty: numbers shown as they are."""
 
 
+def percent(value: float | None, digits: int | None = 1) -> str:
+    """Return a share in per cent, such as `74.5 %`; a dash for None.
+
+    Args:
+        value: Share, from 0 to 1.
+        digits: Decimals; None: as many as are needed, such as `90 %`.
+    """
+    if value is None:
+        return "-"
+    return f"{100 * value:.4g} %" if digits is None else f"{100 * value:.{digits}f} %"
+
+
 class Scale(StrictModel):
     """Lowest and highest value that a scorer gives, and the unit in which people read them."""
 
@@ -61,7 +73,7 @@ class Scale(StrictModel):
         """
         if value is None:
             return "-"
-        return f"{100 * value:.{digits}f} %" if self.unit == "%" else f"{value:.{digits + 1}f}"
+        return percent(value, digits) if self.unit == "%" else f"{value:.{digits + 1}f}"
 
     def mean_text(self, value: float | None, error: float | None, digits: int = 1) -> str:
         """Return a mean with its standard error if known, such as `74.5 ± 2.2 %` or `2.41 ± 0.03`.

@@ -7,11 +7,6 @@ from regrade.stats.scale import SHARES, Scale
 from regrade.text.blocks import Interval
 
 
-def percent(value: float | int | None, digits: int = 1) -> str:
-    """Return a share as a percentage; a dash for None."""
-    return "-" if value is None else f"{100 * value:.{digits}f} %"
-
-
 def average_text(
     accuracy: float | None,
     error: float | None,

@@ -32,7 +32,7 @@ def test_a_new_card_has_a_configuration_for_each_benchmark_and_a_table() -> None
     }
     assert "regrade" in front(card)["tags"]
     assert (
-        "| gsm8k | org/model | 1,319 | complete | number v1: 73.10% ± 1.22% (n = 1,319) "
+        "| gsm8k | org/model | 1,319 | complete | number v1: 73.10 ± 1.22 % (n = 1,319) "
         "| 0123456789abcdef |" in card
     )
     assert card.count("org/other") == 1
@@ -41,7 +41,7 @@ def test_a_new_card_has_a_configuration_for_each_benchmark_and_a_table() -> None
 def test_what_is_missing_is_not_shown_as_a_number() -> None:
     card = render_card(None, [row(scores=[("exact v1", None, None, 0), ("x v2", 0.5, None, 2)])])
 
-    assert "exact v1: no score (n = 0)<br>x v2: 50.00% (n = 2)" in card
+    assert "exact v1: no score (n = 0)<br>x v2: 50.00 % (n = 2)" in card
 
 
 def test_a_card_without_answer_sets_has_no_configurations() -> None:

@@ -64,7 +64,7 @@ def test_a_row_is_made_anew_when_a_score_was_added(repository: HubRepository) ->
 
     publish(repository, numbers(0, 3), model="mine")
 
-    assert "25.00%" in rows(card(repository))["other"]
+    assert "25.00 %" in rows(card(repository))["other"]
 
 
 def test_a_row_without_files_is_dropped(repository: HubRepository) -> None:

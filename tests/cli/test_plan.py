@@ -55,7 +55,7 @@ def test_the_length_is_that_of_the_benchmarks_longest_request(tmp_path: Path):
     assert ran.code == 0, ran.err
     assert "length: 768 tokens, the longest of 2 requests of gsm8k:" in ran.out
     assert "and 700 of answer" in ran.out
-    assert "margin: 102.4 MiB assumed (10% of the GPU)" in ran.out
+    assert "margin: 102.4 MiB assumed (10 % of the GPU)" in ran.out
     assert "TP 1 x PP 1 x DP 2" in ran.out
     assert "begin with this" in ran.out
 

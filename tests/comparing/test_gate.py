@@ -12,7 +12,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.comparing import verdict_text
 from regrade.comparing.beforehand import check_comparable
 from regrade.comparing.gate import gate
-from regrade.comparing.gate_report import GateReport
+from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, summarised
 from regrade.comparing.job import CompareJob
 from regrade.comparing.junit import junit
 from regrade.comparing.likeness import NotComparableError
@@ -20,6 +20,7 @@ from regrade.comparing.sides import find_side
 from regrade.records.computed import Computed
 from regrade.settings import GateSettings
 from regrade.settings.errors import SettingsError
+from regrade.text.blocks import Heading
 from regrade.text.markdown import markdown
 from tests.builders import session
 from tests.comparing.sides import answer
@@ -400,3 +401,29 @@ def test_where_not_even_an_unchanged_model_passes_is_an_error_before_stored_answ
     judged = gate(sides, GateSettings(baseline="org/base"), answers=repository.uri)
     assert judged.verdict == "cannot tell"
     assert "with 50 questions, not even a model that changes no answer passes" in judged.summary
+
+
+def test_a_benchmark_without_numbers_has_a_section_unless_the_summary_tells_its_reason() -> None:
+    def told(verdict: str, *reasons: tuple[str, str]) -> tuple[int, list[str]]:
+        judged = [
+            BenchmarkVerdict(benchmark=f"b{n}", verdict=given, reason=reason, max_drop=0.01)  # type: ignore[arg-type]
+            for n, (given, reason) in enumerate(reasons)
+        ]
+        report = GateReport(
+            verdict=verdict,  # type: ignore[arg-type]
+            summary="regression: b0: Sure.",
+            base="base",
+            candidate="m",
+            error_rate=0.05,
+            benchmarks=tuple(judged),
+        )
+        blocks = verdict_text.blocks(report)
+        sections = [b.text for b in blocks if isinstance(b, Heading) and b.level == 2]
+        return len(summarised(report.verdict, judged)), [str(text) for text in sections]
+
+    # The same words as a reason that the summary has, of another verdict.
+    assert told("regression", ("regression", "Sure."), ("pass", "Sure.")) == (1, ["b1"])
+    assert told("cannot tell", ("cannot tell", "Same."), ("cannot tell", "Same.")) == (1, [])
+    assert told("pass", ("pass", "Sure."), ("pass", "Sure.")) == (0, ["b0", "b1"])
+    many = [("cannot tell", f"Reason {n}.") for n in range(7)]
+    assert told("cannot tell", *many) == (5, ["b5", "b6"])

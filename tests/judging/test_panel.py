@@ -58,7 +58,7 @@ def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence
         "3 (1 without a result, too many for a mean)",
     )
     assert shown[-1][:2] == ("mean", "54.2 ± 20.8 %")
-    assert agreement_table(result).rows[-1] == ("all", "66.7%", "3")
+    assert agreement_table(result).rows[-1] == ("all", "66.7 %", "3")
 
 
 def test_a_mean_needs_a_combined_value_of_nearly_all_answers(

@@ -125,7 +125,7 @@ def test_the_card_of_the_repository_names_the_average(
 
     card = repository.fetch("README.md", str(repository.head())).read_text()
 
-    assert "avg@4: 56.25% ± 13.15% (n = 32)" in html.unescape(card)
+    assert "avg@4: 56.25 ± 13.15 % (n = 32)" in html.unescape(card)
 
 
 def test_pass_at_k_is_that_of_the_largest_k_that_was_scored():

@@ -52,7 +52,7 @@ def test_latencies_and_load_are_on_the_page():
     )
 
     assert page.count("| 250.0 | 100.0 | 200.0 | 300.0 | 400.0 | 4 |") == len(names)
-    load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0%, prefix cache 25.0%, 6 preempted"
+    load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0 %, prefix cache 25.0 %, 6 preempted"
     assert f"- sums: {load}" in page
 
 
@@ -67,7 +67,7 @@ def test_a_terminal_shows_them_only_if_goodput_asks_for_them():
 
     assert "E2EL" not in printed[0]
     assert "1,000.0" in printed[1]
-    assert "goodput: 75.0%" in printed[1]
+    assert "goodput: 75.0 %" in printed[1]
 
 
 def test_latencies_of_a_shared_engine_say_whose_they_are():
@@ -96,7 +96,7 @@ def test_goodput_names_its_limits():
 
     page = shown(Speed(goodput=goodput))
 
-    assert "goodput: 75.0% of 4 answers within TTFT 2 s, E2EL 30 s, 1.50 per second" in page
+    assert "goodput: 75.0 % of 4 answers within TTFT 2 s, E2EL 30 s, 1.50 per second" in page
     assert "1 could not be measured" in page
 
 
@@ -112,4 +112,4 @@ def test_a_difference_between_engine_and_client_is_told():
 def test_agreement_is_told():
     speed = Speed(e2el=spread(1.0), other_side=OtherSide(by="client", requests=4, e2el=1.01))
 
-    assert "engine and client agree within 5% (E2EL)" in shown(speed)
+    assert "engine and client agree within 5 % (E2EL)" in shown(speed)

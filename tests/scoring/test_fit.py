@@ -115,7 +115,7 @@ def test_a_score_that_contradicts_the_imported_one_is_reported(repository: Local
 
     (note,) = notes(again(answers), score_answers(answers, "number").file)
 
-    assert note.startswith("number v3 gives 100.0%, but the imported file says 60.0% ± 4.9%")
+    assert note.startswith("number v3 gives 100.0 %, but the imported file says 60.0 ± 4.9 %")
     assert "lm-eval exact_match" in note
 
 

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -5,7 +7,8 @@ from pydantic import ValidationError
 
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.stats.metrics import summarise
-from regrade.stats.scale import SHARES, Scale
+from regrade.stats.scale import SHARES, Scale, percent
+from tests.command_line import ROOT
 
 POINTS = Scale(low=1, high=3, unit="")
 
@@ -55,3 +58,16 @@ def test_shares_are_shown_in_per_cent_and_points_as_they_are() -> None:
 def test_a_scale_without_length_and_per_cent_beyond_one_are_refused(wrong: dict) -> None:
     with pytest.raises(ValidationError, match="scale"):
         Scale(**wrong)
+
+
+def test_a_share_in_per_cent_has_one_form_which_no_other_code_writes() -> None:
+    assert (percent(0.745), percent(0.9, None), percent(None)) == ("74.5 %", "90 %", "-")
+    writes = re.compile(r":\.?\d*%\}|\{100 \* [^{}:]+:\.\df\} ?%")
+    assert [
+        f"{path}: {line.strip()}"
+        for folder in ("regrade", "flows", "tasks")
+        for path in (ROOT / folder).rglob("*.py")
+        if path.name != "scale.py"
+        for line in path.read_text().splitlines()
+        if writes.search(line)
+    ] == []

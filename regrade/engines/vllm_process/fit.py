@@ -10,6 +10,7 @@ import psutil
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.settings.errors import SettingsError
+from regrade.stats.scale import percent
 from regrade.stats.speed import EngineMemory, gib
 
 if TYPE_CHECKING:
@@ -62,7 +63,9 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     memory = psutil.virtual_memory().total if is_cpu else platform.get_device_total_memory()
     share = 1.0 if is_cpu else cache.gpu_memory_utilization
     usable = int(memory * share)
-    device = "this machine has" if is_cpu else f"vLLM may use ({share:.0%} of {gib(memory)})"
+    device = (
+        "this machine has" if is_cpu else f"vLLM may use ({percent(share, 0)} of {gib(memory)})"
+    )
     largest = max(need.weights)
     unchecked = _is_unchecked()
     if largest > usable and not unchecked:
@@ -87,7 +90,7 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
         )
         raise SettingsError(
             f"One request of {config.model_config.max_model_len:,} tokens does not fit: it takes {gib(needed)} of KV cache, which "
-            f"{left} {gib(room)}, {gib(lacking)} too little. Lower sampling.max_tokens or engine.max_model_len, or "
+            f"{left} {gib(room)}, {gib(lacking)} too little. Lower `sampling.max_tokens` or `engine.max_model_len`, or "
             f"{_ADVICE[0].lower()}{_ADVICE[1:]}"
         )
     return need
@@ -101,7 +104,7 @@ def _is_unchecked() -> bool:
 
 
 _ADVICE = (
-    "Share the model between more GPUs (engine.tensor_parallel_size), or quantise it: `regrade plan MODEL --gpus N` shows what "
+    "Share the model between more GPUs (`engine.tensor_parallel_size`), or quantise it: `regrade plan MODEL --gpus N` shows what "
     "fits. Counted are the weights as vLLM keeps them, quantised online if so set, and the KV cache, not activations and CUDA graphs; "
     f"with {VARIABLE}=off, the model is loaded all the same."
 )

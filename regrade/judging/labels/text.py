@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.stats.agreement import Agreement
 from regrade.stats.resampling import Estimate
+from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Heading, Line, Table
-from regrade.text.numbers import percent
 
 HIGH_PREVALENCE = 0.9
 """Share of one label above which kappa and alpha say little."""

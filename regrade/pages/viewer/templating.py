@@ -10,7 +10,7 @@ from regrade.answers.figures import Figure
 from regrade.comparing.text import p_text
 from regrade.stats.drawing import css
 from regrade.stats.metrics import Metrics
-from regrade.stats.scale import SHARES, Scale
+from regrade.stats.scale import SHARES, Scale, percent
 from regrade.text.hidden import as_html
 from regrade.text.html import badge, drawn
 from regrade.text.numbers import interval_of
@@ -35,7 +35,7 @@ def page_templates() -> Environment:
     filters: dict[str, Callable[..., object]] = {
         "visible": as_html,
         "plain": lambda value: visible(str(value)),  # where no markup can be: titles, options
-        "percent": _percent,
+        "percent": lambda value, digits=1: percent(value, digits).removesuffix(" %"),
         "mean": lambda value, scale: scale.text(value).removesuffix(" %"),
         "count": lambda value: f"{value:,}",
         "points": SHARES.difference_text,
@@ -51,10 +51,6 @@ def page_templates() -> Environment:
 def _interval(metrics: Metrics | None, scale: Scale = SHARES) -> Markup:
     found = "" if metrics is None else interval_of(metrics, scale)
     return Markup("") if isinstance(found, str) else drawn(found)
-
-
-def _percent(value: float | None, digits: int = 1) -> str:
-    return "-" if value is None else f"{100 * value:.{digits}f}"
 
 
 def _figure(figure: Figure, value: float | None) -> str:

@@ -24,6 +24,7 @@ from regrade.engines.vllm_process.planner import (
 from regrade.jobs.plan import Plan, PlannedRequests, prompt_rendering
 from regrade.jobs.plans_of_job import plans_of
 from regrade.settings.errors import OperationError, SettingsError, UserError
+from regrade.stats.scale import percent
 from regrade.stats.speed import gib
 from regrade.tuning.plan.gpus import gpu_key, gpu_memory, is_device, parse_memory
 from regrade.tuning.plan.plan import (
@@ -68,13 +69,13 @@ def this_machine(request: PlanRequest, machine: Machine) -> Target:
     if machine.is_cpu or machine.memory is None:
         if request.gpus is not None:
             raise SettingsError(
-                f"`--gpus {request.gpus}`: this machine has no GPU. Name the kind: `--gpu h100`, or `--gpu-memory 80GiB`."
+                f"`gpus={request.gpus}`: this machine has no GPU. Name the kind: `gpu=h100`, or `gpu_memory=80GiB`."
             )
         return Target(gpu=machine.device, gpus=1, memory=None, usable=None)
     if request.gpus is not None and request.gpus > machine.count:
         raise SettingsError(
-            f"`--gpus {request.gpus}`: this machine has {machine.count}. To plan for another one, name its GPUs: `--gpu h100`, "
-            "or `--gpu-memory 80GiB`."
+            f"`gpus={request.gpus}`: this machine has {machine.count}. To plan for another one, name its GPUs: `gpu=h100`, "
+            "or `gpu_memory=80GiB`."
         )
     return _gpus(request, machine.device, request.gpus or machine.count, machine.memory)
 
@@ -188,7 +189,7 @@ def margin_of(earlier: Sequence[Start], *, model: str, memory: int, eager: bool)
     return Margin(
         bytes=assumed,
         measured=False,
-        source=f"{gib(assumed)} assumed ({ASSUMED_SHARE:.0%} of the GPU) for activations and CUDA graphs, which only a start "
+        source=f"{gib(assumed)} assumed ({percent(ASSUMED_SHARE, 0)} of the GPU) for activations and CUDA graphs, which only a start "
         "can measure.",
     )
 
@@ -296,7 +297,7 @@ def splits_with(engine: VllmEngine, gpus: int) -> list[SplitPlan]:
     if not splits:
         raise SettingsError(
             f"No split of {gpus} GPUs has the parallel sizes of the engine's settings. Leave them out, or set "
-            "`--gpus` to a multiple of their product."
+            "`gpus` to a multiple of their product."
         )
     return splits
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from regrade.stats.scale import percent
 from regrade.stats.speed import Spread
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.job import TuneResult
@@ -44,7 +45,7 @@ def lines(result: TuneResult) -> Iterator[str]:
     settings = ", ".join(f"{name}={value:,}" for name, value in tuning.settings.items())
     unit = "answers" if tuning.key.workload.method == "rank" else "tokens"
     yield (
-        f"Fastest: {settings}, {tuning.rate:,.1f} {unit}/s. Differences below {100 * tuning.spread:.1f} % are noise: of "
+        f"Fastest: {settings}, {tuning.rate:,.1f} {unit}/s. Differences below {percent(tuning.spread)} are noise: of "
         "equal settings, the smaller is chosen."
     )
     yield (

@@ -7,7 +7,7 @@ from math import hypot
 from regrade.comparing.text import p_text
 from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import Axes, Curve, Place
-from regrade.stats.scale import SHARES
+from regrade.stats.scale import SHARES, percent
 from regrade.stats.significance import holm
 from regrade.stats.speed import Spread
 from regrade.text import blocks as page
@@ -150,7 +150,7 @@ def _differ(fast: Measured, slow: Measured) -> bool:
 
 
 def _spread_text(spread: float) -> str:
-    return f"± {spread:.1%}".replace("%", " %")
+    return f"± {percent(spread)}"
 
 
 def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:

@@ -27,7 +27,7 @@ def test_without_a_start_a_tenth_of_the_gpu_is_assumed_and_says_so():
     margin = margin_of([], model="org/a", memory=80 * GIB, eager=False)
 
     assert (margin.bytes, margin.measured) == (8 * GIB, False)
-    assert "8.0 GiB assumed (10% of the GPU)" in margin.source
+    assert "8.0 GiB assumed (10 % of the GPU)" in margin.source
 
 
 def test_the_largest_margin_of_this_model_replaces_it():

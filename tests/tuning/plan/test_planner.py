@@ -63,9 +63,9 @@ def test_without_vllm_the_error_names_the_install_command(
     ("changes", "says"),
     [
         ({"gpu": "h100", "gpu_memory": "80GiB"}, "not both"),
-        ({"benchmarks": ("gsm8k",), "max_model_len": 10}, "leave out max_model_len"),
+        ({"benchmarks": ("gsm8k",), "max_model_len": 10}, "leave out `max_model_len`"),
         ({"sources": ({"benchmark": "gsm8k", "path": "x"},)}, "a source is given for"),
-        ({"gpus": 0}, "gpus should be 1 or more, not 0"),
+        ({"gpus": 0}, "`gpus` should be 1 or more, not 0"),
         ({"engine": {"kind": "openai"}}, "engine"),
     ],
 )
