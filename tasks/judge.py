@@ -99,7 +99,7 @@ def questions_of(
     if job.self_test:
         if job.answer_sets:
             raise SettingsError(
-                "The self-test has answers of its own: leave out the answer sets, or `--self-test`."
+                "The self-test has answers of its own: leave out the answer sets, or `self_test`."
             )
         rubric = asked or open_rubric("correct")
         return [questions(self_test(rubric), rubric)]
@@ -144,7 +144,7 @@ def sets_to_judge(
         if not waiting:
             raise RepositoryError(
                 repository.uri,
-                "no answers wait for a judge. Name an answer set (`regrade list`) and a `--rubric` to judge it all the same.",
+                "no answers wait for a judge. Name an answer set (`regrade list`) and a `judge.rubric` to judge it all the same.",
             )
         return waiting
     chosen: dict[str, AnswerSet] = {}
@@ -162,7 +162,7 @@ def sets_to_judge(
         if not fitting:
             raise RepositoryError(
                 repository.uri,
-                f"no answers of '{name}' wait for a judge. Give a `--rubric` to judge them all the same.",
+                f"no answers of '{name}' wait for a judge. Give a `judge.rubric` to judge them all the same.",
             )
         chosen |= {answers.manifest.answer_set_id: answers for answers in fitting}
     return list(chosen.values())
@@ -173,7 +173,7 @@ def _baseline(answers: AnswerSet, name: str, uri: str) -> AnswerSet:
     other = find_side(name, uri, (benchmark,)).sets[benchmark]
     if other.manifest.answer_set_id == answers.manifest.answer_set_id:
         raise SettingsError(
-            f"Answer set '{answers.manifest.answer_set_id}' is compared with itself. Give another `--baseline`."
+            f"Answer set '{answers.manifest.answer_set_id}' is compared with itself. Give another `judge.baseline`."
         )
     return other
 

@@ -38,7 +38,7 @@ def plan_answers(job: GenerationJob) -> list[Work]:
             chosen = plan.benchmark.scorers if job.scorer is None else (job.scorer,)
             if JUDGE in chosen and job.judge is None:
                 raise SettingsError(
-                    f"A judge model grades the answers to '{plan.benchmark.name}': name one with `--judge`, or keep the answers "
+                    f"A judge model grades the answers to '{plan.benchmark.name}': name one with `judge.judges`, or keep the answers "
                     "with `regrade generate` and run `regrade judge` later."
                 )
             check_scorers(chosen, job.scoring)

@@ -46,7 +46,7 @@ def plan_replays(job: ReplayJob) -> tuple[AnswerSet, list[PlannedReplay]]:
         if known.model.kind in ("hub", "local") and not same:
             raise SettingsError(
                 f"'{name}' does not compute what the model of the answers did: it is {_computed(plan.specification)}, the answers "
-                f"are by {_computed(own.by_own_model)}. Name the model that answered with `--own-model`, on a machine of that kind."
+                f"are by {_computed(own.by_own_model)}. Name the model that answered with `own_model`, on a machine of that kind."
             )
         planned.append((settings, as_work(plan, repository, settings)))
     name = job.model or _own_name(job, answers)
@@ -84,7 +84,7 @@ def _own_name(job: ReplayJob, answers: AnswerSet) -> str:
         return job.model  # the same model under other settings, if it is the same
     raise SettingsError(
         f"Only the name of the model that answered is stored ('{model.name}', {model.kind}). Give its folder or its name on the Hub "
-        "with `--own-model`."
+        "with `own_model`."
     )
 
 

@@ -1,7 +1,7 @@
 """Checks of a command's parameters before a server or an engine starts."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,13 +14,12 @@ from cyclopts.exceptions import (
 )
 from pydantic import ValidationError
 
-from regrade.cli.job_options import option_name
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.marks import parameters_of
-from regrade.settings.problems import models_at, problem_text, sentence
+from regrade.settings.problems import one_line, sentence
 
 _Job = TypeVar("_Job", bound=Settings)
 
@@ -34,7 +33,7 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         file: The `--config` file.
 
     Raises:
-        SettingsError: If a parameter is unknown or its value is invalid. The message names the option, or the key in the file.
+        SettingsError: If a parameter is unknown or its value is invalid.
         UnknownNameError: If there is no such benchmark or scorer.
     """
     not_here = set() if kind is EvaluationJob else {"gate"}
@@ -49,8 +48,9 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
     try:
         return kind.model_validate(given)
     except ValidationError as error:
-        problems = dict.fromkeys(_problems(error, kind, given, file))
-        raise SettingsError(sentence("; ".join(problems))) from error
+        lacks = any(p["type"] == "missing" and len(p["loc"]) == 1 for p in error.errors())
+        hint = " Parameters may also be in a `--config` file." if lacks else ""
+        raise SettingsError(f"{sentence(one_line(error, kind))}{hint}") from error
 
 
 def check_names(parameters: Iterable[str], known: Collection[str], file: Path | None) -> None:
@@ -74,36 +74,6 @@ def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"Unknown parameter '{name}'{where}.{hint} Known: {', '.join(known)}."
-
-
-def _problems(
-    error: ValidationError, kind: type[Settings], parameters: Mapping[str, Any], file: Path | None
-) -> Iterator[str]:
-    engines = models_at(kind, ("engine",))
-    for problem in error.errors():
-        path = tuple(problem["loc"])
-        if path[:1] == ("engine",) and len(path) > 1 and len(engines) > 1:
-            if path[1] != _engine_model(parameters):
-                continue  # of an engine that was not chosen
-            path = ("engine", *path[2:])
-        names = tuple(part for part in path if isinstance(part, str))
-        option = f"`{option_name(kind, names)}`"
-        if problem["type"] == "missing" and len(names) == 1:
-            yield (
-                f"No {option.strip('`-')} is given. Name one with {option}, or as `{names[0]}:` in the `--config` file"
-            )
-            continue
-        if file is not None and names:
-            option += f" (in '{file}': `{'.'.join(names)}`)"
-        group = models_at(kind, [part for part in problem["loc"][:-1] if isinstance(part, str)])
-        known = dict.fromkeys(name for model in group for name in model.model_fields)
-        yield problem_text(problem, option, tuple(known))
-
-
-def _engine_model(parameters: Mapping[str, Any]) -> str:
-    engine = parameters.get("engine")
-    kind = engine.get("kind", "vllm") if isinstance(engine, Mapping) else "vllm"
-    return str(registry.load("engine", str(kind)).__name__)
 
 
 def _texts(value: object) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from cyclopts.exceptions import CycloptsError
 from cyclopts.help import DefaultFormatter
 
 from regrade.cli.nouns import NOUNS
+from regrade.cli.short_help import IN_SHORT_HELP
 from regrade.processes.importing import quick_imports
 from regrade.settings.errors import UserError
 from regrade.settings.project_folder import VERSION
@@ -137,57 +138,6 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "completion": ("completion", "completion bash --install"),
 }
 """Command -> examples, without `regrade`. Each is one that the command accepts."""
-_RUN = ("--config", "--answers", "--json", "--quiet")
-_MODEL = ("--model", "--benchmark", "--suite", "--limit", "--temperature", "--max-tokens")
-SHORT: dict[str, tuple[str, ...]] = {
-    "score": (
-        *("--scorer", "--stale", "--force", "--answer-set", "--model", "--benchmark", "--since"),
-        *("--sandbox", *_RUN),
-    ),
-    "import": (
-        *("--format", "--model", "--benchmark", "--scorer", "--strict", "--column.text"),
-        *("--column.question", "--column.target", "--answers", "--json", "--quiet"),
-    ),
-    "label": (
-        *("--sample", "--out", "--read", "--rater", "--report", "--show-verdict", "--scorer"),
-        *("--answers", "--json", "--quiet"),
-    ),
-    "chart": (
-        *("--benchmark", "--model", "--over", "--gpu-hour", "--token-price", "--image"),
-        *("--answers", "--json", "--quiet"),
-    ),
-    "evaluate": (*_MODEL, "--repeats", "--scorer", "--engine", "--base-url", *_RUN),
-    "generate": (*_MODEL, "--repeats", "--engine", "--base-url", *_RUN),
-    "sweep": (*_MODEL[:4], "--in-flight", *_RUN),
-    "tune": (*_MODEL, "--ttft-p99", "--tpot-p99", *_RUN),
-    "trigger": (
-        *("--model", "--benchmark", "--wait", "--baseline", "--max-drop", "--promote"),
-        *("--markdown", "--junit", *_RUN),
-    ),
-    "judge": (
-        *("--judge", "--rubric", "--judge-repeats", "--baseline", "--self-test", "--engine"),
-        *("--base-url", *_RUN),
-    ),
-    "harness": (*("--harness", "--time-limit", "--benchmark", "--engine.tool-parser", *_RUN),),
-    "plan": ("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *_RUN),
-    "replay": (
-        *("--model", "--own-model", "--limit", "--fresh", "--engine.dtype"),
-        *("--engine.quantization", "--engine.kv-cache-dtype", *_RUN),
-    ),
-    "gate": (
-        *("--baseline", "--max-drop", "--max-drop-of", "--max-unparsed", "--benchmark"),
-        *("--markdown", "--junit", "--html", *_RUN),
-    ),
-    "noise": (
-        *("--benchmark", "--suite", "--limit", "--in-flight", "--order", "--examples", *_RUN),
-    ),
-    "compare": ("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *_RUN),
-    "show": (
-        *("--wrong", "--unparsed", "--verdict", "--subset", "--search", "--baseline", "--change"),
-        *("--scorer", "--limit", "--page", "--answers", "--json", "--quiet"),
-    ),
-}
-"""Options of a command in its `--help`; `--help-all` has the others. A command that is not named here shows all."""
 HELP_ALL = "--help-all"
 _FEW = 25
 """Longest list of choices in a short help, in characters."""
@@ -280,9 +230,21 @@ def in_words(types: str) -> str:
     )
 
 
-def epilogue(command: str, *, full: bool = True) -> str:
+def in_short_help(command: str) -> tuple[str, ...] | None:
+    """Return the options in the `--help` of a command; None if it has all."""
+    module, _, function = _implementation(command).partition(":")
+    found: tuple[str, ...] | None
+    found = vars(getattr(import_module(f"regrade.cli.{module}"), function)).get(IN_SHORT_HELP)
+    return found
+
+
+def _implementation(command: str) -> str:
+    """Return the function that has the options of a command."""
+    return "sweep:with_options" if command == "sweep" else COMMANDS[command][0]
+
+
+def epilogue(command: str, *, is_short: bool = False) -> str:
     """Return the end of a command's help as markdown: examples and exit codes; of all commands for an empty name."""
-    is_short = command in SHORT and not full
     shown = EXAMPLES.get(command, ())[: _SHOWN if is_short else None]
     lines = [f"- `regrade {example}`" for example in shown]
     examples = ["Examples:", "", *lines, ""] if lines else []
@@ -407,7 +369,8 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
         full: The help has all commands, or all options of the chosen one.
     """
     words = PlainWords()
-    words.only = None if full else SHORT.get(chosen)
+    if helping and not full and chosen in COMMANDS:
+        words.only = in_short_help(chosen)
     app = App(
         name="regrade",
         version=VERSION,
@@ -422,12 +385,12 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
     )
     first_page = {*DAILY, *GROUPS["This installation"]}
     for name, (function, line) in COMMANDS.items():
-        called = "sweep:with_options" if helping and name == chosen == "sweep" else function
+        called = _implementation(name) if helping and name == chosen else function
         app.command(
             f"regrade.cli.{called}",
             name=name,
             help=None if name == chosen else line,
-            help_epilogue=epilogue(name, full=full),
+            help_epilogue=epilogue(name, is_short=name == chosen and words.only is not None),
             group=group_of(name),
             show=full or name == chosen or name in first_page,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.job import CompareJob
 from regrade.comparing.text import blocks, not_compared
@@ -20,6 +21,7 @@ else:
     CompareOptions = options_for(CompareJob, without=("gate", "tracking_uri"))
 
 
+@short_help("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *RUN_OPTIONS)
 def compare(
     base: str,
     candidate: str,

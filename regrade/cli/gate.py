@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output, tag_runs
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks, show_logs
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.gate_report import tag_candidate
@@ -18,6 +19,17 @@ else:
     GateOptions = options_for(GateJob)
 
 
+@short_help(
+    "--baseline",
+    "--max-drop",
+    "--max-drop-of",
+    "--max-unparsed",
+    "--benchmark",
+    "--markdown",
+    "--junit",
+    "--html",
+    *RUN_OPTIONS,
+)
 def gate(
     candidate: str,
     *,

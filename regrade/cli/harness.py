@@ -7,6 +7,7 @@ from regrade.cli.flow_run import run_flow
 from regrade.cli.import_answers import show_imports
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.exchange.harness import HarnessJob
 from regrade.exchange.importing.importer import Imports
 
@@ -16,6 +17,7 @@ else:
     HarnessOptions = options_for(HarnessJob, without=("model", "arguments"))
 
 
+@short_help("--harness", "--time-limit", "--benchmark", "--engine.tool-parser", *RUN_OPTIONS)
 def harness(
     model: str | None = None,
     arguments: tuple[str, ...] = (),

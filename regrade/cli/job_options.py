@@ -1,6 +1,7 @@
 """Options of a command from the fields of its job; they override the parameters in a YAML file."""
 
 import os
+import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
+from regrade.cli.naming import NAMING
 from regrade.cli.options import WHAT, WHERE, help_group
 from regrade.cli.paths import from_this_folder
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
@@ -25,6 +27,8 @@ from regrade.settings.suites import members, shots_of
 
 _LONG = 9
 """Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
+_SETTING = re.compile(r"`([a-z]\w*(?:\.\w+)*)(`|[ =][^`\n]*`)")
+"""Matches a setting in a message, such as `engine.dtype`, also with a value: `engine.extra tokenizer_mode=hf`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class JobOption:
         """It takes several values."""
         return get_origin(self.type) is tuple
 
+    @property
+    def adds(self) -> bool:
+        """Its values are added to those of a file."""
+        return self.is_list and any(models_in(self.info.annotation))
+
 
 @cache
 def fields_of(job: type[Settings]) -> tuple[JobOption, ...]:
@@ -86,23 +95,6 @@ def options_of(
             used |= {*option.names}
             chosen.append(option)
     return tuple(chosen)
-
-
-def option_name(job: type[Settings], path: Sequence[str]) -> str:
-    """Return the option that sets a parameter, or the one that it would have beside its siblings; "" for a whole job."""
-    known: dict[tuple[str, ...], str] = {}
-    for option in fields_of(job):
-        if option.names:
-            known.setdefault(option.path, option.names[0])
-    if not path:
-        return ""
-    for length in range(len(path), 0, -1):
-        if name := known.get(tuple(path[:length])):
-            return name
-    for beside, name in known.items():
-        if beside[:-1] == tuple(path[:-1]) and name.endswith(_dashed(beside[-1])):
-            return name.removesuffix(_dashed(beside[-1])) + _dashed(path[-1])
-    return f"--{'.'.join(map(_dashed, path))}"
 
 
 def _fields(
@@ -174,7 +166,8 @@ class JobOptions:
         Raises:
             SettingsError: If the file cannot be read, or an option does not fit the engine.
         """
-        chosen = {} if self.config is None else _from_its_folder(self.job, self.config)
+        NAMING.set(self.named)
+        chosen = {} if self.config is None else parameters_in_file(self.job, self.config)
         has_benchmarks = issubclass(self.job, BenchmarkChoice)
         suites = _suites(chosen, self.config) if has_benchmarks else ()
         if has_benchmarks and not issubclass(self.job, EvaluationJob):
@@ -199,6 +192,46 @@ class JobOptions:
     def has(self, parameter: str) -> bool:
         """Return True if an option for a parameter was given."""
         return getattr(self, parameter) not in (None, ())
+
+    def named(self, message: str) -> str:
+        """Return a message in which settings have the names under which they were given: options, or keys of the file."""
+        file: dict[str, Any] = {}
+        if self.config is not None:
+            with suppress(SettingsError):  # which is what the message is about
+                file = read_config(self.config)
+
+        known = parameters_of(self.job)
+
+        def name(found: re.Match[str]) -> str:
+            setting, end = found.groups()
+            places = setting.split(".")
+            if places[0] not in known and len(places) > 1:  # the group that is this job
+                places = places[1:]
+            path = tuple(place for place in places if not place.isdecimal())
+            if path[0] not in known:
+                return found[0]
+            value = f" {end[1:]}" if end.startswith("=") else end
+            if self._is_of_file(places, path, file):
+                return f"`{'.'.join(places)}{end} in '{self.config}'"
+            for option in self.options:
+                if option.path == path or (len(path) == 1 and option.names[0] == f"--{path[0]}"):
+                    return f"`{option.names[0]}{value}"
+            is_word = len(path) == 1 and known[path[0]].is_required()
+            return _dashed(path[0]).upper() if is_word else found[0]  # is given without an option
+
+        return _SETTING.sub(name, message)
+
+    def _is_of_file(
+        self, places: Sequence[str], path: tuple[str, ...], file: Mapping[str, Any]
+    ) -> bool:
+        """Return True if the file has a setting, or the group that lacks it, and no option replaces it."""
+        given = [option for option in self.options if self.has(option.attribute)]
+        if any(option.path == path and not option.adds for option in given):
+            return False
+        if _at(file, places) is not None:
+            return True
+        is_in_group = len(path) > 1 and _at(file, places[:-1]) is not None
+        return is_in_group and all(option.path[0] != path[0] for option in given)
 
     def _engine_kind(self, given: Mapping[JobOption, Any], chosen: dict[str, Any]) -> str | None:
         """Return the engine that is chosen, or None if there is no choice; settings of another engine in a file are dropped."""
@@ -233,8 +266,7 @@ class JobOptions:
         for option, value in given.items():
             name, *inner = option.path
             if not inner:
-                adds = option.is_list and any(models_in(option.info.annotation))
-                chosen[name] = [*(chosen.get(name) or ()), *value] if adds else value
+                chosen[name] = [*(chosen.get(name) or ()), *value] if option.adds else value
                 if option.more is not None:
                     chosen[name] = value[0]
                     if len(value) > 1 or option.more in chosen:
@@ -254,6 +286,20 @@ class JobOptions:
                 target[option.more] = value[1:]
         for name, element in elements.items():
             chosen[name] = [*(chosen.get(name) or ()), element]
+
+
+def _at(content: Any, places: Sequence[str]) -> Any:  # noqa: ANN401 - any YAML
+    """Return the value at a place of a file, or None; without its number, of the first element of a list that has it."""
+    if not places:
+        return content
+    if isinstance(content, Mapping):
+        return _at(content.get(places[0]), places[1:])
+    if not isinstance(content, list):
+        return None
+    numbered = places[0].isdecimal()
+    some = content[int(places[0]) :][:1] if numbered else content
+    found = (_at(element, places[numbered:]) for element in some)
+    return next((value for value in found if value is not None), None)
 
 
 def options_for(
@@ -341,7 +387,7 @@ def read_config(path: Path) -> dict[str, Any]:
     return {name: value for name, value in content.items() if value is not None}
 
 
-def _from_its_folder(job: type[BaseModel], file: Path) -> dict[str, Any]:
+def parameters_in_file(job: type[BaseModel], file: Path) -> dict[str, Any]:
     """Return the parameters in a YAML file, whose paths that begin with `./` or `../` begin in the folder of the file.
 
     Raises:

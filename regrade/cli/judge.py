@@ -9,6 +9,7 @@ from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
 from regrade.judging.choosing import check_asking
@@ -20,6 +21,16 @@ else:
     JudgeOptions = options_for(JudgeJob)
 
 
+@short_help(
+    "--judge",
+    "--rubric",
+    "--judge-repeats",
+    "--baseline",
+    "--self-test",
+    "--engine",
+    "--base-url",
+    *RUN_OPTIONS,
+)
 def judge(
     *answer_set: Annotated[
         str,

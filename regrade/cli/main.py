@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 
+from regrade.cli.naming import NAMING
 from regrade.cli.nouns import without_noun
 from regrade.processes.environment import set_defaults
 from regrade.processes.importing import quick_imports
@@ -51,6 +52,7 @@ def _exit_at_last(is_done: threading.Event) -> None:
 def run(arguments: list[str]) -> int:
     """Run one command and return its exit code."""
     arguments = without_noun(arguments)
+    NAMING.set(str)
     try:
         with interruptible():
             with quick_imports():
@@ -89,6 +91,7 @@ def _failed(message: str, code: int, arguments: list[str]) -> int:
     from regrade.cli.output import show_error  # noqa: PLC0415 - only a failure needs these
     from regrade.text.text import visible  # noqa: PLC0415
 
+    message = NAMING.get()(message)
     if "--json" in arguments:
         show_error(message, code)
     sys.stderr.write(f"regrade: {visible(message)}\n")

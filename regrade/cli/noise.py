@@ -6,6 +6,7 @@ from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.job import NoiseJob
 from regrade.comparing.noise import NoiseReport
@@ -17,6 +18,9 @@ else:
     NoiseOptions = options_for(NoiseJob, without=("model",))
 
 
+@short_help(
+    "--benchmark", "--suite", "--limit", "--in-flight", "--order", "--examples", *RUN_OPTIONS
+)
 def noise(
     model: str | None = None, *, options: NoiseOptions | None = None, output: Output = TABLE
 ) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import log_to, plain, print_blocks, stderr
 from regrade.jobs.job import BenchmarkChoice
 from regrade.results.display import log_file
@@ -18,6 +19,7 @@ else:
     PlanOptions = options_for(PlanRequest, without=("model",))
 
 
+@short_help("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *RUN_OPTIONS)
 def plan(
     model: str | None = None, *, options: PlanOptions | None = None, output: Output = TABLE
 ) -> None:

@@ -6,6 +6,7 @@ from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.replay import Replay, blocks
 from regrade.comparing.sides import find_side
@@ -17,6 +18,16 @@ else:
     ReplayOptions = options_for(ReplayJob)
 
 
+@short_help(
+    "--model",
+    "--own-model",
+    "--limit",
+    "--fresh",
+    "--engine.dtype",
+    "--engine.quantization",
+    "--engine.kv-cache-dtype",
+    *RUN_OPTIONS,
+)
 def replay(
     answer_set: str,
     *,

@@ -9,6 +9,7 @@ from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.beforehand import check_baseline, is_first
 from regrade.comparing.gate_report import GateReport
@@ -31,6 +32,7 @@ else:
     ScoreOptions = options_for(ScoringJob)
 
 
+@short_help(*MODEL_OPTIONS, "--repeats", "--scorer", "--engine", "--base-url", *RUN_OPTIONS)
 def evaluate(
     options: EvaluateOptions | None = None,
     *,
@@ -70,6 +72,7 @@ def evaluate(
         raise NotPassedError(found.gate.summary)
 
 
+@short_help(*MODEL_OPTIONS, "--repeats", "--engine", "--base-url", *RUN_OPTIONS)
 def generate(
     options: GenerateOptions | None = None,
     *,
@@ -83,6 +86,17 @@ def generate(
     print_result(run_flow("generate_answers", Evaluation, job, output, job), output)
 
 
+@short_help(
+    "--scorer",
+    "--stale",
+    "--force",
+    "--answer-set",
+    "--model",
+    "--benchmark",
+    "--since",
+    "--sandbox",
+    *RUN_OPTIONS,
+)
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:
     """Score stored answers at one pinned commit, without a model."""
     options = options or ScoreOptions()

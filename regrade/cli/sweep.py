@@ -18,6 +18,7 @@ from regrade.cli.job_options import (
     words_of,
 )
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.jobs.job import EvaluationJob
 from regrade.settings.errors import SettingsError
@@ -138,6 +139,7 @@ def sweep(*arguments: VALUES) -> None:
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
 
 
+@short_help(*MODEL_OPTIONS[:4], "--in-flight", *RUN_OPTIONS)
 def with_options(
     options: SweepOptions | None = None,
     *,

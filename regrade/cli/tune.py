@@ -6,6 +6,7 @@ from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
+from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.tuning.search.job import TuneJob, TuneResult
 from regrade.tuning.search.text import blocks
@@ -16,6 +17,7 @@ else:
     TuneOptions = options_for(TuneJob)
 
 
+@short_help(*MODEL_OPTIONS, "--ttft-p99", "--tpot-p99", *RUN_OPTIONS)
 def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     options = options or TuneOptions()

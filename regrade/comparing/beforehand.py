@@ -52,7 +52,7 @@ def check_baseline(
     repository = open_repository(settings.base_answers or answers, create=False, empty=own)
     if own and repository.head() is None:
         raise SettingsError(
-            f"There is no baseline '{settings.baseline}' yet: nothing is stored in '{repository.uri}'. Add `--promote`, which "
+            f"There is no baseline '{settings.baseline}' yet: nothing is stored in '{repository.uri}'. Add `gate.promote`, which "
             "makes the first run the baseline, or evaluate a model without a gate and name it with `regrade promote`."
         )
     side = find_side(settings.baseline, repository.uri, benchmarks)

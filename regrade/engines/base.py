@@ -290,7 +290,7 @@ class BaseEngineSettings(Settings):
             SettingsError: If it cannot be one here.
         """
         raise SettingsError(
-            f"Engine '{self.kind}' cannot sleep: use `--between stay` or `--between end`."
+            f"Engine '{self.kind}' cannot sleep: use `between=stay` or `between=end`."
         )
 
     @abstractmethod

@@ -105,7 +105,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
         if "reasoning_parser" in specification.engine and not builds():
             raise SettingsError(
-                f"engine.reasoning_parser={self.reasoning_parser}: whether vLLM finds this parser anyway, which decides the id of the "
+                f"`engine.reasoning_parser={self.reasoning_parser}`: whether vLLM finds this parser anyway, which decides the id of the "
                 "answers, is known only where vLLM is installed. Leave it out, or install vLLM on this machine, too."
             )
         if self.dtype != "auto":
@@ -122,7 +122,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
         if runs_on_cpu():
             raise SettingsError(
-                "vLLM cannot sleep on a CPU: use `--between stay`, or `--between end`, which frees all memory."
+                "vLLM cannot sleep on a CPU: use `between=stay`, or `between=end`, which frees all memory."
             )
         return self.model_copy(update={"extra": (*self.extra, "enable_sleep_mode=true")})
 

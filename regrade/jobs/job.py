@@ -260,8 +260,8 @@ class GenerationJob(BenchmarkChoice, EngineJob):
     def _share_is_possible(self) -> Self:
         if self.share is not None and (self.reuse.fresh or self.reuse.heal):
             raise ValueError(
-                "`--fresh` and `--heal` replace stored answers, also those of other machines: run them once without "
-                "`--share`"
+                "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without "
+                "`share`"
             )
         return self
 
@@ -269,8 +269,8 @@ class GenerationJob(BenchmarkChoice, EngineJob):
     def _has_work(self) -> Self:
         if not self.names:
             raise ValueError(
-                "nothing to evaluate: choose a benchmark (`--benchmark`) or a suite (`--suite`), or describe a dataset "
-                "(`--dataset.name`, `--dataset.path`)"
+                "nothing to evaluate: choose a benchmark (`benchmarks`) or a suite (`--suite`), or describe a dataset "
+                "(`datasets.name`, `datasets.path`)"
             )
         return self
 
@@ -389,7 +389,7 @@ class EvaluationJob(GenerationJob):
             raise ValueError("`machines` gives each machine its share: do not set `share` as well")
         if self.reuse.fresh or self.reuse.heal:
             raise ValueError(
-                "`fresh` and `heal` replace stored answers, also those of other machines: run them once without `machines`"
+                "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without `machines`"
             )
         return self
 
@@ -418,7 +418,7 @@ class EvaluationJob(GenerationJob):
             )
         if self.machines is not None and self.gate is not None and self.gate.stop_when_sure:
             raise ValueError(
-                "`stop_when_sure` needs one machine, which sees all answers as they come: leave it or `machines` out"
+                "`gate.stop_when_sure` needs one machine, which sees all answers as they come: leave it or `machines` out"
             )
         return self
 
@@ -463,10 +463,10 @@ class ScoringJob(Settings):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.since is not None and self.until is not None and self.since > self.until:
-            raise ValueError(f"`--since {self.since}` is after `--until {self.until}`.")
+            raise ValueError(f"`since={self.since}` is after `until={self.until}`.")
         if self.stale and self.force:
             raise ValueError(
-                "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two."
+                "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two."
             )
         return self
 
@@ -499,6 +499,6 @@ def make_job(kind: type[_Settings], parameters: Mapping[str, object]) -> _Settin
             {name: value for name, value in parameters.items() if value is not None}
         )
     except ValidationError as error:
-        raise SettingsError(sentence(one_line(error))) from error
+        raise SettingsError(sentence(one_line(error, kind))) from error
     check_parameters(job)
     return job

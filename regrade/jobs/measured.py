@@ -37,7 +37,7 @@ def measured(opened: Sequence[Opened], model: ResolvedModel, chosen: HarnessTask
     }
     if not made and (chosen.tokenizer or chosen.metadata):
         raise SettingsError(
-            "lm_eval.tokenizer and lm_eval.metadata are for tasks of the harness that make their questions, such as "
+            "`lm_eval.tokenizer` and `lm_eval.metadata` are for tasks of the harness that make their questions, such as "
             "`lm_eval:ruler_vt`, and none is chosen. Leave them out."
         )
     if not made:

@@ -453,7 +453,7 @@ def make_plan(
     if prompt_identity.prompts != prompt.prompts:
         raise SettingsError(
             f"Benchmark '{benchmark.name}' has the prompts of its own task or template, not those of {prompt.prompts}. Leave out "
-            "`--prompts`."
+            "`prompt.prompts`."
         )
     samples = benchmark.samples()
     if prompt.prefill is not None:
@@ -528,8 +528,8 @@ def _check_prefill(benchmark: Benchmark, sample: Sample) -> None:
     prompt = benchmark.prompt(sample)
     if benchmark.method == "rank" or isinstance(prompt, str) or prompt[-1]["role"] == "assistant":
         raise SettingsError(
-            f"Benchmark '{benchmark.name}' has no answers that `--prefill` could begin: they should be generated in a chat "
-            "(`--format chat`) that ends with the user's turn. Leave it out."
+            f"Benchmark '{benchmark.name}' has no answers that `prompt.prefill` could begin: they should be generated in a chat "
+            "(`prompt.format=chat`) that ends with the user's turn. Leave it out."
         )
 
 
@@ -542,14 +542,14 @@ def _check_server(benchmark: Benchmark, sample: Sample, prefill: str | None) -> 
     if benchmark.method == "rank" and benchmark.ranking(sample) != "labels":
         raise SettingsError(
             f"Benchmark '{benchmark.name}' ranks continuations as lm-evaluation-harness does, which servers do not. Use vLLM on "
-            "this machine (`--engine vllm`)."
+            "this machine (`engine=vllm`)."
         )
     prompt = prompt_of(benchmark, sample, prefill)
     if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
         who = f"Benchmark '{benchmark.name}'" if prefill is None else "`--prefill`"
         raise SettingsError(
             f"{who} begins the model's answers in chats, which servers do not continue. Use vLLM on this "
-            "machine (`--engine vllm`), or `--format completion`."
+            "machine (`engine=vllm`), or `prompt.format=completion`."
         )
 
 

@@ -71,11 +71,11 @@ class ReplayJob(Settings):
         if self.engine.kind not in ("vllm", "openai"):
             raise ValueError(
                 f"engine '{self.engine.kind}' cannot read stored answers: a replay gives the exact tokens to the engine, and needs "
-                "the log-probability of each. Use vLLM on this machine (`--engine vllm`), or a server of vLLM (`--engine openai`)"
+                "the log-probability of each. Use vLLM on this machine (`engine=vllm`), or a server of vLLM (`engine=openai`)"
             )
         if self.engine.kind == "openai" and self.model is None:
             raise ValueError(
-                "`--engine openai` needs `--model` with the name under which the server serves the model"
+                "`engine=openai` needs `model` with the name under which the server serves the model"
             )
         return self
 

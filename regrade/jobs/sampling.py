@@ -112,7 +112,7 @@ def _defaults(
             else "it has no 'generation_config.json' with sampling params"
         )
         raise SettingsError(
-            f"`--sampling model`: '{model.identity.name}': {known}. Use `--sampling benchmark`, or set `--temperature` and "
+            f"`sampling=model`: '{model.identity.name}': {known}. Use `sampling=benchmark`, or set `sampling.temperature` and "
             "others by hand."
         )
     if reasons and asked == "auto" and not stated.get("temperature"):
@@ -167,7 +167,7 @@ def _stated(model: ResolvedModel, *, earlier: bool) -> dict[str, Any]:
     except ValidationError as error:
         raise SettingsError(
             f"'generation_config.json' of '{model.identity.name}' has a value that cannot be used ({one_line(error)}). Use "
-            "`--sampling benchmark`."
+            "`sampling=benchmark`."
         ) from error
     return stated
 

@@ -62,7 +62,7 @@ def plan_reasoning(
     by_hand = sorted(set(SWITCHES) & set(arguments))
     if prompt.thinking != "auto" and by_hand:
         raise SettingsError(
-            f"`--thinking {prompt.thinking}` and chat_template_args '{by_hand[0]}' both switch the reasoning. Give one."
+            f"`prompt.thinking={prompt.thinking}` and `prompt.chat_template_args={by_hand[0]}` both switch the reasoning. Give one."
         )
     if model.identity.kind == "served":
         return _of_a_server(model, prompt, method, arguments, benchmark)
@@ -77,12 +77,12 @@ def plan_reasoning(
     expected = template.thinks(arguments)
     if budget is not None and prompt.thinking == "off":
         raise SettingsError(
-            "`--thinking-token-budget` limits reasoning that `--thinking off` switches off. Give one of them."
+            "`sampling.thinking_token_budget` limits reasoning that `prompt.thinking=off` switches off. Give one of them."
         )
     if method == "rank" and expected:
         if by_hand:
             raise SettingsError(
-                f"{_cannot_rank(benchmark)} Leave out chat_template_args '{by_hand[0]}'."
+                f"{_cannot_rank(benchmark)} Leave out `prompt.chat_template_args={by_hand[0]}`."
             )
         expected, arguments = False, arguments | _switched_off(template, prompt, benchmark)
     return Reasoning(expected, arguments, template.prints_the_day)
@@ -121,10 +121,10 @@ def _switched_off(template: ChatTemplate, prompt: PromptSettings, benchmark: str
     except SettingsError as error:
         if template.switched_off_by_system:
             raise SettingsError(
-                f"{_cannot_rank(benchmark)} Use `--system {NO_THINK}`, or `--format completion`."
+                f"{_cannot_rank(benchmark)} Use `prompt.system={NO_THINK}`, or `prompt.format=completion`."
             ) from error
         raise SettingsError(
-            f"{_cannot_rank(benchmark)} The chat template cannot switch it off: use `--format completion`."
+            f"{_cannot_rank(benchmark)} The chat template cannot switch it off: use `prompt.format=completion`."
         ) from error
     logger.info(
         "%s: reasoning is switched off, because letters are ranked right after the prompt",

@@ -61,7 +61,7 @@ def check_asking(
         check_sides(open_rubric(name), compares=baseline is not None)
     if benchmarks is not None and not names:
         raise SettingsError(
-            f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `--rubric`, or leave out "
+            f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `judge.rubric`, or leave out "
             "the judge."
         )
 
@@ -81,7 +81,7 @@ def rubric_of(answers: AnswerSet, asked: str | None) -> str:
     rubric = asked or default_rubric(specification.benchmark.name)
     if rubric is None:
         raise SettingsError(
-            f"Answer set {name}: its benchmark names no rubric for a judge. Give one with `--rubric`, such as `correct`."
+            f"Answer set {name}: its benchmark names no rubric for a judge. Give one with `judge.rubric`, such as `correct`."
         )
     return rubric
 

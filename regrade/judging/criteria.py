@@ -80,7 +80,7 @@ class CriteriaSource:
         name = next((column for column in COLUMNS if column in document), None)
         if name is None:
             raise SettingsError(
-                f"{where} is stored without criteria (`{COLUMNS[0]}` in its document). Give them with `--criteria FILE`."
+                f"{where} is stored without criteria (`{COLUMNS[0]}` in its document). Give them with `judge.criteria=FILE`."
             )
         return _checked(document[name], f"{where}, `{name}` of its document")
 

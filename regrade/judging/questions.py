@@ -237,11 +237,11 @@ class JudgeQuestions:
         roles = [role for role, _ in self._templates]
         if prompt.system and "system" in roles:
             raise SettingsError(
-                f"Rubric '{rubric.name}' has a system message of its own: leave out `--system`."
+                f"Rubric '{rubric.name}' has a system message of its own: leave out `judge.prompt.system`."
             )
         if self.format == "completion" and roles != ["user"]:
             raise SettingsError(
-                f"Rubric '{rubric.name}' has several messages, which plain text has not: leave out `--format completion`."
+                f"Rubric '{rubric.name}' has several messages, which plain text has not: leave out `judge.prompt.format=completion`."
             )
 
     @cached_property
@@ -459,9 +459,9 @@ def check_sides(rubric: Rubric, *, compares: bool) -> None:
     """Raise `SettingsError` for a rubric for pairs without a baseline, and for a baseline without such a rubric."""
     if (rubric.kind == "pairwise") != compares:
         raise SettingsError(
-            f"Rubric '{rubric.name}' grades one answer at a time: leave out `--baseline`, or use `--rubric pairwise`."
+            f"Rubric '{rubric.name}' grades one answer at a time: leave out `judge.baseline`, or use `judge.rubric=pairwise`."
             if compares
-            else f"Rubric '{rubric.name}' compares two answers: give the other side with `--baseline`."
+            else f"Rubric '{rubric.name}' compares two answers: give the other side with `judge.baseline`."
         )
 
 
@@ -472,4 +472,4 @@ def check_prompt(prompt: PromptSettings) -> None:
             "A judge must see whole answers: leave out `truncate`. A prompt that does not fit into the judge's context fails."
         )
     if prompt.n_shots:
-        raise SettingsError("Rubrics have no worked examples: leave out `n_shots`.")
+        raise SettingsError("Rubrics have no worked examples: leave out `judge.prompt.n_shots`.")

@@ -40,7 +40,7 @@ def self_test(rubric: Rubric) -> Judged:
     """
     if rubric.kind != "verdict":
         raise SettingsError(
-            f"The self-test is for rubrics that grade one answer at a time, not for '{rubric.name}'. Use `--rubric correct`."
+            f"The self-test is for rubrics that grade one answer at a time, not for '{rubric.name}'. Use `judge.rubric=correct`."
         )
     values = rubric.fields[0].values or {f"{number:g}": number for number in rubric.scale}
     best = max(values, key=lambda label: values[label])

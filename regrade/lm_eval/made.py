@@ -127,7 +127,7 @@ class QuestionMaker:
         for length in lengths if isinstance(lengths, list) else ():
             if isinstance(length, int) and length < SHORTEST:
                 raise SettingsError(
-                    f"lm_eval.metadata: {_LENGTHS} has {length}. Give at least {SHORTEST} tokens: some tasks never end below."
+                    f"`lm_eval.metadata`: {_LENGTHS} has {length}. Give at least {SHORTEST} tokens: some tasks never end below."
                 )
 
 

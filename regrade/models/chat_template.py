@@ -120,7 +120,7 @@ class ChatTemplate:
             return {}
         if self.switch is None or self.thinks({self.switch: wanted}) is not wanted:
             raise SettingsError(
-                f"`--thinking {thinking}`: the model's chat template cannot switch reasoning {thinking}. {self._advice}"
+                f"`prompt.thinking={thinking}`: the model's chat template cannot switch reasoning {thinking}. {self._advice}"
             )
         return {self.switch: wanted}
 
@@ -175,7 +175,7 @@ class ChatTemplate:
         if isinstance(answer, Stopped):
             raise SettingsError(
                 f"The model's chat template takes more than {_ALLOWED[answer.limit]} for a question mark, and would hold up the "
-                "engine. Replace it by `--chat-template FILE`, or use `--format completion`."
+                "engine. Replace it by `prompt.chat_template=FILE`, or use `prompt.format=completion`."
             )
         assert isinstance(answer, dict)  # noqa: S101 - `asked` returns it
         return answer
@@ -256,8 +256,8 @@ def lengths_of(template: str, chats: Sequence[Mapping[str, Any]]) -> list[int]:
         if isinstance(found, Stopped):
             raise SettingsError(
                 f"The model's chat template takes more than {_ALLOWED_TO_ENGINE[found.limit]} for {len(part):,} "
-                f"{'question' if len(part) == 1 else 'questions'}. Replace it by `--chat-template FILE`, or use "
-                "`--format completion`."
+                f"{'question' if len(part) == 1 else 'questions'}. Replace it by `prompt.chat_template=FILE`, or use "
+                "`prompt.format=completion`."
             )
         assert isinstance(found, list)  # noqa: S101 - `measured` returns it
         lengths += [int(str(length)) for length in found]

@@ -232,14 +232,14 @@ def resolve_served_by_all(
     if len(weights) > 1:
         raise SettingsError(
             f"The servers report different weights of '{name}': {'; '.join(sorted(map(str, weights)))}. If they are the same, "
-            "name them with `--model-revision`, such as a commit."
+            "name them with `engine.model_revision`, such as a commit."
         )
     for model in models[1:]:
         first, other = models[0].fingerprint, model.fingerprint
         if any(computed_differences(Computed(fingerprint=first), Computed(fingerprint=other))):
             raise SettingsError(
                 f"The servers answer fixed prompts differently although all report '{models[0].identity.revision}', so that "
-                "weights or quantization are not the same. Use those that are, or name them with `--model-revision`."
+                "weights or quantization are not the same. Use those that are, or name them with `engine.model_revision`."
             )
     lengths = [model.max_position_embeddings for model in models]
     known = [length for length in lengths if length is not None]
@@ -278,7 +278,7 @@ def api_key(name: str) -> str | None:
     allowed = os.environ.get(API_KEYS)
     if allowed is not None and name not in [known.strip() for known in allowed.split(",")]:
         raise SettingsError(
-            f"engine.api_key_env is '{name}', but this worker sends only these variables to a server: {allowed}. Start it "
+            f"`engine.api_key_env` is '{name}', but this worker sends only these variables to a server: {allowed}. Start it "
             f"with the name in {API_KEYS}."
         )
     key = os.environ.get(name)
@@ -305,7 +305,7 @@ def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]],
     except NoResponseError as error:
         raise NoServerError(
             f"No server answers at {url}: {error}. Start a server (such as `vllm serve MODEL`), or set "
-            "`--base-url` (`engine.base_url`) to its address, which usually ends in /v1."
+            "`engine.base_url` to its address, which usually ends in /v1."
         ) from error
     if response.status >= 400:
         raise not_accepted(url, response.status, api_key_env) or OperationError(
@@ -340,7 +340,9 @@ def not_accepted(
             state = "is rejected" if os.environ.get(api_key_env) else "is not set"
             problem = f"the API key in environment variable {api_key_env} {state}.{reason}"
         case Failure.NOT_FOUND:
-            problem = f"check engine.base_url, which usually ends in '/v1', and the model.{reason}"
+            problem = (
+                f"check `engine.base_url`, which usually ends in '/v1', and the model.{reason}"
+            )
         case _:
             return None
     return SettingsError(f"{url} answers {status}: {problem}")

@@ -53,11 +53,23 @@ _SIZES = {
 _EMPTY = ("string_too_short", "too_short")
 
 
-def one_line(error: ValidationError) -> str:
-    """Return the problems of a validation error in one line."""
+def one_line(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """Return the problems of a validation error in one line, each with the key of its setting in backticks.
+
+    Args:
+        error: The error.
+        model: The outermost settings, whose names are listed where an unknown one was given.
+    """
     problems = error.errors()
     found = list(_of_chosen(problems)) or [(problem, problem["loc"]) for problem in problems]
-    return "; ".join(problem_text(problem, ".".join(map(str, place))) for problem, place in found)
+    texts = []
+    for problem, place in found:
+        path = [part for part in problem["loc"][:-1] if isinstance(part, str)]
+        groups = models_at(model, path) if model is not None else []
+        known = dict.fromkeys(name for group in groups for name in group.model_fields)
+        key = ".".join(map(str, place))
+        texts.append(problem_text(problem, f"`{key}`" if key else "", tuple(known)))
+    return "; ".join(dict.fromkeys(texts))
 
 
 def sentence(text: str) -> str:
@@ -111,7 +123,7 @@ def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseMode
 def _of_chosen(
     problems: Sequence["ErrorDetails"],
 ) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
-    """Yield each problem and its place, without those of groups that were not chosen by `kind` and the names of classes."""
+    """Yield each problem and its place, without classes, groups that `kind` did not choose, and lists of names beside any text."""
     others = {
         problem["loc"][:-1]
         for problem in problems
@@ -119,8 +131,10 @@ def _of_chosen(
     }
     choices = {other[:-1] for other in others}
     for problem in problems:
-        place = problem["loc"]
+        place = tuple(part for part in problem["loc"] if part != "str")
         if any(place[: len(other)] == other for other in others):
+            continue
+        if str(place[-1:]).startswith("('literal["):
             continue
         for choice in choices:
             if place[: len(choice)] == choice:

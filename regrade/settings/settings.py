@@ -332,14 +332,14 @@ def _check_texts(arguments: Sequence[str]) -> None:
     for name, value in _metadata(arguments).items():
         for part in value if isinstance(value, list) else (value,):
             if not isinstance(part, int | float | None):
-                check_path(f"lm_eval.metadata: {name}", str(part), may_be_name=True)
+                check_path(f"`lm_eval.metadata`: {name}", str(part), may_be_name=True)
 
 
 def _metadata(arguments: Sequence[str]) -> dict[str, Any]:
-    values = named_values("lm_eval.metadata", arguments, "max_seq_lengths=[4096,8192]")
+    values = named_values("`lm_eval.metadata`", arguments, "max_seq_lengths=[4096,8192]")
     if taken := sorted({"tokenizer", "pretrained"} & values.keys()):
         raise SettingsError(
-            f"lm_eval.metadata has '{taken[0]}', by which the harness names a tokenizer. Give it as `--lm-eval-tokenizer`."
+            f"`lm_eval.metadata` has '{taken[0]}', by which the harness names a tokenizer. Give it as `lm_eval.tokenizer`."
         )
     return values
 
@@ -527,7 +527,7 @@ class GoodputLimits(Settings):
     @model_validator(mode="after")
     def _has_limit(self) -> Self:
         if not self.given:
-            raise ValueError("goodput needs a limit: ttft, tpot or e2el, such as `ttft=2s`")
+            raise ValueError("`goodput` needs a limit: ttft, tpot or e2el, such as `ttft=2s`")
         return self
 
     @property
@@ -579,11 +579,11 @@ class GateSettings(Settings):
         for name in ("max_unparsed", "max_truncated"):
             if self.stop_when_sure and getattr(self, name) is not None:
                 raise ValueError(
-                    f"`{name}` is a limit for all answers, and `stop_when_sure` leaves some out: leave one of them out"
+                    f"`gate.{name}` is a limit for all answers, and `gate.stop_when_sure` leaves some out: leave one of them out"
                 )
         if self.stop_when_sure and self.promote:
             raise ValueError(
-                "`promote` moves an alias to complete answers only, and `stop_when_sure` leaves them incomplete: leave one of "
+                "`gate.promote` moves an alias to complete answers only, and `gate.stop_when_sure` leaves them incomplete: leave one of "
                 "them out"
             )
         return self
@@ -592,12 +592,12 @@ class GateSettings(Settings):
     def _can_promote(self) -> Self:
         if self.promote and self.base_answers is not None:
             raise ValueError(
-                "`promote` moves an alias of the candidate's own answer repository: leave `base_answers` empty"
+                "`gate.promote` moves an alias of the candidate's own answer repository: leave `gate.base_answers` empty"
             )
         alias = self.baseline.replace("{model}", "model")
         if self.promote and re.fullmatch(ALIAS_NAME, alias) is None:
             raise ValueError(
-                f"`promote` moves an alias, and '{self.baseline}' cannot be one: up to 63 lower-case letters, digits, "
+                f"`gate.promote` moves an alias, and '{self.baseline}' cannot be one: up to 63 lower-case letters, digits, "
                 "`-` and `_`, beginning with a letter"
             )
         return self

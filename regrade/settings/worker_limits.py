@@ -103,7 +103,7 @@ def check_tracking(value: str | None) -> None:
     known = {address.rstrip("/") for address in (own, re.sub(r"//[^/@]*@", "//", own))}
     if value is not None and _ADDRESS.match(value) and value.rstrip("/") not in known:
         raise RefusedParameterError(
-            f"tracking_uri: '{value}' is not the MLflow server of this worker, which would send it its credentials. Leave the "
+            f"`tracking_uri`: '{value}' is not the MLflow server of this worker, which would send it its credentials. Leave the "
             f"parameter out, or start the worker with this address in {TRACKING}."
         )
 

@@ -153,7 +153,7 @@ def test_ids_do_not_depend_on_limit_and_prompt(tmp_path: Path, name: str) -> Non
 
 @pytest.mark.parametrize("name", sorted(set(BENCHMARKS) - set(WITH_SHOTS)))
 def test_worked_examples_are_refused_where_there_are_none(name: str) -> None:
-    with pytest.raises(SettingsError, match="has no worked examples, but n_shots is 1"):
+    with pytest.raises(SettingsError, match="has no worked examples, but `prompt.n_shots=1`"):
         open_benchmark(name, prompt=PromptSettings(n_shots=1))
 
 
@@ -201,10 +201,12 @@ def test_more_worked_examples_than_there_are_is_refused(tmp_path: Path) -> None:
     (there := tmp_path / "there").mkdir()
 
     with pytest.raises(
-        SourceError, match="has 3 worked examples, but n_shots is 4; set n_shots to 3"
+        SourceError, match="has 3 worked examples, but `prompt.n_shots=4`; set it to 3"
     ):
         opened("gsm8k", here, n_shots=4).samples()
-    with pytest.raises(SourceError, match="has 3 worked examples for 'virology', but n_shots is 4"):
+    with pytest.raises(
+        SourceError, match="has 3 worked examples for 'virology', but `prompt.n_shots=4`"
+    ):
         opened("mmlu", there, n_shots=4).samples()
 
 

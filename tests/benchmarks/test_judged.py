@@ -97,7 +97,9 @@ def test_a_row_that_cannot_be_used_is_named(
 def test_there_are_no_worked_examples(tmp_path: Path, name: str):
     source = write_jsonl(tmp_path / "q.jsonl", [EXAM])
 
-    with pytest.raises(SettingsError, match=f"'{name}' has no worked examples, but n_shots is 2"):
+    with pytest.raises(
+        SettingsError, match=f"'{name}' has no worked examples, but `prompt.n_shots=2`"
+    ):
         open_benchmark(name, source=str(source), prompt=PromptSettings(n_shots=2))
 
 

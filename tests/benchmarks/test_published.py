@@ -274,7 +274,7 @@ def test_a_row_about_long_texts_that_cannot_be_asked_is_refused(
 
 @pytest.mark.parametrize("name", CHATS)
 def test_what_is_sent_in_chats_only_is_refused_as_plain_text(name: str) -> None:
-    with pytest.raises(SettingsError, match="leave out `--format completion`"):
+    with pytest.raises(SettingsError, match="leave out `prompt.format=completion`"):
         open_benchmark(name, prompt=PromptSettings(format="completion"))
 
 

@@ -214,7 +214,7 @@ def test_another_picture_makes_another_question(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", VISUAL)
 def test_images_are_sent_in_chats_only(name: str) -> None:
-    with pytest.raises(SettingsError, match="leave out `--format completion`"):
+    with pytest.raises(SettingsError, match="leave out `prompt.format=completion`"):
         open_benchmark(name, prompt=PromptSettings(format="completion"))
 
 

@@ -33,7 +33,11 @@ def small_index(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        ("evaluate --benchmark gsm8k", "No model is given"),
+        (
+            "evaluate --benchmark gsm8k",
+            "`--model` is missing. Parameters may also be in a `--config` file.",
+        ),
+        ("plan", "MODEL is missing."),
         ("evaluate --model m", "nothing to evaluate: choose a benchmark (`--benchmark`)"),
         ("evaluate --model m --benchmark gsm8", "Did you mean 'gsm8k'?"),
         ("evaluate --model m --benchmark gsm8k --scorer numbr", "Did you mean 'number'?"),
@@ -101,29 +105,29 @@ def test_a_wrong_setting_is_refused_at_once(
         ("evaluate", "stale: true", "Unknown parameter 'stale' in '{}'."),
         ("generate", "engin: {}", "Did you mean 'engine'?"),
         ("generate", "gate: {}", "run `regrade gate`"),
-        ("evaluate", "gate: {max_drop: x}", "(in '{}': `gate.max_drop`)"),
+        ("evaluate", "gate: {max_drop: x}", "`gate.max_drop` in '{}'"),
         (
             "evaluate",
             "sampling: {temperature: 3}",
-            "`--temperature` (in '{}': `sampling.temperature`)",
+            "`sampling.temperature` in '{}'",
         ),
-        ("evaluate", "engine: {dtype: x}", "`--engine.dtype` (in '{}': `engine.dtype`)"),
+        ("evaluate", "engine: {dtype: x}", "`engine.dtype` in '{}'"),
         (
             "evaluate",
             "judge: {judges: [m], rubric: criteria, criteria: nowhere.yaml}",
             "'nowhere.yaml' cannot be read",
         ),
-        ("evaluate", "engine: {kind: openai, timeout: x}", "in '{}': `engine.timeout`"),
+        ("evaluate", "engine: {kind: openai, timeout: x}", "`engine.timeout` in '{}'"),
         (
             "evaluate",
             "engine: {dtpe: x}",
-            "(in '{}': `engine.dtpe`) is unknown. Did you mean 'dtype'?",
+            "`engine.dtpe` in '{}' is unknown. Did you mean 'dtype'?",
         ),
         ("evaluate", "datasets: [{naem: x, path: y}]", "is unknown. Did you mean 'name'?"),
         ("evaluate", "judge: {judge: m}", "is unknown. Did you mean 'judges'?"),
         ("plan", "engin: {}", "Unknown parameter 'engin' in '{}'. Did you mean 'engine'?"),
-        ("plan", "engine: {dtpe: x}", "(in '{}': `engine.dtpe`) is unknown. Did you mean 'dtype'?"),
-        ("plan", "gpus: 0", "`--gpus` (in '{}': `gpus`) should be 1 or more, not 0"),
+        ("plan", "engine: {dtpe: x}", "`engine.dtpe` in '{}' is unknown. Did you mean 'dtype'?"),
+        ("plan", "gpus: 0", "`gpus` in '{}' should be 1 or more, not 0"),
     ],
 )
 def test_a_wrong_key_of_a_file_is_named_with_its_file(

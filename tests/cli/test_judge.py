@@ -15,7 +15,7 @@ from tests.stored import numbers, publish
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("--rubric", "correct"), "No judge is given. Name one with `--judge`"),
+        (("--rubric", "correct"), "`--judge` is missing."),
         (("--judge", "m", "--rubric", "corect"), "Did you mean 'correct'?"),
         (("--judge", "m", "--rubric", "pairwise"), "give the other side with `--baseline`"),
         (("--judge", "m", "--criteria", "/nowhere.yaml"), "'/nowhere.yaml' cannot be read"),

@@ -19,9 +19,9 @@ from regrade.cli.commands import (
     EXAMPLES,
     GROUPS,
     OTHER,
-    SHORT,
     command_line,
     group_of,
+    in_short_help,
 )
 from regrade.cli.job_options import as_json, options_of
 from regrade.cli.main import run
@@ -100,8 +100,8 @@ def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(name: str):
     )
     assert page(name, "--help").count("\n") <= 40
     assert options - {"--help-all"} <= every
-    if name in SHORT:
-        assert {*SHORT[name]} <= options
+    if (named := in_short_help(name)) is not None:
+        assert {*named} <= options
         assert len(options) < len(every)
 
 

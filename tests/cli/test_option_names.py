@@ -1,12 +1,23 @@
 """Options that messages and helps name exist, and every command with a result prints it in the same forms."""
 
+import ast
 import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from cyclopts import ArgumentCollection
 
+from regrade.cli.checking import checked_job
 from regrade.cli.commands import COMMANDS, command_line
+from regrade.cli.job_options import JobOption, JobOptions, fields_of
 from regrade.cli.main import run
+from regrade.engines.vllm import VllmEngine
+from regrade.settings.errors import SettingsError
+from regrade.settings.problems import models_in
 from tests.command_line import ROOT
 
 _NAMED = re.compile(r"`(?:regrade ([a-z-]+) )?[^`\n]*?(?<![\w-])(--[a-z][\w.-]*\w)")
@@ -20,6 +31,21 @@ _OF_OTHERS = {
 """Options that are none of a command."""
 _NO_RESULT = {"completion", "view", "worker"}
 """Commands that run until they are stopped, or print a script."""
+JOB_OPTIONS: dict[str, type[JobOptions]] = {
+    command: found
+    for command, (function, _) in COMMANDS.items()
+    for module in [import_module(f"regrade.cli.{function.partition(':')[0]}")]
+    if issubclass(found := getattr(module, f"{command.title()}Options", object), JobOptions)
+}
+"""Commands with a job -> their options."""
+KEYS = {field.path for options in JOB_OPTIONS.values() for field in fields_of(options.job)}
+"""Keys of all settings."""
+_GROUPS = {path[0] for path in KEYS if len(path) > 1}
+_LONG_NAMES = {path[-1] for path in KEYS if "_" in path[-1]} - {"lm_eval"}
+_BARE = re.compile(
+    rf"(?<![`'\w./-])(?:(?:{'|'.join(sorted(_GROUPS))})\.[a-z]\w+(?!\()|(?:{'|'.join(sorted(_LONG_NAMES))}))(?![\w-])"
+)
+"""Matches a setting outside of backticks."""
 
 
 def arguments(command: str) -> ArgumentCollection:
@@ -38,6 +64,19 @@ def options() -> dict[str, set[str]]:
         }
         for command in COMMANDS
     }
+
+
+def raised_texts(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line and text of the strings in the `raise` statements of a module."""
+    for statement in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(statement, ast.Raise) or statement.exc is None:
+            continue
+        for node in ast.walk(statement.exc):
+            if isinstance(node, ast.JoinedStr):
+                shown = (n.value if isinstance(n, ast.Constant) else "x" for n in node.values)
+                yield node.lineno, "".join(map(str, shown))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, node.value
 
 
 def test_an_option_in_a_message_is_one_of_the_command_that_it_names(
@@ -79,3 +118,61 @@ def test_the_whole_help_shows_every_option(
         if argument.names and argument.show and shown.isdisjoint(argument.names)
         if any(name.startswith("--") for name in argument.names)
     ] == []
+
+
+def test_an_error_names_a_setting_in_backticks_so_that_the_command_line_can_name_its_option() -> (
+    None
+):
+    assert [
+        f"{path.relative_to(ROOT)}:{line}: {found[0]} in {text!r}"
+        for folder in ("regrade", "flows", "tasks")
+        for path in (ROOT / folder).rglob("*.py")
+        for line, text in raised_texts(path)
+        if " " in text and (found := _BARE.search(text))
+    ] == []
+
+
+def refusal(options: JobOptions, known: dict[str, Any]) -> str:
+    """Return the message with which a command refuses its options, as `regrade` prints it."""
+    with pytest.raises(SettingsError) as refused:
+        checked_job(options.job, known | options.parameters(), options.config)
+    return options.named(str(refused.value))
+
+
+def wrong(option: JobOption) -> Any:
+    """Return a value that no field takes, as an option and as YAML have it."""
+    is_text = any(models_in(option.info.annotation)) or option.path[-1] in ("benchmarks", "scorer")
+    value = "no such" if is_text else {"no": "such"}
+    return [value] if option.is_list else value
+
+
+@pytest.mark.parametrize("command", JOB_OPTIONS)
+def test_a_bad_value_is_named_by_the_option_or_by_the_key_and_file_that_gave_it(
+    command: str, tmp_path: Path
+) -> None:
+    made = JOB_OPTIONS[command]
+    file = tmp_path / "job.yaml"
+    names = ("model", "base", "candidate", "answer_set")
+    known = dict.fromkeys(names, "m") | {"judges": ["m"], "arguments": ["m"]}
+    known = {name: value for name, value in known.items() if name in made.job.model_fields}
+    for option in made.options:
+        if option.path[-1] == "kind" or (value := wrong(option)) == ["no such"]:
+            continue  # an unknown name is quoted, with those that are known
+        is_of_server = option.path[0] == "engine" and option.path[1] not in VllmEngine.model_fields
+        engine = {"engine_kind": "openai"} if is_of_server else {}
+        by_option = refusal(made(**{option.attribute: value}, **engine), known)
+        assert f"`{option.names[0]}`" in by_option or "no such" in by_option
+        assert not _BARE.search(by_option), by_option
+
+        content: Any = value
+        for name in reversed(option.path):
+            content = {name: content}
+        for group in content.values():
+            if is_of_server:
+                group["kind"] = "openai"
+        if option.path[0] == "datasets":
+            content = {"datasets": [content["datasets"]]}
+        file.write_text(yaml.safe_dump(content))
+        by_key = refusal(made(config=file), known)
+        assert f" in '{file}'" in by_key or "no such" in by_key
+        assert "`--" not in by_key.replace("`--score-range` is missing", "")  # its second number

@@ -106,7 +106,7 @@ def test_requests_in_flight_are_whole_numbers():
     ("arguments", "message"),
     [
         (["--model", "m", "--benchmark", "gsm8k"], "nothing varies"),
-        (["--benchmark", "gsm8k", "--in-flight", "1,2"], "No model is given"),
+        (["--benchmark", "gsm8k", "--in-flight", "1,2"], "`--model` is missing"),
         (["--model", "m", "--benchmark", "gsm8k", "--n-shots", "0,0"], "given twice"),
         (["--model", "m", "--nshots", "0,2"], "Unknown option: --nshots. Did you mean --n-shots?"),
     ],

@@ -70,7 +70,7 @@ def test_repeats_are_rendered_once():
 
 def test_a_chat_prompt_needs_a_chat_template():
     model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
-    with pytest.raises(SettingsError, match="has no chat template.*--format completion"):
+    with pytest.raises(SettingsError, match="has no chat template.*prompt.format=completion"):
         make_plan(Sums(1), model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1)
 
 
@@ -182,7 +182,7 @@ def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refus
     with pytest.raises(SettingsError, match="`--prefill` begins the model's answers in chats"):
         begun("So", model=SERVED)
     monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
-    with pytest.raises(SettingsError, match="has no answers that `--prefill` could begin"):
+    with pytest.raises(SettingsError, match="has no answers that `prompt.prefill` could begin"):
         begun("So")
 
 

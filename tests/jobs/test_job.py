@@ -24,19 +24,19 @@ def test_answers_go_to_the_default_repository_unless_one_is_named(
         (
             ScoringJob,
             {"since": date(2026, 9, 2), "until": date(2026, 9, 1)},
-            "`--since 2026-09-02` is after `--until 2026-09-01`.",
+            "`since=2026-09-02` is after `until=2026-09-01`.",
         ),
         (
             ScoringJob,
             {"stale": True, "force": True},
-            "`--force` scores all answers again, `--stale` only those with outdated scores: choose one of the two.",
+            "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two.",
         ),
-        (ScoringJob, {"scorers": "number"}, "scorers is unknown"),
+        (ScoringJob, {"scorers": "number"}, "`scorers` is unknown. Did you mean 'scorer'?"),
         (GenerationJob, {"model": "m"}, "nothing to evaluate"),
         (
             GenerationJob,
             {"model": "m", "benchmarks": ["gsm8k"], "limit": 0},
-            "limit should be 1 or more, not 0",
+            "`limit` should be 1 or more, not 0",
         ),
     ],
 )

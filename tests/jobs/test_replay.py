@@ -141,7 +141,7 @@ def test_a_server_needs_the_name_of_its_model_and_leaves_the_other_engine_as_it_
 ) -> None:
     engine = OpenAIEngine(base_url="http://127.0.0.1:1/v1", max_concurrency=3)
 
-    with pytest.raises(ValidationError, match="needs `--model`"):
+    with pytest.raises(ValidationError, match="needs `model`"):
         ReplayJob(answer_set="1234", engine=engine)
     job = ReplayJob(answer_set="1234", model="served", engine=engine)
     assert job.own_engine(publish(repository, numbers(0, 2)).manifest) == VllmEngine()

@@ -117,7 +117,7 @@ JOB = {"model": "org/tiny", "benchmarks": ("gsm8k",)}
 
 @pytest.mark.parametrize("reuse", [{"fresh": True}, {"heal": True}])
 def test_a_share_does_not_replace_what_other_machines_published(reuse: dict[str, bool]):
-    with pytest.raises(SettingsError, match="run them once without `--share`"):
+    with pytest.raises(SettingsError, match="run them once without `share`"):
         make_job(GenerationJob, {**JOB, "share": "1/2", "reuse": reuse})
 
 

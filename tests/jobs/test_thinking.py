@@ -247,7 +247,7 @@ def test_a_model_without_sampling_params_is_refused_if_they_are_wanted(config: A
 
 
 def test_a_value_that_vllm_cannot_use_is_named():
-    with pytest.raises(SettingsError, match="temperature should be 2 or less, not 7"):
+    with pytest.raises(SettingsError, match="`temperature` should be 2 or less, not 7"):
         plan(model_with(HYBRID, generation_config={"temperature": 7}))
 
 
@@ -310,7 +310,9 @@ def test_a_system_message_that_switches_reasoning_off_is_read():
     assert plan(model).reasons
     assert not plan(model, system="/no_think").reasons
     assert plan(model, Ranked(1), system="/no_think").specification.prompt.labels == "turn"
-    with pytest.raises(SettingsError, match="Use `--system /no_think`, or `--format completion`"):
+    with pytest.raises(
+        SettingsError, match="Use `prompt.system=/no_think`, or `prompt.format=completion`"
+    ):
         plan(model, Ranked(1))
 
 
@@ -340,7 +342,9 @@ def test_a_budget_is_told_to_a_template_that_can_state_it():
 
 
 def test_a_budget_for_reasoning_that_is_switched_off_is_refused():
-    with pytest.raises(SettingsError, match="limits reasoning that `--thinking off` switches off"):
+    with pytest.raises(
+        SettingsError, match="limits reasoning that `prompt.thinking=off` switches off"
+    ):
         plan(sampling=SamplingSettings(thinking_token_budget=5), thinking="off")
 
 

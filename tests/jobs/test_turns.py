@@ -244,8 +244,8 @@ def test_turns_are_told_from_other_ids():
     [
         ({"prompt": PromptSettings(prefill="Yes")}, "`--prefill` does not allow"),
         ({"format": "completion"}, "`--format` does not allow"),
-        ({"n_shots": 1}, "leave out prompt and n_shots"),
-        ({"messages_column": "turns"}, "Leave out messages_column or"),
+        ({"n_shots": 1}, "leave out `datasets.prompt` and `datasets.n_shots`"),
+        ({"messages_column": "turns"}, "Leave out `datasets.messages_column` or"),
         ({"scorer": "code"}, "can have neither choices, nor tools"),
     ],
 )

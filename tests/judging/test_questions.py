@@ -163,9 +163,9 @@ def test_a_pair_is_asked_in_both_orders(tmp_path: Path):
         "theirs 1",
         "mine 1",
     )
-    with pytest.raises(SettingsError, match="give the other side with `--baseline`"):
+    with pytest.raises(SettingsError, match="give the other side with `judge.baseline`"):
         questions(candidate, "pairwise")
-    with pytest.raises(SettingsError, match="leave out `--baseline`"):
+    with pytest.raises(SettingsError, match="leave out `judge.baseline`"):
         questions(candidate, "correct", baseline=judged(baseline))
 
 
@@ -187,7 +187,7 @@ def test_criteria_come_from_the_stored_question_or_a_file(tmp_path: Path):
     assert sample.target == "[2.0,-3.0]"
     assert "points" not in str(benchmark.prompt(sample))
 
-    with pytest.raises(SettingsError, match="is stored without criteria.*--criteria FILE"):
+    with pytest.raises(SettingsError, match="is stored without criteria.*judge.criteria=FILE"):
         questions(candidates(tmp_path / "c", ["It is 1."]), "criteria").samples()
     file.write_text("- {criterion: Is rude., points: -3}\n")
     with pytest.raises(SettingsError, match="no criterion has points above 0"):

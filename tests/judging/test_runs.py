@@ -273,7 +273,7 @@ def test_a_rubric_that_does_not_fit_is_refused_before_the_judge_is_asked(tmp_pat
     with pytest.raises(RepositoryError, match="no answers wait for a judge"):
         run_judge(judge, tmp_path)
     with pytest.raises(
-        SettingsError, match="names no rubric for a judge. Give one with `--rubric`"
+        SettingsError, match="names no rubric for a judge. Give one with `judge.rubric`"
     ):
         run_judge(judge, tmp_path, answer_sets=(answers.manifest.answer_set_id,))
     judge_set = run_judge(judge, tmp_path, answer_sets=("org/tiny",), rubric="correct")

@@ -117,7 +117,7 @@ def test_the_system_message_of_the_prompts_decides_where_the_template_reads_it()
 
 @pytest.mark.parametrize(("text", "thinking"), [(OPENED, "off"), (PLAIN, "on")])
 def test_what_a_template_cannot_do_is_refused(text: str, thinking):
-    with pytest.raises(SettingsError, match=f"`--thinking {thinking}`.*cannot switch"):
+    with pytest.raises(SettingsError, match=f"`prompt.thinking={thinking}`.*cannot switch"):
         ChatTemplate(text).switched(thinking)
 
 

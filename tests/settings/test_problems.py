@@ -14,19 +14,19 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"limit": 0}, "limit should be 1 or more, not 0"),
-        ({"limit": "many"}, "limit should be a whole number, not 'many'"),
-        ({"limit": 1.5}, "limit should be a whole number, not 1.5"),
-        ({"datasets": "gsm8k"}, "datasets should be a list, such as `[a, b]`, not 'gsm8k'"),
-        ({"answers": 3}, "answers should be a text, not 3"),
-        ({"model": ""}, "model should not be empty"),
-        ({"reuse": {"fresh": "perhaps"}}, "reuse.fresh should be `true` or `false`, not 'perhaps'"),
-        ({"prompt": "chat"}, "prompt should be a group of settings, such as `{name: value}`, not 'chat'"),
-        ({"prompt": {"format": "text"}}, "prompt.format should be 'chat' or 'completion', not 'text'"),
-        ({"sampling": {"top_p": 0}}, "sampling.top_p should be above 0, not 0"),
-        ({"sampling": {"temperature": None}}, "sampling.temperature should be a number, not empty"),
-        ({"datasets": [{"name": "a"}]}, "datasets.0.path is missing"),
-        ({"datasets": [{"name": "A b", "path": "x"}]}, "datasets.0.name should be up to 63 lower-case letters, digits"),
+        ({"limit": 0}, "`limit` should be 1 or more, not 0"),
+        ({"limit": "many"}, "`limit` should be a whole number, not 'many'"),
+        ({"limit": 1.5}, "`limit` should be a whole number, not 1.5"),
+        ({"datasets": "gsm8k"}, "`datasets` should be a list, such as `[a, b]`, not 'gsm8k'"),
+        ({"answers": 3}, "`answers` should be a text, not 3"),
+        ({"model": ""}, "`model` should not be empty"),
+        ({"reuse": {"fresh": "perhaps"}}, "`reuse.fresh` should be `true` or `false`, not 'perhaps'"),
+        ({"prompt": "chat"}, "`prompt` should be a group of settings, such as `{name: value}`, not 'chat'"),
+        ({"prompt": {"format": "text"}}, "`prompt.format` should be 'chat' or 'completion', not 'text'"),
+        ({"sampling": {"top_p": 0}}, "`sampling.top_p` should be above 0, not 0"),
+        ({"sampling": {"temperature": None}}, "`sampling.temperature` should be a number, not empty"),
+        ({"datasets": [{"name": "a"}]}, "`datasets.0.path` is missing"),
+        ({"datasets": [{"name": "A b", "path": "x"}]}, "`datasets.0.name` should be up to 63 lower-case letters, digits"),
         ({"sources": [{"benchmark": "mmlu", "path": "x"}]}, "a source is given for 'mmlu', which is not"),
         ({"answers": ["x" * 100]}, f"not ['{'x' * (LONGEST - 2)}..."),
     ],
@@ -45,7 +45,7 @@ def test_only_the_chosen_engine_is_told_about_and_no_class():
         GenerationJob.model_validate(
             {**MODEL, "engine": {"kind": "vllm", "max_num_batched_tokens": -1}}
         )
-    assert one_line(error.value) == "engine.max_num_batched_tokens should be 1 or more, not -1"
+    assert one_line(error.value) == "`engine.max_num_batched_tokens` should be 1 or more, not -1"
 
 
 def test_an_engine_that_does_not_exist_is_told_with_those_that_do():

@@ -211,7 +211,7 @@ def test_code_that_is_not_installed_needs_the_word_of_the_worker(
     ],
 )
 def test_an_engine_argument_that_is_not_known_to_run_no_code_is_refused(pair: str, shared: Path):
-    with pytest.raises(RefusedParameterError, match="engine.extra: .* REGRADE_REMOTE_CODE=1"):
+    with pytest.raises(RefusedParameterError, match="`engine.extra`: .* REGRADE_REMOTE_CODE=1"):
         make_job(EvaluationJob, RUN | {"engine": {"extra": [pair]}})
 
 

@@ -84,7 +84,7 @@ class DatasetQuestions(StandardBenchmark):
         if self._target_kind == "letter" and not has_choices:
             raise SettingsError(
                 f"Benchmark '{self.name}' is scored by '{settings.scorer}', which needs choices. "
-                "Set choices_column to the column with the list of choices."
+                "Set `datasets.choices_column` to the column with the list of choices."
             )
         is_plain_choice = has_choices and settings.prompt == PLAIN_PROMPT
         self._prompt_source = CHOICE_PROMPT if is_plain_choice else settings.prompt
@@ -100,7 +100,7 @@ class DatasetQuestions(StandardBenchmark):
             self._prompt_template = RowTemplate("prompt", "")
         if not settings.target_column and JUDGE not in self.scorers:
             raise SettingsError(
-                f"Benchmark '{self.name}' has no target_column, without which only a judge can grade: set scorer to `{JUDGE}`."
+                f"Benchmark '{self.name}' has no `datasets.target_column`, without which only a judge can grade: set `datasets.scorer={JUDGE}`."
             )
         own_system = RowTemplate("system", settings.system or "")  # ids do not depend on `--system`
         self._prompt_columns = sorted(
@@ -124,13 +124,13 @@ class DatasetQuestions(StandardBenchmark):
         elif settings.scorer == TOOL_CALLS:
             raise SettingsError(
                 f"Benchmark '{self.name}' is scored by '{TOOL_CALLS}', which needs the functions that may be called. Set "
-                "tools_column to the column with them."
+                "`datasets.tools_column` to the column with them."
             )
 
     def _check_tools(self) -> None:
         if self.format == "completion":
             raise SettingsError(
-                f"Benchmark '{self.name}' gives the model tools, which a chat template writes. Use `--format chat`."
+                f"Benchmark '{self.name}' gives the model tools, which a chat template writes. Use `prompt.format=chat`."
             )
         if self.method == "rank" or self._settings.scorer == CODE:
             raise SettingsError(
@@ -143,15 +143,15 @@ class DatasetQuestions(StandardBenchmark):
         column, turns = settings.messages_column, settings.turns_column
         if settings.prompt != PLAIN_PROMPT or settings.n_shots or self.method == "rank":
             raise SettingsError(
-                f"Benchmark '{self.name}' sends the conversations in '{column or turns}' as they are: leave out prompt "
-                "and n_shots, and use a scorer of texts."
+                f"Benchmark '{self.name}' sends the conversations in '{column or turns}' as they are: leave out `datasets.prompt` "
+                "and `datasets.n_shots`, and use a scorer of texts."
             )
         if turns is None:
             return
         if column is not None:
             raise SettingsError(
-                f"Benchmark '{self.name}' has conversations in '{column}' and turns in '{turns}'. Leave out messages_column or "
-                "turns_column."
+                f"Benchmark '{self.name}' has conversations in '{column}' and turns in '{turns}'. Leave out `datasets.messages_column` or "
+                "`datasets.turns_column`."
             )
         if settings.choices_column or settings.tools_column or settings.scorer == CODE:
             raise SettingsError(
@@ -352,7 +352,9 @@ class DatasetQuestions(StandardBenchmark):
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
         if sample.images:
-            raise RowError(sample.index, "a worked example shows an image; set n_shots to 0")
+            raise RowError(
+                sample.index, "a worked example shows an image; set `datasets.n_shots=0`"
+            )
         target = sample.target
         if self._target_kind == "texts":
             target = accepted_texts(target)[0]
@@ -502,12 +504,12 @@ def _open_source(settings: DatasetBenchmark) -> Source:
         raise SourceError(
             settings.name,
             path,
-            "no file or folder has this path, and it is not the name of a Hub dataset (`org/name`). Correct `--dataset.path`; "
+            "no file or folder has this path, and it is not the name of a Hub dataset (`org/name`). Correct `datasets.path`; "
             "in a `--config` file, a path that begins with `./` begins in the folder of the file",
         )
     if settings.shots_path is not None:
         raise SettingsError(
             f"Benchmark '{settings.name}' reads a Hub dataset, so its worked examples come from a split of that dataset. "
-            "Set shots_split instead of shots_path."
+            "Set `datasets.shots_split` instead of `datasets.shots_path`."
         )
     return open_hub(settings.name, path, settings.config, settings.revision)

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
-_COLUMN_OPTIONS = tuple(
-    f"`--dataset.{name.replace('_', '-')}`"
+_COLUMN_SETTINGS = tuple(
+    f"`datasets.{name}`"
     for name in DatasetBenchmark.model_fields
     if name.endswith(("_column", "_columns"))
 )
-"""Options that name a column of a dataset."""
+"""Settings that name a column of a dataset."""
 
 
 class UnreadableError(Exception):
@@ -148,8 +148,8 @@ def checked_columns(dataset: "Dataset", columns: Sequence[str]) -> "Dataset":
     if missing:
         raise UnreadableError(
             f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. "
-            f"Rename the columns, or name them as a dataset benchmark does: {', '.join(_COLUMN_OPTIONS)}, "
-            "and `{{ NAME }}` or `{{ row['NAME'] }}` in `--dataset.prompt`"
+            f"Rename the columns, or name them as a dataset benchmark does: {', '.join(_COLUMN_SETTINGS)}, "
+            "and `{{ NAME }}` or `{{ row['NAME'] }}` in `datasets.prompt`"
         )
     return dataset.select_columns(list(columns))
 

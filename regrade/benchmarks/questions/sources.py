@@ -141,7 +141,7 @@ class LocalSource:
         if split != self._split and file.samefile(self._file(self._split)):
             raise self.error(
                 f"the worked examples (split '{split}') would come from '{file.name}', which has the questions; "
-                "give a folder with a file per split, or set n_shots to 0"
+                "give a folder with a file per split, or set `prompt.n_shots=0`"
             )
         return file
 
@@ -172,5 +172,5 @@ class LocalSource:
             return f"the folder lacks {expected}; found {', '.join(names) or 'nothing'}"
         return (
             f"the worked examples come from split '{split}', but '{folder}' lacks {expected}; add the file, give "
-            "another folder, or set n_shots to 0"
+            "another folder, or set `prompt.n_shots=0`"
         )

@@ -81,16 +81,16 @@ class StandardBenchmark(ABC):
         self.format: PromptFormat = prompt.format or prompt_format
         if self.only_chat and self.format != "chat":
             raise SettingsError(
-                f"Benchmark '{self.name}' is asked in chats: leave out `--format {self.format}`."
+                f"Benchmark '{self.name}' is asked in chats: leave out `prompt.format={self.format}`."
             )
         if self.n_shots and not self.shots_split:
             raise SettingsError(
-                f"Benchmark '{self.name}' has no worked examples, but n_shots is {self.n_shots}. Set n_shots to 0."
+                f"Benchmark '{self.name}' has no worked examples, but `prompt.n_shots={self.n_shots}`. Set it to 0."
             )
         if self.n_shots and self.split == self.shots_split:
             raise SettingsError(
                 f"Benchmark '{self.name}' would use questions of split '{self.split}' also as worked examples. "
-                "Set shots_split to another split, or n_shots to 0."
+                "Set `datasets.shots_split` to another split, or `prompt.n_shots=0`."
             )
         self._wording: Wording | None = None
         if prompt.prompts is not None:
@@ -299,8 +299,8 @@ class StandardBenchmark(ABC):
             if len(turns) < self.n_shots:
                 part = f" for '{group}'" if group else ""
                 raise self._source.error(
-                    f"split '{self.shots_split}' has {len(turns)} worked examples{part}, but n_shots is "
-                    f"{self.n_shots}; set n_shots to {len(turns)} or less"
+                    f"split '{self.shots_split}' has {len(turns)} worked examples{part}, but "
+                    f"`prompt.n_shots={self.n_shots}`; set it to {len(turns)} or less"
                 )
         return shots
 

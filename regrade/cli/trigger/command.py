@@ -7,6 +7,7 @@ from cyclopts import Parameter
 from regrade.cli.job_options import JobOptions, as_json, options_for
 from regrade.cli.output import TABLE, Output
 from regrade.cli.paths import from_this_folder
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
 from regrade.jobs.job import EvaluationJob
@@ -18,6 +19,17 @@ else:
     TriggerOptions = options_for(EvaluationJob, taken=("--timeout",))  # of the run
 
 
+@short_help(
+    "--model",
+    "--benchmark",
+    "--wait",
+    "--baseline",
+    "--max-drop",
+    "--promote",
+    "--markdown",
+    "--junit",
+    *RUN_OPTIONS,
+)
 def trigger(
     deployment: Annotated[
         str, Parameter(help="Deployment: `evaluate-model`, or `flow/deployment`.")

@@ -89,7 +89,7 @@ def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) ->
         return {"structured_outputs": {"json": dict(structure.schema)}}
     if not chat:
         raise RefusedError(
-            None, "Only servers of vLLM keep completions to a form. Use `--format chat`."
+            None, "Only servers of vLLM keep completions to a form. Use `prompt.format=chat`."
         )
     schema = {"name": "answer", "schema": dict(structure.schema), "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}

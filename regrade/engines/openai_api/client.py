@@ -120,7 +120,7 @@ class OpenAIClient:
         """
         if rendering.truncate:
             raise SettingsError(
-                "prompt.truncate needs the model's tokenizer, which only engine 'vllm' has. Do not set it: "
+                "`prompt.truncate` needs the model's tokenizer, which only engine 'vllm' has. Do not set it: "
                 "the server rejects prompts that are too long, and their rows fail with its message."
             )
         self._settings = settings
@@ -389,7 +389,7 @@ class OpenAIClient:
         if ending is not None and ending.endswith(OPEN_THOUGHTS):
             raise SettingsError(
                 f"The server's chat template opens a thought ('{ending[-20:]}'), where letters would be ranked. Use "
-                "`--thinking off` if the template can switch it off, else `--format completion`."
+                "`prompt.thinking=off` if the template can switch it off, else `prompt.format=completion`."
             )
         self._ending_known = True
 

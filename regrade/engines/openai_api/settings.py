@@ -14,8 +14,8 @@ def _without_login(address: str) -> str:
     if "@" in urlsplit(address).netloc:
         # Not a ValueError, whose message would repeat the value.
         raise SettingsError(
-            "engine.base_url has a user or a password, but engine settings are stored with the answers, "
-            "where others read them. Put the key into an environment variable, and its name into engine.api_key_env."
+            "`engine.base_url` has a user or a password, but engine settings are stored with the answers, "
+            "where others read them. Put the key into an environment variable, and its name into `engine.api_key_env`."
         )
     return address
 

@@ -152,7 +152,7 @@ def refuse_code(extra: Mapping[str, Any]) -> None:
     refused = [name for name in sorted(extra) if not _is_allowed(name, extra[name])]
     if refused and not may_run_code():
         raise RefusedParameterError(
-            f"engine.extra: this worker does not accept {refused[0]}={extra[refused[0]]!r} from a run: it accepts numbers and "
+            f"`engine.extra`: this worker does not accept {refused[0]}={extra[refused[0]]!r} from a run: it accepts numbers and "
             "choices of arguments that are known to run no code. Start the worker with "
             f"{REMOTE_CODE}=1 if models may bring code: then everyone who can start a run can run programs on its machine."
         )

@@ -85,11 +85,13 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
     known = [field.name for field in dataclasses.fields(EngineArgs)]
     for name in extra:
         if name in settings or name in ("model", "revision", *adapter):
-            raise SettingsError(f"engine.extra cannot set '{name}', because another setting does.")
+            raise SettingsError(
+                f"`engine.extra` cannot set '{name}', because another setting does."
+            )
         if name not in known:
             close = get_close_matches(name, known, n=1)
             hint = f" Did you mean '{close[0]}'?" if close else ""
-            raise SettingsError(f"engine.extra: vLLM has no engine argument '{name}'.{hint}")
+            raise SettingsError(f"`engine.extra`: vLLM has no engine argument '{name}'.{hint}")
     if is_cpu and settings["dtype"] == "auto":
         # bfloat16 needs instructions that many (virtual) CPUs lack, and vLLM does not check all of them.
         settings["dtype"] = "float32"

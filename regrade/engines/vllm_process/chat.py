@@ -90,8 +90,8 @@ def open_chat(
     if mode != "hf":
         if chat_template is not None:
             raise SettingsError(
-                f"vLLM renders the chats of this model in code (tokenizer mode '{mode}'), so that prompt.chat_template "
-                "would have no effect. Leave it out, or set `engine.extra tokenizer_mode=hf`."
+                f"vLLM renders the chats of this model in code (tokenizer mode '{mode}'), so that `prompt.chat_template` "
+                "would have no effect. Leave it out, or set `engine.extra=tokenizer_mode=hf`."
             )
         renderer = internals.renderer_from_config(internals.VllmConfig(model_config=model))
         return CodeChat(renderer, tokenizer)

@@ -44,16 +44,16 @@ def choose_max_model_len(
     """
     if explicit is not None and explicit > limit:
         raise SettingsError(
-            f"max_model_len is {explicit:,}, but the model allows {limit:,} tokens. "
-            f"Set engine.max_model_len to at most {limit:,}."
+            f"`engine.max_model_len` is {explicit:,}, but the model allows {limit:,} tokens. "
+            f"Set it to at most {limit:,}."
         )
     context = limit if explicit is None else explicit
     new = max((need.new for need in needs), default=0)
     if new >= context:
-        allowed = "the model allows" if explicit is None else "max_model_len is"
+        allowed = "the model allows" if explicit is None else "`engine.max_model_len` is"
         raise SettingsError(
-            f"max_tokens is {new:,}, but {allowed} {context:,} tokens for prompt and answer together. "
-            f"Set sampling.max_tokens below {context:,}."
+            f"`sampling.max_tokens` is {new:,}, but {allowed} {context:,} tokens for prompt and answer together. "
+            f"Set it below {context:,}."
         )
     if explicit is not None or not needs:
         return context
@@ -81,9 +81,9 @@ def check_memory(needs: Sequence[Need], context: int) -> None:
     longest = max(needs, key=lambda need: need.total, default=None)
     if longest is not None and longest.total > context:
         raise SettingsError(
-            f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, {longest.total:,} together, "
-            f"but the memory for the KV cache holds a context of {context:,}. Lower `--max-tokens`, share the model "
-            f"between more GPUs, or set `--engine.max-model-len {context}` to let such rows fail."
+            f"The longest prompt has {longest.prompt:,} tokens and `sampling.max_tokens` is {longest.new:,}, {longest.total:,} together, "
+            f"but the memory for the KV cache holds a context of {context:,}. Lower it, share the model "
+            f"between more GPUs, or set `engine.max_model_len={context}` to let such rows fail."
         )
 
 
@@ -99,7 +99,7 @@ def _advice(longest: Need, limit: int) -> str:
     room = limit - longest.prompt
     lower = f"lower `--max-tokens` to at most {room:,}, " if room > 0 else ""
     return (
-        f"The longest prompt has {longest.prompt:,} tokens and max_tokens is {longest.new:,}, "
+        f"The longest prompt has {longest.prompt:,} tokens and `sampling.max_tokens` is {longest.new:,}, "
         f"{longest.total:,} together, but the model allows {limit:,}. You can {lower}"
         f"use fewer worked examples (`--n-shots`), set `--engine.max-model-len` (at most {limit:,}) to let such "
         "rows fail, or cut prompts from the left (`--truncate`)."

@@ -181,12 +181,12 @@ def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
         name, equals, value = pair.partition("=")
         name = name.strip().lstrip("-").replace("-", "_")
         if not equals or not name.isidentifier():
-            raise SettingsError(f"engine.extra: '{pair}' should have the form `name=value`.")
+            raise SettingsError(f"`engine.extra`: '{pair}' should have the form `name=value`.")
         try:
             extra[name] = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise SettingsError(
-                f"engine.extra: the value of '{pair}' is not valid YAML."
+                f"`engine.extra`: the value of '{pair}' is not valid YAML."
             ) from error
     return extra
 

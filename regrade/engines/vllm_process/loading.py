@@ -141,8 +141,8 @@ def load(
     if is_cpu:
         if arguments.pipeline_parallel_size > 1:
             raise SettingsError(
-                f"engine.pipeline_parallel_size={arguments.pipeline_parallel_size}: vLLM cannot run a pipeline on a CPU (vLLM "
-                f"{vllm.__version__} ends at the first answer). Use tensor_parallel_size or data_parallel_size."
+                f"`engine.pipeline_parallel_size={arguments.pipeline_parallel_size}`: vLLM cannot run a pipeline on a CPU (vLLM "
+                f"{vllm.__version__} ends at the first answer). Use `engine.tensor_parallel_size` or `engine.data_parallel_size`."
             )
         if (parts := arguments.tensor_parallel_size) > 1:
             nodes, cpus = vllm.cpus()
@@ -179,7 +179,7 @@ def load(
     if summary.budgeted and not (config.reasoning_config and config.reasoning_config.enabled):
         raise SettingsError(
             "vLLM cannot limit the reasoning of this model: it has no parser that knows where the reasoning begins and ends "
-            f"('{arguments.reasoning_parser or 'none'}'). Leave out `--thinking-token-budget`."
+            f"('{arguments.reasoning_parser or 'none'}'). Leave out `sampling.thinking_token_budget`."
         )
     need = None
     if not is_cpu or config.cache_config.kv_cache_memory_bytes is not None:

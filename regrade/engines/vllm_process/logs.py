@@ -22,8 +22,8 @@ _CONSEQUENCE = re.compile(
 )
 """Errors that follow from an earlier error."""
 _MEMORY_ADVICE = (
-    "Not enough memory: lower engine.max_model_len or engine.max_num_seqs, or change "
-    "engine.gpu_memory_utilization (lower if other programs use the memory, higher for a larger cache)."
+    "Not enough memory: lower `engine.max_model_len` or `engine.max_num_seqs`, or change "
+    "`engine.gpu_memory_utilization` (lower if other programs use the memory, higher for a larger cache)."
 )
 
 
@@ -59,7 +59,7 @@ def status_in_words(status: int) -> str:
     if number == signal.SIGKILL:
         return (
             "signal SIGKILL. Linux sends it when the machine runs out of memory (see `dmesg`). "
-            "In this case lower engine.max_num_seqs or engine.max_model_len, or run fewer programs at the same time."
+            "In this case lower `engine.max_num_seqs` or `engine.max_model_len`, or run fewer programs at the same time."
         )
     with suppress(ValueError):
         return f"signal {signal.Signals(number).name}"

@@ -211,7 +211,7 @@ def open_pictures(
         return None
     if given := [name for name in _CHANGE_WHAT_IS_SEEN if name in extra]:
         raise SettingsError(
-            f"engine.extra {given[0]}: it would change what the model sees, but not the id of its answers. Leave it out where "
+            f"`engine.extra={given[0]}`: it would change what the model sees, but not the id of its answers. Leave it out where "
             "benchmarks show images."
         )
     if not model.supports_multimodal_inputs:
@@ -219,7 +219,7 @@ def open_pictures(
     if not isinstance(chat, TemplateChat):
         raise SettingsError(
             f"Benchmarks show images, but vLLM renders the chats of '{model.model}' in code, and regrade shows it none there. Serve it "
-            "(`vllm serve`), and use `--engine openai`."
+            "(`vllm serve`), and use `engine=openai`."
         )
     return Pictures(model, tokenizer, content_parts=chat.content_parts)
 

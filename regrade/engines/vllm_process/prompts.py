@@ -176,12 +176,12 @@ class Prompts:
         if template is not None and not re.search(r"\btools\b", template):
             raise SettingsError(
                 f"Benchmarks give the model tools, but the chat template of '{model}' writes none. Choose a model with tools, or "
-                "set prompt.chat_template."
+                "set `prompt.chat_template`."
             )
         if not self._reads_calls:
             raise SettingsError(
-                "Benchmarks give the model tools, but engine.tool_parser does not say how its calls are read. Set "
-                "`--engine.tool-parser` to vLLM's parser for the model, such as `hermes` "
+                "Benchmarks give the model tools, but `engine.tool_parser` does not say how its calls are read. Set "
+                "`engine.tool_parser` to vLLM's parser for the model, such as `hermes` "
                 "(https://docs.vllm.ai/en/latest/features/tool_calling.html)."
             )
 

@@ -24,7 +24,7 @@ def _without_secrets(extra: tuple[str, ...]) -> tuple[str, ...]:
             name = pair[: found.end()].rstrip("=: \"'")
             # Not a ValueError, whose message would repeat the value.
             raise SettingsError(
-                f"engine.extra: '{name}' has the name of a secret, but engine settings are stored with the answers, "
+                f"`engine.extra`: '{name}' has the name of a secret, but engine settings are stored with the answers, "
                 "where others read them. Set an environment variable instead, such as `HF_TOKEN`."
             )
     return extra

@@ -45,10 +45,10 @@ class PlanRequest(BenchmarkChoice):
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
         if self.gpu is not None and self.gpu_memory is not None:
-            raise ValueError("give the GPU's name (gpu) or its memory (gpu_memory), not both")
+            raise ValueError("give the GPU's name (`gpu`) or its memory (`gpu_memory`), not both")
         if self.max_model_len is not None and self.has_benchmarks:
             raise ValueError(
-                "the benchmark's prompts decide the length: leave out max_model_len, or the benchmarks"
+                "the benchmark's prompts decide the length: leave out `max_model_len`, or `benchmarks`"
             )
         return self
 

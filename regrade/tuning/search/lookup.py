@@ -28,12 +28,12 @@ def key_of(plan: Plan, limits: Mapping[str, float] | None = None) -> TuningKey:
     if version is None:
         raise SettingsError(
             "Tuned settings belong to a version of vLLM, and none is installed here. Install it, or leave out "
-            "`--engine.tuned`."
+            "`engine.tuned`."
         )
     if here is None:
         raise SettingsError(
             "Tuned settings belong to one kind of hardware, and `nvidia-smi` names no GPU here, or several kinds. Set "
-            "CUDA_VISIBLE_DEVICES to GPUs of one kind, or leave out `--engine.tuned`."
+            "CUDA_VISIBLE_DEVICES to GPUs of one kind, or leave out `engine.tuned`."
         )
     specification = plan.specification
     return TuningKey(

@@ -51,17 +51,17 @@ class SweepJob(EvaluationJob):
     @model_validator(mode="after")
     def _varies(self) -> Self:
         if len(set(self.in_flight)) < len(self.in_flight):
-            raise ValueError("in_flight: a number is given twice")
+            raise ValueError("requests in flight: a number is given twice")
         settings = [axis.setting for axis in self.axes]
         if twice := [setting for setting in settings if settings.count(setting) > 1]:
             raise ValueError(f"axis '{twice[0]}' is given twice: give its values together")
         if self.several_models:
             raise ValueError(
-                f"'{self.model}' names several models: give each as a value of `--model`, or `regrade evaluate` them"
+                f"'{self.model}' names several models: give each as a value of `model`, or `regrade evaluate` them"
             )
         if getattr(self.engine, "tuned", False):
             raise ValueError(
-                "engine.tuned: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "
+                "`engine.tuned`: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "
                 "tune` found as options"
             )
         if max([len(self.in_flight), *(len(axis.values) for axis in self.axes)]) < 2:

@@ -135,7 +135,7 @@ def test_columns_with_spaces_and_dots_are_part_of_the_prompt(sums: Path, tmp_pat
 
 
 def test_a_column_that_is_missing_from_the_file_tells_the_options(sums: Path) -> None:
-    with pytest.raises(SourceError, match=r"no column 'no such'.*--dataset\.prompt"):
+    with pytest.raises(SourceError, match=r"no column 'no such'.*`datasets\.prompt`"):
         opened(sums, prompt_template="{{ row['no such'] }}").samples()
 
 
@@ -272,13 +272,16 @@ def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
     ("settings", "problem"),
     [
         ({"name": "gsm8k"}, "The name 'gsm8k' belongs to an installed benchmark"),
-        ({"scorer": "choice_letter"}, "which needs choices. Set choices_column"),
+        ({"scorer": "choice_letter"}, "which needs choices. Set `datasets.choices_column`"),
         ({"prompt": "{{ question"}, "The template prompt is not valid Jinja"),
         ({"shot_answer": "{% if %}"}, "The template shot_answer is not valid Jinja"),
         ({"revision": "main"}, "reads local files"),
         ({"config": "main"}, "reads local files"),
         ({"n_shots": 1, "shots_split": "test"}, "also as worked examples"),
-        ({"path": "org/name", "shots_path": "a.jsonl"}, "Set shots_split instead of shots_path"),
+        (
+            {"path": "org/name", "shots_path": "a.jsonl"},
+            "Set `datasets.shots_split` instead of `datasets.shots_path`",
+        ),
     ],
 )
 def test_settings_that_contradict_each_other_are_refused(
@@ -517,7 +520,9 @@ def test_an_image_in_a_worked_example_is_refused(tmp_path: Path) -> None:
     write_parquet(tmp_path / "test.parquet", [row])
     write_parquet(tmp_path / "train.parquet", [row | {"question": "And it?"}])
 
-    with pytest.raises(SourceError, match="a worked example shows an image; set n_shots to 0"):
+    with pytest.raises(
+        SourceError, match="a worked example shows an image; set `datasets.n_shots=0`"
+    ):
         opened(tmp_path, n_shots=1, prompt_template=SEEN).samples()
 
 
@@ -569,9 +574,11 @@ def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_
     assert benchmark.prompt_identity.template == "{{ row['prompt'] }}"
     with_system = opened(path, prompt=PromptSettings(system="Be brief."), **judge)
     assert with_system.prompt(sample)[0] == {"role": "system", "content": "Be brief."}
-    with pytest.raises(SettingsError, match="has no target_column, without which only a judge"):
+    with pytest.raises(
+        SettingsError, match="has no `datasets.target_column`, without which only a judge"
+    ):
         opened(path, messages_column="prompt", target_column="")
-    with pytest.raises(SettingsError, match="leave out prompt"):
+    with pytest.raises(SettingsError, match="leave out `datasets.prompt`"):
         opened(path, **judge, prompt_template="{{ prompt }}")
 
 

@@ -77,7 +77,7 @@ def test_worked_examples_that_are_missing_are_told_how_to_give(tmp_path: Path) -
     source = LocalSource("demo", str(write_jsonl(tmp_path / "test.jsonl", ROW)), "test")
 
     with pytest.raises(
-        SourceError, match=r"lacks a file 'train' with ending .* or set n_shots to 0"
+        SourceError, match=r"lacks a file 'train' with ending .* or set `prompt.n_shots=0`"
     ):
         source.revision(["test", "train"])
 

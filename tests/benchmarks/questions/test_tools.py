@@ -97,8 +97,8 @@ def test_what_is_no_function_or_no_right_call_is_refused(
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"format": "completion"}, "Use `--format chat`"),
-        ({"tools_column": None}, "Set tools_column"),
+        ({"format": "completion"}, "Use `prompt.format=chat`"),
+        ({"tools_column": None}, "Set `datasets.tools_column`"),
         ({"scorer": "code"}, "cannot take into account"),
     ],
 )

@@ -55,7 +55,9 @@ def test_an_explicit_length_is_used():
 
 
 def test_more_than_the_model_allows_is_refused():
-    with pytest.raises(SettingsError, match=r"max_model_len is 5,000, but the model allows 4,096"):
+    with pytest.raises(
+        SettingsError, match=r"`engine.max_model_len` is 5,000, but the model allows 4,096"
+    ):
         _choose([], explicit=5000)
 
 
@@ -93,7 +95,7 @@ def test_with_truncation_a_long_prompt_gets_the_models_maximum():
 @pytest.mark.parametrize("truncate", [False, True])
 @pytest.mark.parametrize("explicit", [None, 512])
 def test_max_tokens_that_leave_no_room_for_a_prompt_are_always_refused(explicit, truncate):
-    with pytest.raises(SettingsError, match="max_tokens is 4,096"):
+    with pytest.raises(SettingsError, match="`sampling.max_tokens` is 4,096"):
         _choose([Need(1, 4096)], explicit=explicit, truncate=truncate)
 
 
@@ -107,7 +109,7 @@ def test_a_request_for_which_the_memory_is_too_small_is_refused_with_the_numbers
     check_memory([], 1)
 
     with pytest.raises(
-        SettingsError, match=r"128 together, .* a context of 127\. .*-len 127` to let"
+        SettingsError, match=r"128 together, .* a context of 127\. .*max_model_len=127` to let"
     ):
         check_memory([Need(10, 6), Need(100, 28)], 127)
 

@@ -421,7 +421,7 @@ def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **re
         pytest.param(
             FAST.model_copy(update={"max_model_len": 8}),
             ("word",),
-            "max_tokens is 8, but max_model_len is 8 tokens",
+            "`sampling.max_tokens` is 8, but `engine.max_model_len` is 8 tokens",
             marks=pytest.mark.slow,
         ),
         pytest.param(
