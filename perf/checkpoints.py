@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-import yaml
 
 from perf.measuring import RESULTS, ROOT, report
 from perf.workloads import CACHE_BYTES, checkpoint
 from regrade.answers.spool import Spool
+from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
@@ -67,7 +67,7 @@ def measure(
     """Let both sides take turns; return a row for each, and the number of answers in which they differ."""
     extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
     settings = VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra))
-    given = yaml.safe_load((ROOT / "infra/demo/demo.yaml").read_text())
+    given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
     given |= {"model": str(checkpoints[0]), "engine": settings, "limit": options.questions}
     job = make_job(GenerationJob, given)
     benchmarks = open_benchmarks(job)

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from perf.measuring import RESULTS, ROOT, report, spread
 from perf.workloads import CACHE_BYTES
 from regrade.answers.spool import Spool
+from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
@@ -109,7 +109,7 @@ def decoding(lengths: NDArray[np.int_]) -> float:
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Let both sides take turns, and return a row for each; the figures of the engine are those of the last repetition."""
     extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
-    given = yaml.safe_load((ROOT / "infra/demo/demo.yaml").read_text())
+    given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
     given |= {
         "model": options.model,
         "engine": VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra)),

@@ -14,10 +14,26 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+
+from regrade.cli.paths import from_this_folder
+from regrade.jobs.job import EvaluationJob
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
 DEMO = ROOT / "infra" / "demo"
+
+
+def demo_parameters() -> dict[str, Any]:
+    """Return the parameters of `make demo`, with paths that begin in the repository's root."""
+    schema = EvaluationJob.model_json_schema()
+    found: dict[str, Any] = from_this_folder(
+        yaml.safe_load((DEMO / "demo.yaml").read_text()),
+        schema,
+        root=schema,
+        change=lambda path: str(Path("infra/demo") / path),
+    )
+    return found
 
 
 @dataclass(frozen=True)

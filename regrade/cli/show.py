@@ -12,9 +12,11 @@ from rich.rule import Rule
 from rich.text import Text
 
 from regrade.answers.base import Repository
+from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, stderr, stdout
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
@@ -26,6 +28,7 @@ from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.messages import prompt_messages, with_short_marks
 from regrade.records.rubrics.facts import answers_per_question
+from regrade.records.specification import Specification
 from regrade.records.trajectory import plain_message, plain_trajectory, read_trajectory, shortened
 from regrade.scorers import is_known, load_scorer, stored_name
 from regrade.scorers.sessions import SessionScorer
@@ -59,6 +62,19 @@ DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
+@short_help(
+    "--wrong",
+    "--unparsed",
+    "--verdict",
+    "--subset",
+    "--search",
+    "--baseline",
+    "--change",
+    "--scorer",
+    "--limit",
+    "--page",
+    *RUN_OPTIONS[1:],
+)
 def show(
     answer_set: str,
     *,
@@ -229,11 +245,13 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     manifest = stored.answers.manifest
     specification = manifest.specification
     _print(f"{stored.model} · {specification.benchmark.name} · {stored.id}", "bold")
-    if index.scoring is not None:
-        overall = index.scoring.summary.overall
-        repeats, scale = answers_per_question(specification), index.scoring.scale
-        accuracy = average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=scale)
-        _print(f"{index.scoring.title}: {accuracy} (n={overall.n:,})")
+    shown = index.scoring
+    if shown is not None:
+        _print(_result(shown, specification))
+    others = {file.scorer: file for file in stored.scorings if file.label not in stored.older}
+    for scorer, file in others.items():
+        if shown is None or scorer != shown.scorer:
+            _print(f"also {_result(file, specification)}: --scorer {shlex.quote(scorer)}", "dim")
     alike = [
         other
         for other in shelf.sets
@@ -243,6 +261,13 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     settings = apart[[other.id for other in alike].index(stored.id)]
     if settings:
         _print(", ".join(f"{name}={value}" for name, value in settings.items()), "dim")
+
+
+def _result(file: ScoreFile, specification: Specification) -> str:
+    """Return scorer, mean and number of answers of a scoring."""
+    overall, repeats = file.summary.overall, answers_per_question(specification)
+    mean = average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale)
+    return f"{file.title}: {mean} (n={overall.n:,})"
 
 
 def _print_end(texts: Sequence[object], start: int, matching: int, total: int) -> None:

@@ -13,7 +13,6 @@ from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
-from regrade.cli.job_options import read_config
 from regrade.jobs.continuing import as_stored
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import plans_of
@@ -22,7 +21,7 @@ from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work
 from tests.answering import answering, said
-from tests.command_line import DEMO, ROOT, regrade
+from tests.command_line import DEMO, ROOT, demo_parameters, regrade
 from tests.crash.machines import NoArtifact
 from tests.pictures import picture_config
 from tests.reasoning_model import reasoning_model
@@ -144,7 +143,7 @@ def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path, written_by: str
 
 
 def test_answers_are_found_under_an_id_that_holds_the_spelling_of_settings() -> None:
-    demo = read_config(DEMO / "demo.yaml")
+    demo = demo_parameters()
     demo["engine"] |= SPELLED
     job = GenerationJob.model_validate(demo | {"model": str(DEMO / "regrade-demo"), "limit": 40})
     folder = FROZEN / "format-3" / "complete"

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from regrade.comparing.noise import NoiseReport
-from tests.command_line import DEMO, ROOT, regrade
+from tests.command_line import ROOT, demo_parameters, regrade
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 40
@@ -15,7 +15,7 @@ QUESTIONS = 40
 def test_an_unchanged_model_on_a_cpu_is_asked_twice_by_one_engine(
     demo_model: Path, prefect_server: str, tmp_path: Path
 ):
-    (entry,) = yaml.safe_load((DEMO / "demo.yaml").read_text())["datasets"][:1]
+    (entry,) = demo_parameters()["datasets"][:1]
     entry["path"] = str(ROOT / entry["path"])
     job = {
         "datasets": [entry],

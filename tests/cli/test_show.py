@@ -217,7 +217,7 @@ def test_of_grades_from_1_to_3_the_worst_is_wrong_and_the_best_right(
     assert matching("--wrong") == (40, {1.0, 2.0})
 
 
-def test_a_scoring_by_a_function_of_a_file_is_shown_by_its_stored_name(
+def test_a_scoring_by_a_function_of_a_file_is_shown_by_its_stored_name_and_named_beside_the_first(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     answers = publish(LocalRepository(tmp_path / "answers"), [row(1), row(2)])
@@ -232,6 +232,9 @@ def test_a_scoring_by_a_function_of_a_file_is_shown_by_its_stored_name(
     assert "partly right" in shown.out
     assert "--scorer close-0-00000000" in shown.err
     assert run(["show", *where, "--scorer", "clos"]) == 2
+    capfd.readouterr()
+    assert run(["show", *where]) == 0
+    assert "also close v0: 25.0 % (n=2): --scorer close" in capfd.readouterr().out
 
 
 def test_the_viewer_begins_with_a_scoring_that_exists(

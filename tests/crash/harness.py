@@ -19,7 +19,7 @@ import yaml
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.scoring.score import score_answers
-from tests.command_line import DEMO, ROOT, Ran
+from tests.command_line import ROOT, Ran, demo_parameters
 
 MARK = "REGRADE_TEST_MARK"
 ENDING_SECONDS = 15.0
@@ -151,7 +151,7 @@ def config(
     folder: Path, engine: dict[str, object], *, questions: Path | None = None, **changes: object
 ) -> Path:
     """Write a configuration file for an engine and the arithmetic questions of the demo, or those in a file."""
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     arithmetic = demo["datasets"][0]
     arithmetic["path"] = str(questions or ROOT / arithmetic["path"])
     folder.mkdir(parents=True, exist_ok=True)

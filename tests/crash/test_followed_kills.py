@@ -11,7 +11,7 @@ from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.checkpoints import ENDED
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import Command, wait_until
 
 pytestmark = [
@@ -32,7 +32,7 @@ def lines(out: Path) -> list[dict[str, Any]]:
 def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on_without_a_list(
     demo_model: Path, prefect_server: str, tmp_path: Path
 ):
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     dataset = {**demo["datasets"][0], "path": str(ROOT / demo["datasets"][0]["path"])}
     config = tmp_path / "evaluation.yaml"
     engine = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 4}

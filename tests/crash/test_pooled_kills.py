@@ -18,7 +18,7 @@ from prefect.states import Cancelling
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.cli.deploy import deploy
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import ENDING_SECONDS, Command, spooled, wait_until
 from tests.stored import by_row
 
@@ -58,7 +58,7 @@ class Runs:
 
     def parameters(self, *numbers: int) -> dict[str, Any]:
         """Return the parameters of a run of some of the demo's benchmarks."""
-        demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+        demo = demo_parameters()
         for entry in demo["datasets"]:
             entry["path"] = str(ROOT / entry["path"])
         return {

@@ -11,7 +11,7 @@ import yaml
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import Command, wait_until
 from tests.stored import by_row
 
@@ -44,7 +44,7 @@ def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
 def test_a_run_of_checkpoints_that_is_killed_or_ended_leaves_nothing_under_another_models_name(
     demo_model: Path, prefect_server: str, tmp_path: Path
 ):
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     dataset = demo["datasets"][0]
     dataset["path"] = str(ROOT / dataset["path"])
     folders = [

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from regrade.cli.commands import COMMANDS, command_line
 from regrade.jobs.job import GenerationJob, make_job
 from tasks.plan import plan_answers
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -104,7 +103,7 @@ def test_commands_in_the_docs_are_ones_that_regrade_accepts():
 
 
 def test_the_readme_shows_the_id_of_the_demos_answers():
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     works = plan_answers.fn(make_job(GenerationJob, demo))
     shown = re.findall(r"regrade (?:show|view) ([0-9a-f]{16})", (ROOT / "README.md").read_text())
     assert {*shown} == {works[0].plan.specification.answer_set_id}

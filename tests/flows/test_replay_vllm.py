@@ -9,7 +9,7 @@ import yaml
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from tests.command_line import DEMO, ROOT, regrade
+from tests.command_line import ROOT, demo_parameters, regrade
 from tests.engine_fixtures import SERVED_NAME
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -20,7 +20,7 @@ ENGINE = {"kind": "vllm", "enforce_eager": True, "dtype": "float32"}
 def test_a_model_is_the_same_as_itself_and_its_server_and_differs_from_other_weights(
     demo_model: Path, vllm_server: str, prefect_server: str, tmp_path: Path
 ) -> None:
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     entry = demo["datasets"][0]
     entry["path"] = str(ROOT / entry["path"])
     answers = tmp_path / "answers"

@@ -10,7 +10,7 @@ from huggingface_hub import HfApi
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import Command
 from tests.hub_server.fixtures import Hub
 from tests.stored import by_row
@@ -30,7 +30,7 @@ def test_revisions_of_a_repository_are_answered_in_place_as_if_each_were_alone(
         folder = checkpoint(demo_model, tmp_path / revision, seed=seed)
         api.upload_folder(folder_path=folder, repo_id=name)
         api.create_tag(name, tag=revision)
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     dataset = demo["datasets"][0]
     dataset["path"] = str(ROOT / dataset["path"])
 

@@ -18,7 +18,7 @@ from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plans_of_job import planned
 from regrade.records import Completion
 from regrade.records.columns import generation_row
-from tests.command_line import DEMO, ROOT, regrade
+from tests.command_line import ROOT, demo_parameters, regrade
 from tests.stored import by_row
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -28,7 +28,7 @@ BASELINE = "org/always-right"
 
 def job_file(folder: Path, demo_model: Path) -> Path:
     """Arithmetic for the demo model, a few requests at a time."""
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     entry = demo["datasets"][0]
     entry["path"] = str(ROOT / entry["path"])
     engine = {"kind": "vllm", "enforce_eager": True, "dtype": "float32", "max_num_seqs": 8}

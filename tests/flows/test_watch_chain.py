@@ -13,7 +13,6 @@ from typing import Any
 
 import psutil
 import pytest
-import yaml
 from huggingface_hub import HfApi
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State
@@ -25,7 +24,7 @@ from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
 from regrade.cli.deploy import deploy
 from regrade.settings.worker_limits import STARTED_BY_WORKER
-from tests.command_line import DEMO, ROOT
+from tests.command_line import DEMO, ROOT, demo_parameters
 from tests.crash.harness import spooled
 from tests.hub_server.fixtures import Hub
 from tests.prefect_fixtures import running_server
@@ -150,7 +149,7 @@ def chain(client: SyncPrefectClient, api: str, hub: Hub, tmp_path: Path) -> Iter
         "REGRADE_SPOOL": str(tmp_path / "spool"),
         "REGRADE_CACHE": str(tmp_path / "cache"),
     }
-    arithmetic = yaml.safe_load((DEMO / "demo.yaml").read_text())["datasets"][0]
+    arithmetic = demo_parameters()["datasets"][0]
     arithmetic["path"] = str(ROOT / arithmetic["path"])
     parameters = {
         "model": f"{hub.user}/tiny",

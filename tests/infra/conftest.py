@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.command_line import DEMO
+from tests.command_line import demo_parameters
 from tests.hub_server.fixtures import Hub
 from tests.hub_server.server import HubServer
 from tests.infra.running_stack import Stack, stack_in, started
@@ -20,7 +19,7 @@ N = 40
 @pytest.fixture(scope="session")
 def demo() -> dict[str, Any]:
     """Parameters of `evaluate-model`, as in `make demo`."""
-    return dict(yaml.safe_load((DEMO / "demo.yaml").read_text()))
+    return demo_parameters()
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import validate
 
-from tests.command_line import DEMO, ROOT, regrade, run
+from tests.command_line import DEMO, ROOT, demo_parameters, regrade, run
 from tests.prefect_login import Login
 
 DEPLOYMENTS = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
@@ -118,7 +118,7 @@ def artifacts(environment: dict[str, str], flow_run: dict[str, Any]) -> list[dic
 def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path]):
     environment, home = workers
     answers = str(home / "answers")
-    config = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    config = demo_parameters()
     what = {**config, "limit": 8, "answers": answers}
 
     generated = deployment_run(environment, "generate-answers", what)
@@ -148,7 +148,7 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
     ).json()
     names = {task["name"] for task in tasks}
     assert {
-        "generate demo-arithmetic · regrade-demo",
+        "generate 2 answer sets",
         "publish demo-choice · regrade-demo",
     } <= names
 

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from regrade import __version__
 from regrade.answers.local import LocalRepository
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.packaging.conftest import Installed, install
 from tests.pinned import versions
 from tests.stored import numbers, publish
@@ -130,7 +130,7 @@ def test_the_wheel_scores_stored_answers(installed: Installed, prefect_api: str,
 def test_the_wheel_evaluates_with_vllm(
     installed: Installed, prefect_api: str, demo_model: Path, tmp_path: Path
 ):
-    config = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    config = demo_parameters()
     (dataset,) = [entry for entry in config["datasets"] if entry["name"] == "demo-arithmetic"]
     dataset["path"] = str(ROOT / dataset["path"])
     config |= {"model": str(demo_model), "datasets": [dataset], "limit": 4}

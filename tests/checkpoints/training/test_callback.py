@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from transformers import Trainer, TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints
 from regrade.checkpoints.training.evaluations import EvaluationFailedError
 from regrade.settings.errors import SettingsError
 from tests.checkpoints.training.trainings import Reporter, history, train
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
@@ -128,7 +127,7 @@ def test_a_checkpoint_is_evaluated_with_real_vllm(
 ) -> None:
     monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
     config = tmp_path / "evaluation.yaml"
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     del demo["model"]
     config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
     hook = EvaluateCheckpoints(

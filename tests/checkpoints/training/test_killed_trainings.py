@@ -11,12 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
-import yaml
 from transformers import TrainerState, TrainingArguments
 
 from regrade.checkpoints.training import EvaluateCheckpoints
 from regrade.processes.tree import is_running
-from tests.command_line import DEMO, ROOT
+from tests.command_line import ROOT, demo_parameters
 from tests.processes.trees import wait_until
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
@@ -74,7 +73,7 @@ def test_no_evaluation_outlives_its_training(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_real_evaluation_with_vllm_ends_with_its_training(tmp_path: Path, number: int) -> None:
-    demo = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    demo = demo_parameters()
     del demo["model"]
     config = tmp_path / "evaluation.yaml"
     config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))

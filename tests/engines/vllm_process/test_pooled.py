@@ -6,7 +6,6 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from regrade.answers.spool import Spool
 from regrade.engines.base import PromptRendering
@@ -16,7 +15,7 @@ from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import PooledRequests
 from regrade.jobs.plans_of_job import planned
 from regrade.stats.speed import Speed
-from tests.command_line import DEMO
+from tests.command_line import demo_parameters
 from tests.engine_fixtures import FAST
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
@@ -29,7 +28,7 @@ def rows_of(spool: Spool) -> dict[str, dict[str, Any]]:
 
 
 def test_pooled_benchmarks_get_the_same_answers_in_fewer_steps(demo_model: Path, tmp_path: Path):
-    given = yaml.safe_load((DEMO / "demo.yaml").read_text())
+    given = demo_parameters()
     job = make_job(GenerationJob, given | {"model": str(demo_model), "engine": FAST, "limit": 30})
     plans = planned(job)
     asked = [plan.requests(plan.missing(set())) for plan in plans]
