@@ -27,23 +27,23 @@ def score_table(evaluation: Evaluation) -> Table:
             cells = (
                 names[answers.answer_set_id],
                 answers.benchmark,
-                name + (f", {score.intact_only}" if score.intact_only else ""),
-                accuracy,
+                accuracy,  # first, so that a narrow window shows it
                 *(corrected if labelled else []),
+                name + (f", {score.intact_only}" if score.intact_only else ""),
                 *counts,
             )
             rows.append(cells)
     columns = (
-        *("model", "benchmark", "scorer", "accuracy"),
+        *("model", "benchmark", "accuracy"),
         *([_CALIBRATED] if labelled else []),
-        "n",
+        *("scorer", "n"),
         *([_REPEATS] if repeated else []),
         *("unparsed", "truncated", "failed"),
     )
     return Table(
         columns,
         rows,
-        (*columns[:3], _REPEATS, _CALIBRATED),
+        (*columns[:2], "scorer", _REPEATS, _CALIBRATED),
         headings=columns[:2],
         lists=(_REPEATS,),
     )

@@ -21,6 +21,8 @@ from tests.prefect_login import LOGIN, Login
 
 SCREENSHOTS = "REGRADE_SCREENSHOTS"
 """Environment variable with the folder for screenshots, instead of the folder of the test."""
+PLACE = "const box = arguments[0].getBoundingClientRect(); return [box.left, box.right]"
+"""Script that returns the left and right end of an element."""
 PATIENCE = 120.0
 """Longest wait for a page, in seconds; long enough for a slow machine."""
 FLAGS = (

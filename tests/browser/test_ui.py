@@ -17,9 +17,10 @@ from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, SamplingParams
 from regrade.stats.speed import Speed, Spread
 from regrade.text.markdown import markdown
-from tests.browser.pages import Pages
+from tests.browser.pages import PLACE, Pages
 from tests.builders import row
 from tests.comparing.sides import answer
+from tests.golden.golden import FILES
 from tests.stored import publish, score
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
@@ -99,15 +100,42 @@ def verdict(folder: Path) -> str:
     return markdown(verdict_text.blocks(report))
 
 
+def sweep(_folder: Path) -> str:
+    """The page of a sweep of two settings."""
+    return (FILES / "sweep.prefect.md").read_text().partition("\n")[2]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("made", [result_of_repeats, verdict])
+@pytest.mark.parametrize("made", [result_of_repeats, verdict, sweep])
 def test_tables_of_a_result_fit_a_window_of_1280_pixels(pages: Pages, tmp_path: Path, made: Any):
     markdown = made(tmp_path)
     stored = pages.post("/artifacts/", {"key": "result", "type": "markdown", "data": markdown})
     pages.browser.set_window_size(1280, 1000)
     pages.open(f"/artifacts/artifact/{stored['id']}")
-    pages.text("demo-arithmetic")
+    pages.text("demo-arithmetic" if made is not sweep else "org/model")
 
     widths = pages.browser.execute_script(_WIDTHS)
     assert len(widths) >= 3
     assert [pair for pair in widths if pair[0] > pair[1]] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("made", "first"),
+    [
+        (result_of_repeats, ("org/tiny", "demo-arithmetic", "avg@4")),
+        (verdict, ("regression: org/new", "demo-arithmetic")),
+        (sweep, ("org/model", "3.00 times as fast", "3.00")),
+    ],
+)
+def test_a_result_has_its_headline_within_a_window_of_390_pixels(
+    pages: Pages, tmp_path: Path, made: Any, first: tuple[str, ...]
+):
+    markdown = made(tmp_path)
+    stored = pages.post("/artifacts/", {"key": "result", "type": "markdown", "data": markdown})
+    size = {"width": 390, "height": 900, "deviceScaleFactor": 1, "mobile": True}
+    pages.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    pages.open(f"/artifacts/artifact/{stored['id']}")
+    for text in first:
+        shown = pages.browser.execute_script(PLACE, pages.text(text))
+        assert 0 <= shown[0] < shown[1] <= 390, text

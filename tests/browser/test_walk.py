@@ -15,7 +15,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.answering import answering, said
-from tests.browser.pages import SCREENSHOTS, Pages, chromium
+from tests.browser.pages import PLACE, SCREENSHOTS, Pages, chromium
 from tests.command_line import regrade
 from tests.prefect_login import LOGIN
 
@@ -23,7 +23,6 @@ pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
 WIDTHS = (1280, 390)
 QUESTIONS = 120
 _MESSAGES = ".p-toast, [class*='toast__message'], [role='alert']"
-_PLACE = "const box = arguments[0].getBoundingClientRect(); return [box.left, box.right]"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Visitor:
     def sees(self, text: str, width: int) -> None:
         """A text is shown, and within the window."""
         element = self.pages.text(text)
-        left, right = self.pages.browser.execute_script(_PLACE, element)
+        left, right = self.pages.browser.execute_script(PLACE, element)
         assert left >= 0, text
         assert right <= width, text
 

@@ -80,7 +80,7 @@ def test_terminal_page_and_headline_show_the_average_pass_and_majority(
 
     assert AVERAGE in table
     assert FURTHER in table
-    assert f"| sums | number v3 | {AVERAGE} | 32 |\n" in page.replace("\\", "")
+    assert f"| sums | {AVERAGE} | number v3 | 32 |\n" in page.replace("\\", "")
     assert f"| sums | {FURTHER} | 0.0 % | 0.0 % | 0 |\n" in page.replace("\\", "")
     assert "clustered by question" in page
     assert headline(evaluation) == f"org/tiny: sums {AVERAGE} (n=32, {FURTHER})"

@@ -111,9 +111,9 @@ def test_wrong_answers_are_linked_once_they_are_scored(
 def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
     page = markdown(blocks(evaluation))
     assert page.startswith(
-        "Model: final\n\n| benchmark | scorer | accuracy | n | unparsed | truncated | failed |"
+        "Model: final\n\n| benchmark | accuracy | scorer | n | unparsed | truncated | failed |"
     )
-    assert "| sums | number v3 | 64.3 ± 9.2 % | 28 |" in page
+    assert "| sums | 64.3 ± 9.2 % | number v3 | 28 |" in page
 
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):

@@ -210,6 +210,22 @@ def test_no_page_is_wider_than_its_window(shown: Shown, width: int):
         assert not shown.is_wider_than_its_window(), f"{path} at {width}"
 
 
+_BEFORE = "return getComputedStyle(arguments[0], '::before').content"
+
+
+def test_the_circles_that_choose_two_sets_have_their_letters_in_a_narrow_window(shown: Shown):
+    for width, letters in (
+        (1300, ["none", "none"]),
+        (390, ["A", "B"]),
+    ):  # A wide one has them in its head.
+        shown.open("/", width)
+        labels = shown.all(".ab label")[:2]
+        before = [shown.browser.execute_script(_BEFORE, label) for label in labels]
+        assert [text.replace('"', "").strip() for text in before] == letters
+        for label in labels:
+            assert 0 <= label.location["x"] < label.location["x"] + label.size["width"] <= width
+
+
 def test_dark_and_light_have_enough_contrast(shown: Shown):
     path = set_of(shown, LLAMA)
     script = """
