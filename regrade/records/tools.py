@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from regrade.records.characters import whole_characters
+
 TOOLS = "tools"
 """Key in a question's `doc` with the functions that the model may call."""
 MOST_CALLS = 1_000
@@ -54,13 +56,6 @@ def read_calls(text: str) -> list[ToolCall] | None:
         if isinstance(call, dict) and isinstance(call.get("name"), str) and "arguments" in call
     ]
     return calls if len(calls) == len(listed) else None
-
-
-def whole_characters(text: str) -> str:
-    """Return a text with halves of characters, which UTF-8 and so no column can hold, replaced by U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def arguments_of(text: str) -> Any:  # noqa: ANN401 - any JSON object

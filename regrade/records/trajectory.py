@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from regrade.records.characters import whole_characters
 from regrade.records.messages import MOST_PARTS, Part, PartedMessage, message_of, short_text
-from regrade.records.tools import arguments_of, whole_characters
+from regrade.records.tools import arguments_of
 
 LONGEST_TEXT = 100_000
 """Longest text of a part, in characters; of longer ones the middle is left out."""

@@ -22,6 +22,7 @@ from regrade.exchange.importing.base import FormatName, ImportedRow, ImportedSet
 from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.originals import original_scores
 from regrade.exchange.importing.record import Json, as_json
+from regrade.records.characters import whole_characters
 from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.records.images import Image
 from regrade.records.specification import (
@@ -30,7 +31,6 @@ from regrade.records.specification import (
     PromptIdentity,
     Specification,
 )
-from regrade.records.tools import whole_characters
 from regrade.records.trajectory import TrajectoryError, trajectory_text
 from regrade.scorers import load_scorer
 from regrade.settings import ScorerName

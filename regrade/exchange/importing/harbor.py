@@ -18,8 +18,8 @@ from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
 from regrade.exchange.importing.messages import Conversation, conversation, read_messages
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
+from regrade.records.characters import whole_characters
 from regrade.records.messages import Part, PartedMessage
-from regrade.records.tools import whole_characters
 
 RESULT = "result.json"
 _TRAJECTORY = "trajectory.json"

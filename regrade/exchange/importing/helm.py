@@ -16,7 +16,7 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 
 _METRICS: Final = (
     *("exact_match", "quasi_exact_match", "prefix_exact_match", "quasi_prefix_exact_match"),

@@ -30,7 +30,7 @@ from regrade.exchange.importing.building import Built, Names, build
 from regrade.exchange.importing.files import READ_BESIDE, ImportFileError, SourceFile
 from regrade.exchange.importing.originals import source_hash
 from regrade.exchange.importing.record import Json
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
 from regrade.stats.metrics import summarise

@@ -21,8 +21,8 @@ from regrade.exchange.importing.messages import (
 )
 from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.table import known_doc
+from regrade.records.characters import whole_characters
 from regrade.records.messages import PartedMessage
-from regrade.records.tools import whole_characters
 
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""

@@ -22,7 +22,7 @@ from regrade.exchange.importing.base import (
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.table import known_doc
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 from regrade.settings import PromptFormat
 
 # Choices that lm-evaluation-harness ranked by log-probability, and the right one.

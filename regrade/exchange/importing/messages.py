@@ -11,9 +11,9 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from regrade.exchange.importing.record import Json, Record, as_json
+from regrade.records.characters import whole_characters
 from regrade.records.images import Image, ImageError, mark_of, read_image
 from regrade.records.messages import Part, PartedMessage
-from regrade.records.tools import whole_characters
 from regrade.records.trajectory import TrajectoryError, call_of, message_document
 
 _DATA = re.compile(r"data:image/[a-z.+-]{1,20};base64,(?P<content>.*)", re.S)

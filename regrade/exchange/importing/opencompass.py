@@ -17,7 +17,7 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 
 HEADLINES = ("accuracy", "score")
 """Names of the main metric, the preferred one first."""

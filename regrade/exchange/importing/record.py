@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from regrade.exchange.importing.unread import Keys
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 from regrade.settings.errors import UserError
 
 Json: TypeAlias = Any

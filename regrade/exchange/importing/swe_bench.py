@@ -19,7 +19,7 @@ from regrade.exchange.importing.files import SourceFile
 from regrade.exchange.importing.messages import Conversation, conversation, read_messages, split
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered
-from regrade.records.tools import whole_characters
+from regrade.records.characters import whole_characters
 
 COLUMNS = frozenset({"instance_id", "model_patch"})
 _SCORE = "resolved"

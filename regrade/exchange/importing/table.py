@@ -22,8 +22,8 @@ from regrade.exchange.importing.base import (
 )
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.record import Json, Record, as_json
+from regrade.records.characters import whole_characters
 from regrade.records.columns import json_text
-from regrade.records.tools import whole_characters
 from regrade.scorers.programs.task import doc_of
 from regrade.settings.errors import SettingsError
 

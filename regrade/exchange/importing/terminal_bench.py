@@ -14,8 +14,8 @@ from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.messages import conversation
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
+from regrade.records.characters import whole_characters
 from regrade.records.messages import Part, PartedMessage
-from regrade.records.tools import whole_characters
 
 RESULTS = "results.json"
 _RUN = frozenset({"results", "n_resolved", "accuracy"})

@@ -23,8 +23,8 @@ from regrade.exchange.importing.messages import (
 )
 from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.rewards import REWARD, numbered, reward_scores, scored
+from regrade.records.characters import whole_characters
 from regrade.records.messages import PartedMessage
-from regrade.records.tools import whole_characters
 
 _CUT_OFF = ("max_turns", "max_input_tokens", "max_output_tokens", "max_total_tokens")
 
