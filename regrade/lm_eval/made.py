@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from regrade.lm_eval.plan import cannot_run
+from regrade.settings import HARNESS
 from regrade.settings.errors import SettingsError
 
 _NO_TOKENIZER = (
@@ -103,8 +104,11 @@ class QuestionMaker:
             problem = f"{type(error).__name__}: {lines[0][:300].rstrip('.')}"
             address = _address(error)
             hint = _NO_TOKENIZER if self._folder is None else ""
-            if address is not None:
-                hint = f" The task reads {address}, which this machine does not get; connect it, or name its proxy in HTTPS_PROXY"
+            if address is not None or isinstance(error, ConnectionError):
+                hint = (
+                    f" The task reads {address or 'data'}, which this machine does not get; connect it, name its proxy in "
+                    f"HTTPS_PROXY, or give questions made elsewhere: `--source {HARNESS}{task}=FOLDER`"
+                )
             raise cannot_run(task, f"its questions cannot be made ({problem}).{hint}") from error
         self.made[task] = _sha256(splits)
         return splits

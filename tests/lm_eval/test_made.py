@@ -289,25 +289,45 @@ def test_arguments_that_cannot_be_read_are_refused(
         made("ruler_vt", demo, **settings)
 
 
-@pytest.mark.parametrize("library", ["httpx", "requests"])
-def test_a_task_whose_texts_are_not_reached_names_their_address(
-    library: str, demo: ResolvedModel, tmp_path: Path
+ADDRESS = "http://127.0.0.1:9/essays.txt"
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        (f"import httpx; httpx.get({ADDRESS!r})", ADDRESS),
+        (f"import requests; requests.get({ADDRESS!r})", ADDRESS),
+        # As `datasets` says it of RULER's essays, without an address.
+        ("raise ConnectionError(\"Couldn't reach 'org/essays' on the Hub\")", "data"),
+    ],
+    ids=["httpx", "requests", "datasets"],
+)
+def test_a_task_whose_texts_are_not_reached_says_what_to_do(
+    code: str, named: str, demo: ResolvedModel, tmp_path: Path
 ) -> None:
     folder = tmp_path / "far"
     folder.mkdir()
-    address = "http://127.0.0.1:9/essays.txt"
-    (folder / "code.py").write_text(
-        f"def read(**_):\n    import {library}\n    {library}.get({address!r})\n"
-    )
+    (folder / "code.py").write_text(f"def read(**_):\n    {code}\n")
     (folder / "far.yaml").write_text(
         "task: far\ncustom_dataset: !function code.read\ntest_split: test\noutput_type: generate_until\n"
         "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {until: []}\n"
     )
 
     with pytest.raises(
-        SettingsError, match=f"The task reads {address}, which this machine does not get"
+        SettingsError,
+        match=f"The task reads {named}, which this machine does not get; .*`--source lm_eval:far=FOLDER`",
     ):
         made("far", demo, path=str(folder)).identity  # noqa: B018
+
+
+def test_questions_of_ruler_that_were_made_elsewhere_need_no_network(tmp_path: Path) -> None:
+    row = {"input": "Which city?", "outputs": ["Bern"], "max_length": 4096, "gen_prefix": "A:"}
+    (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
+
+    benchmark = open_harness_task("lm_eval:ruler_qa_squad", source=str(tmp_path))
+
+    assert [benchmark.prompt(sample) for sample in benchmark.samples()] == ["Which city? A:"]
+    assert [sample.target for sample in benchmark.samples()] == ["Bern"]
 
 
 def test_arguments_for_tasks_that_make_nothing_are_refused(demo: ResolvedModel) -> None:
