@@ -195,11 +195,12 @@ class SourceFile:
                 total += len(content)
                 yield name, self._parsed(content, where=f"member '{name}': ")
 
-    def part(self, *steps: str) -> "SourceFile | None":
+    def part(self, *steps: str, hashed: bool = True) -> "SourceFile | None":
         """File at a path below this file's folder, which belongs to this one; None if there is none.
 
         Args:
             steps: Names of folders and of the file; one that leads out of the folder names no file.
+            hashed: The hash of this file covers it. An image needs none: rows name it by its own.
 
         Raises:
             ImportFileError: If parts that were named before have more than `MAX_AGAIN`: a few bytes could fill the memory.
@@ -213,7 +214,7 @@ class SourceFile:
                     f"it names files beside it again and again, such as '{path.name}': together more than {_size(MAX_AGAIN)}."
                 )
         self._named.add(path)
-        self.parts.append(path)
+        (self.parts if hashed else self.consulted).append(path)
         return self.other(path)
 
     def folders(self, *steps: str) -> list[str]:
@@ -239,10 +240,14 @@ class SourceFile:
         except OSError:  # a name that is too long
             return False
 
+    def content(self) -> bytes:
+        """Content of a file of at most `MAX_ROW_BYTES`."""
+        with self._stream() as stream:
+            return self._limited(stream, MAX_ROW_BYTES)
+
     def text(self) -> str:
         """Text of a file of at most `MAX_ROW_BYTES`, without halves of characters."""
-        with self._stream() as stream:
-            return self._limited(stream, MAX_ROW_BYTES).decode(errors="replace")
+        return self.content().decode(errors="replace")
 
     @property
     def row_document(self) -> Json:
@@ -251,8 +256,7 @@ class SourceFile:
         Raises:
             ImportFileError: If it is not JSON, nested too deeply, or larger.
         """
-        with self._stream() as stream:
-            return self._parsed(self._limited(stream, MAX_ROW_BYTES))
+        return self._parsed(self.content())
 
     def beside(self, name: str) -> "SourceFile | None":
         """File of that name in the same folder, or None."""

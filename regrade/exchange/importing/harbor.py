@@ -6,6 +6,7 @@ Trajectory Interchange Format (ATIF). Agent, model and dataset of a job make an 
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from regrade.exchange.importing.base import (
@@ -15,10 +16,17 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
-from regrade.exchange.importing.messages import Conversation, conversation, read_messages
+from regrade.exchange.importing.messages import (
+    Conversation,
+    Files,
+    conversation,
+    no_files,
+    read_messages,
+)
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
 from regrade.records.characters import whole_characters
+from regrade.records.images import LARGEST
 from regrade.records.messages import Part, PartedMessage
 
 RESULT = "result.json"
@@ -104,10 +112,14 @@ def _trial(
     record = Record(file.record(file.document).value, file.error)
     steps = [step.text("step_name") or "" for step in record.parts("step_results")]
     places = [(*folder, "steps", step, "agent") for step in steps] or [(*folder, "agent")]
-    documents = [document for place in places for document in _documents(root, place)]
+    documents = [
+        (document, partial(_image, root, place))
+        for place in places
+        for document in _documents(root, place)
+    ]
     if not documents:
         return record, None
-    messages = [message for document in documents for message in _messages(document)]
+    messages = [m for document, images in documents for m in _messages(document, images)]
     begin = next((n for n, m in enumerate(messages) if m.role == "assistant"), len(messages))
     return record, conversation(messages[:begin], messages[begin:])
 
@@ -124,7 +136,14 @@ def _documents(root: SourceFile, place: tuple[str, ...]) -> Iterator[Record]:
         name = document.text("continued_trajectory_ref")
 
 
-def _messages(document: Record) -> Iterator[PartedMessage]:
+def _image(root: SourceFile, place: tuple[str, ...], address: str) -> bytes | None:
+    """Return the content of an image at a path that begins in the folder of a trajectory; None if there is none."""
+    file = root.part(*place, *address.split("/"), hashed=False)
+    return None if file is None or file.path.stat().st_size > LARGEST else file.content()
+
+
+def _messages(document: Record, images: Files) -> Iterator[PartedMessage]:
+    """Yield the messages of a trajectory, with the images that its user shows."""
     for step in document.parts("steps"):
         if step.get("is_copied_context") is True:
             continue
@@ -156,7 +175,8 @@ def _messages(document: Record) -> Iterator[PartedMessage]:
             }
             for result in step.part("observation").parts("results")
         ]
-        said, *observed = read_messages([message, *results], step)
+        files = images if source == "user" else no_files
+        said, *observed = read_messages([message, *results], step, files=files)
         yield said
         parts: tuple[Part, ...] = tuple(part for result in observed for part in result.parts)
         if parts:

@@ -21,6 +21,12 @@ _LONGEST_ADDRESS = 300
 _LONGEST_ROLE = 40
 Resolve = Callable[[str], str]
 """Replaces a reference in a text by the text that is meant."""
+Files = Callable[[str], bytes | None]
+"""Returns the content of the file at the address of an image; None if there is none beside the file to import."""
+
+
+def no_files(address: str) -> None:
+    """Return None: addresses of images name no files beside."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +97,7 @@ def is_trajectory(messages: Sequence[PartedMessage]) -> bool:
 
 
 def read_messages(
-    messages: Json, record: Record, resolve: Resolve = whole_characters
+    messages: Json, record: Record, resolve: Resolve = whole_characters, files: Files = no_files
 ) -> tuple[PartedMessage, ...]:
     """Return messages of a file.
 
@@ -99,6 +105,7 @@ def read_messages(
         messages: The list, or a text, which is one message of the user.
         record: Row that they are from, for errors.
         resolve: Replaces references in texts.
+        files: Returns the contents of images in files of their own.
 
     Raises:
         ImportFileError: If they are no messages.
@@ -107,13 +114,13 @@ def read_messages(
         return (PartedMessage("user", (Part("text", resolve(messages)),)),)
     if not isinstance(messages, list):
         raise record.error(f"a list of messages was expected, found {messages!r:.60}.")
-    reader = _MessageReader(record, resolve)
+    reader = _MessageReader(record, resolve, files)
     return tuple(reader.message(message) for message in messages)
 
 
 class _MessageReader:
-    def __init__(self, record: Record, resolve: Resolve) -> None:
-        self._record, self._resolve = record, resolve
+    def __init__(self, record: Record, resolve: Resolve, files: Files) -> None:
+        self._record, self._resolve, self._files = record, resolve, files
         self._names: dict[str, str] = {}
 
     def message(self, message: Json) -> PartedMessage:
@@ -182,8 +189,8 @@ class _MessageReader:
                 {"tool_call_id": part.get("tool_use_id"), "error": part.get("is_error") or None},
                 inner,
             )
-        elif address is not None:
-            yield _image(self._resolve(address))
+        elif address is not None and "image" in kind:
+            yield _image(self._resolve(address), self._files)
         elif isinstance(text := part.get("text", part.get("refusal")), str):
             yield Part("text", self._resolve(text))
         else:
@@ -259,18 +266,21 @@ _READ: WeakValueDictionary[str, Image] = WeakValueDictionary()
 """Images in use, by sha256: a file may name one again and again."""
 
 
-def _image(address: str) -> Part:
-    """Return the part of an image: with its file if that is in the address, and may be stored."""
+def _image(address: str, files: Files) -> Part:
+    """Return the part of an image: with its file if that is in the address or beside, and may be stored."""
     data = _DATA.fullmatch(address)
-    if data is None:
-        return Part("image", f"[image: {whole_characters(address)[:_LONGEST_ADDRESS]}]")
+    named = Part("image", f"[image: {whole_characters(address)[:_LONGEST_ADDRESS]}]")
     try:
-        content = base64.b64decode(data["content"], validate=True)
+        content = (
+            files(address) if data is None else base64.b64decode(data["content"], validate=True)
+        )
     except binascii.Error:
         return Part("image", "[image]")
+    if content is None:
+        return named
     sha256 = hashlib.sha256(content).hexdigest()
     try:
         image = _READ.get(sha256) or read_image(content)
     except ImageError:  # such as SVG
-        return Part("image", mark_of(sha256))
+        return named if data is None else Part("image", mark_of(sha256))
     return Part("image", image.mark, sha256=sha256, image=_READ.setdefault(sha256, image))

@@ -11,6 +11,7 @@ from regrade.exchange.importing.base import Reported
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.harbor import is_part
 from tests.exchange.importing.writing import document, read, read_sets, sets
+from tests.pictures import SVG, file_of, image
 
 STEPS: list[dict[str, Any]] = [
     {"step_id": 1, "source": "user", "message": "Fix it."},
@@ -164,6 +165,41 @@ def test_a_trajectory_that_continues_itself_is_not_read_without_end(
     document(path.parent / "steps" / "one" / "agent" / "trajectory.json", again)
     with pytest.raises(ImportFileError, match=r"again and again, such as 'trajectory\.json'"):
         read(path)
+
+
+def test_images_of_a_prompt_in_files_beside_are_read_and_no_part_of_the_hash(tmp_path: Path):
+    (tmp_path / "secret.png").write_bytes(file_of("PNG"))
+    red, blue = image(1), image(2, "JPEG")
+    shown = ("images/red.png", "images/none.png", "../../../secret.png", "images/link.png", "a.svg")
+    parts = [{"type": "image", "source": {"media_type": "image/png", "path": p}} for p in shown]
+    seen = {"content": [{"type": "image", "source": {"path": "images/blue.jpeg"}}]}
+    asked = {"source": "user", "message": [{"type": "text", "text": "Which?"}, *parts]}
+    path = trial(
+        tmp_path / "j",
+        "a",
+        result(),
+        [asked, {**STEPS[1], "observation": {"results": [seen]}}],
+    )
+    before = SourceFile(path)
+    sets("harbor", before)
+    folder = path.parent / "agent" / "images"
+    folder.mkdir()
+    (folder / "red.png").write_bytes(red.content)
+    (folder / "blue.jpeg").write_bytes(blue.content)
+    (folder / "link.png").symlink_to(tmp_path / "secret.png")
+    (folder.parent / "a.svg").write_bytes(SVG)
+    file = SourceFile(path)
+
+    [found] = sets("harbor", file)
+
+    [row] = found.rows
+    named = [f"[image: {name}]" for name in shown[1:]]
+    assert row.question == "\n".join(["Which?", red.mark, *named])
+    assert row.images == (red,)
+    observed = [part.text for part in (row.trajectory or ())[1].parts]
+    assert observed == ["", "[image: images/blue.jpeg]"]  # those of a trajectory are not copied
+    assert file.sha256 == before.sha256
+    assert folder / "red.png" in file.consulted
 
 
 def test_links_out_of_a_job_are_not_followed(tmp_path: Path):

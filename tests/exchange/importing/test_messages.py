@@ -68,7 +68,7 @@ def test_an_image_is_named_by_its_hash_or_by_its_address():
         {"type": "image", "image": inline},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
         {"type": "image", "source": {"path": "images/1.png"}},
-        {"type": "audio", "source": 3},
+        {"type": "audio", "source": {"path": "sounds/1.wav"}},
     ]
     [found] = read_messages([{"role": "user", "content": content}], RECORD)
     assert found.text.split("\n") == [mark] * 3 + ["[image: images/1.png]", "[audio]"]
