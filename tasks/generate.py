@@ -168,7 +168,7 @@ class _Set:
         work, published = self.work, None
         try:
             published = publish_answers(
-                work.repository, work.spool, work.plan.description, only_new=True
+                work.repository, work.spool, work.plan.description, only_new=True, goes_on=True
             )
         except (OperationError, UserError) as error:
             work.count_commit(published=False)

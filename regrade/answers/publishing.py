@@ -68,6 +68,7 @@ def publish_answers(
     description: SetDescription,
     *,
     only_new: bool = False,
+    goes_on: bool = False,
 ) -> AnswerSet | None:
     """Publish the spool's rows in one commit, then delete them from the spool.
 
@@ -76,6 +77,7 @@ def publish_answers(
         spool: Open spool of this answer set; its origin names the sessions, and the shards that its rows replace.
         description: Description of the answer set.
         only_new: Do nothing if the spool has no rows.
+        goes_on: More answers follow: those to a question with a long prompt wait in the spool until all of them are there.
 
     Returns:
         The answer set at the new head; None if neither the spool nor the repository has rows.
@@ -84,7 +86,10 @@ def publish_answers(
         DamagedAnswersError: If a stored shard cannot be read.
     """
     with spool.publishing:
-        sealed = spool.seal(by_question=description.specification.benchmark.converses)
+        sealed = spool.seal(
+            by_question=description.specification.benchmark.converses,
+            repeats=description.specification.repeats if goes_on else 1,
+        )
         if only_new and not sealed:
             return None
         published = _publish_sealed(repository, sealed, description, spool)

@@ -19,7 +19,7 @@ import re
 import shutil
 import socket
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from io import FileIO
 from itertools import islice
@@ -58,6 +58,8 @@ MAX_JOURNAL_BYTES = 64 * 2**20
 """Size at which a journal is closed and a new one begins, in bytes."""
 JOURNAL_ROWS = 4096
 """Rows of a journal decoded at a time: Python objects take several times the memory of their JSON."""
+LONG_PROMPT = 256 * 2**10
+"""Length from which a prompt is stored once for all answers to its question, in characters."""
 ORIGIN = "origin.json"
 
 
@@ -251,12 +253,13 @@ class Spool:
         """Return the state of every row in the spool."""
         return row_states(self.batches(STATE_COLUMNS))
 
-    def seal(self, *, by_question: bool = False) -> list[SealedFile]:
-        """Close the journal and return all rows of the spool as Parquet files.
+    def seal(self, *, by_question: bool = False, repeats: int = 1) -> list[SealedFile]:
+        """Close the journal and return the rows of the spool as Parquet files.
 
         Args:
             by_question: Keep the turns of conversations of which the last turn is not there yet: machines publish whole
                 conversations, so that no turn follows another machine's answer.
+            repeats: Answers to a question that are published together if its prompt is long; the others wait for the last.
 
         Raises:
             SpoolError: If the disk is full or read-only; no row is lost.
@@ -266,17 +269,20 @@ class Spool:
             journals, self._journals = self._journals, []
         self._check_owned()
         try:
-            if by_question and journals:
-                journals = self._without_open(journals)
+            waiting = _open_turns(journals) if by_question else set()
+            waiting |= _open_repeats(journals, repeats) if repeats > 1 else set()
+            if waiting:
+                journals = self._without(journals, waiting)
             while journals:
-                journal = journals[0]
-                table = _read_journal(journal)
+                together = _together(journals)
+                table = pa.concat_tables(map(_read_journal, together))
                 if table.num_rows:
-                    sealed = journal.with_name(_sealed_name(journal))
+                    sealed = together[0].with_name(_sealed_name(together[0]))
                     write_parquet(repeats_together(table), sealed)
                     share(sealed)
-                journal.unlink()
-                del journals[0]
+                for journal in together:
+                    journal.unlink()
+                    del journals[0]
         except OSError as error:
             raise SpoolError(str(self.folder), str(error.strerror or error)) from error
         finally:
@@ -314,23 +320,15 @@ class Spool:
         for path in published:
             path.unlink(missing_ok=True)
 
-    def _without_open(self, journals: list[Path]) -> list[Path]:
-        """Return the journals without the conversations whose last turn is in none of them, which are in a new journal then."""
-        whole: set[RowKey] = set()
-        for journal in journals:
-            for batch in _journal_batches(journal):
-                for sample_id, repeat in row_keys(batch):
-                    if (turn := turn_of(sample_id)) is not None and turn.number == turn.of:
-                        whole.add((turn.question, repeat))
+    def _without(self, journals: list[Path], waiting: Container[RowKey]) -> list[Path]:
+        """Return the journals without the rows that wait, which are in a new journal then."""
         kept = []
         for journal in journals:
             lines = journal.read_bytes().splitlines(keepends=True)
             parts: dict[bool, list[bytes]] = {True: [], False: []}
             for line in lines:
                 row = orjson.loads(line)
-                turn = turn_of(row["sample_id"])
-                is_whole = turn is None or (turn.question, row["repeat"]) in whole
-                parts[is_whole].append(line)
+                parts[(row["sample_id"], row["repeat"]) not in waiting].append(line)
             if parts[False]:
                 # First what stays, so that a crash doubles rows and loses none.
                 with self._guard:
@@ -421,6 +419,45 @@ class Spool:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+def _together(journals: Sequence[Path]) -> list[Path]:
+    """Return the first journals that become one file: of one session, and no larger than one journal may be."""
+    size = 0
+    together = []
+    for journal in journals:
+        size += journal.stat().st_size
+        if together and (journal.stem[13:] != together[0].stem[13:] or size > MAX_JOURNAL_BYTES):
+            break
+        together.append(journal)
+    return together
+
+
+def _open_turns(journals: Sequence[Path]) -> set[RowKey]:
+    """Return the turns of conversations whose last turn is in no journal."""
+    batches = (batch for journal in journals for batch in _journal_batches(journal))
+    turns = [
+        (turn, repeat)
+        for batch in batches
+        for sample_id, repeat in row_keys(batch)
+        if (turn := turn_of(sample_id)) is not None
+    ]
+    whole = {(turn.question, repeat) for turn, repeat in turns if turn.number == turn.of}
+    return {(turn.id, repeat) for turn, repeat in turns if (turn.question, repeat) not in whole}
+
+
+def _open_repeats(journals: Sequence[Path], repeats: int) -> set[RowKey]:
+    """Return the answers to questions with a long prompt that have fewer than `repeats` in the journals."""
+    found: dict[str, set[int]] = {}
+    for journal in journals:
+        with journal.open("rb") as file:
+            for line in file:
+                if len(line) < LONG_PROMPT:
+                    continue
+                row = orjson.loads(line)
+                if len(row["prompt"] or "") >= LONG_PROMPT:
+                    found.setdefault(row["sample_id"], set()).add(row["repeat"])
+    return {(id_, n) for id_, numbers in found.items() if len(numbers) < repeats for n in numbers}
 
 
 def _read_journal(path: Path) -> pa.Table:

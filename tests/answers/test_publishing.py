@@ -1,5 +1,6 @@
 import errno
 import itertools
+import random
 import signal
 import threading
 from collections.abc import Callable, Collection, Iterator
@@ -23,7 +24,7 @@ from regrade.answers.publishing import (
     retry_on_conflict,
 )
 from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
-from regrade.answers.spool import Spool
+from regrade.answers.spool import LONG_PROMPT, Spool
 from regrade.answers.verify import verify
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
@@ -292,6 +293,42 @@ def test_while_generating_only_new_rows_make_a_commit(repository: LocalRepositor
     assert first.manifest.rows == 1
     assert nothing is None
     assert repository.head() == first.revision
+
+
+def test_answers_to_a_long_prompt_are_published_together_and_others_at_once(
+    repository: LocalRepository, spool: Spool, tmp_path: Path
+):
+    prompts = [random.Random(n).randbytes(LONG_PROMPT // 2).hex() for n in range(4)]
+    asked = [(n, repeat) for n in range(4) for repeat in range(4)]
+    rows = [row(n, repeat=repeat, prompt=prompts[n]) for n, repeat in asked]
+    once = seal_table(pa.Table.from_pylist(rows, GENERATION_SCHEMA), tmp_path / "once.parquet")
+    described = description(5, repeats=4)
+    spool.append([row(4)])
+    stored = []
+    for first in range(0, len(rows), 3):  # a commit never ends with a question
+        spool.append(rows[first : first + 3])
+        answers = publish_answers(repository, spool, described, only_new=True, goes_on=True)
+        stored.append(None if answers is None else answers.manifest.rows)
+
+    assert stored == [1, 5, 9, 13, None, 17]
+    assert answers is not None
+    size = sum(shard.bytes for shard in answers.manifest.shards)
+    assert size < 1.1 * once.bytes
+
+
+def test_an_answer_to_a_long_prompt_waits_for_no_other_after_its_run(
+    repository: LocalRepository, spool: Spool
+):
+    spool.append([row(0, prompt="x" * LONG_PROMPT)])
+    described = description(1, repeats=2)
+
+    waiting = publish_answers(repository, spool, described, only_new=True, goes_on=True)
+    kept = spool.states().done
+    answers = publish_answers(repository, spool, described)
+
+    assert (waiting, len(kept)) == (None, 1)
+    assert answers is not None
+    assert answers.manifest.rows == 1
 
 
 def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
