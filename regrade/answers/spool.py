@@ -423,8 +423,7 @@ class Spool:
 
 def _together(journals: Sequence[Path]) -> list[Path]:
     """Return the first journals that become one file: of one session, and no larger than one journal may be."""
-    size = 0
-    together = []
+    size, together = 0, list[Path]()
     for journal in journals:
         size += journal.stat().st_size
         if together and (journal.stem[13:] != together[0].stem[13:] or size > MAX_JOURNAL_BYTES):
