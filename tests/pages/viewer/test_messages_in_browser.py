@@ -1,9 +1,12 @@
-"""Images of questions in real Chromium: loaded in the viewer and in a report, and a hostile file in the store is not."""
+"""Images and conversations in real Chromium: shown in the viewer and in a report, and nothing hostile in them is."""
 
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
@@ -18,16 +21,22 @@ from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
 from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.records.columns import IMAGE_SCHEMA
+from regrade.records.messages import Part, PartedMessage
+from regrade.records.trajectory import call_of, trajectory_text
 from tests.answers.test_images import with_shard
 from tests.browser.pages import chromium
+from tests.builders import row
 from tests.pictures import SVG, header_of, image, publish_showing, showing
-from tests.stored import score
+from tests.stored import publish, score
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 KINDS = ("PNG", "JPEG", "WEBP")
 GOOD = [image(n, kind, size=(1600, 40 + n)) for n, kind in enumerate(KINDS)]
 NAMED = [image(number) for number in range(10, 13)]
 """Images under whose hashes the store holds an SVG, a file of too many pixels, and another image."""
+ATTACK = (
+    "</pre><img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+)
 FALSE = (SVG, header_of(60_000, 60_000), image(20, size=(9, 9)).content)
 
 
@@ -39,6 +48,7 @@ class Shown:
     address: str
     folder: Path
     answer_set_id: str
+    talks_id: str
 
     def widths(self) -> list[int]:
         """Natural widths of the images in texts, once all of them were loaded or refused; 0 for those that were refused."""
@@ -56,6 +66,18 @@ class Shown:
 
     def open(self, path: str) -> None:
         self.browser.get(f"{self.address}/sets/{self.answer_set_id}/{path}")
+
+    def open_talk(self, sample: str, width: int) -> None:
+        """Open an answer of the conversations, with all that is folded."""
+        metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        self.browser.get(f"{self.address}/sets/{self.talks_id}/answer?sample={quote(sample)}")
+        self.browser.execute_script(
+            "document.querySelectorAll('details').forEach(d => d.open = true)"
+        )
+
+    def texts(self, selector: str) -> list[str]:
+        return [one.text for one in self.browser.find_elements(By.CSS_SELECTOR, selector)]
 
     def refused_by_policy(self) -> list[str]:
         logs = [str(entry["message"]) for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
@@ -76,6 +98,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         for sha256, content in zip(hashes, contents, strict=True)
     ]
     with_shard(answers, parquet_bytes(pa.Table.from_pylist(stored, schema=IMAGE_SCHEMA)), hashes)
+    talks = publish(repository, talked(), benchmark="talks")
     with bound_socket("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         app = application(repository, replace(place_for("127.0.0.1", 0), port=port))
@@ -84,9 +107,48 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
         thread.start()
         with chromium(tmp_path_factory.mktemp("profile")) as browser:
             address = f"http://127.0.0.1:{port}"
-            yield Shown(browser, address, repository.folder, answers.manifest.answer_set_id)
+            ids = (one.manifest.answer_set_id for one in (answers, talks))
+            yield Shown(browser, address, repository.folder, *ids)
         server.should_exit = True
         thread.join(20)
+
+
+def talked() -> list[dict[str, Any]]:
+    """The second turn of a conversation, and what an agent did."""
+    chat = [("system", "Be short."), ("user", "One?"), ("assistant", "1"), ("user", ATTACK)]
+    prompt = json.dumps([{"role": role, "content": text} for role, text in chat])
+    call = call_of("c", "paint", {"colour": ATTACK})
+    did = [
+        PartedMessage("assistant", (Part("reasoning", "Hm."), Part("text", "Wait."), call)),
+        PartedMessage("tool", (Part("tool_result", ATTACK, "c", "paint"),)),
+        PartedMessage("assistant", (Part("text", "Done."),)),
+    ]
+    return [
+        row(1, prompt=prompt, prompt_kind="messages") | {"sample_id": "q#2/2"},
+        row(2, "Done.") | {"trajectory": trajectory_text(did)},
+    ]
+
+
+@pytest.mark.parametrize("width", [1300, 360])
+def test_a_conversation_is_shown_turn_by_turn_as_text(shown: Shown, width: int) -> None:
+    shown.open_talk("q#2/2", width)
+    turns = shown.texts(".prompt .turn")
+    shown.open_talk("sample-00002", width)
+    did = shown.texts(".conversation .turn")
+
+    roles = [text.splitlines()[0].lower() for text in (*turns, *did)]
+    assert roles == ["system", "user", "assistant", "user", "assistant", "tool", "assistant"]
+    assert ATTACK in turns[3]
+    assert ATTACK in did[1]
+    assert [
+        summary in text
+        for summary, text in zip(("call of paint", "result of paint", "Done."), did, strict=True)
+    ] == [True] * 3
+    wider = "return document.documentElement.scrollWidth > window.innerWidth + 1"
+    assert not shown.browser.execute_script(wider)
+    assert shown.browser.find_elements(By.CSS_SELECTOR, ".turn img, .turn script") == []
+    assert "taken" not in shown.browser.title
+    assert shown.refused_by_policy() == []
 
 
 def test_the_images_of_a_prompt_are_loaded_and_fit_the_page(shown: Shown) -> None:
