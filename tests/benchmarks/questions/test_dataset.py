@@ -582,6 +582,32 @@ def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_
         opened(path, **judge, prompt_template="{{ prompt }}")
 
 
+def test_a_conversation_in_multichallenges_form_has_the_question_for_its_judge_as_reference(
+    tmp_path: Path,
+) -> None:
+    row = {
+        "QUESTION_ID": "q1",
+        "AXIS": "INFERENCE_MEMORY",
+        "CONVERSATION": TURNS,
+        "TARGET_QUESTION": "Does the answer name May?",
+        "PASS_CRITERIA": "YES",
+    }
+    benchmark = opened(
+        write_jsonl(tmp_path / "benchmark_questions.jsonl", [row]),
+        scorer="judge",
+        messages_column="CONVERSATION",
+        target_column="TARGET_QUESTION",
+        subset_column="AXIS",
+        doc_columns=("PASS_CRITERIA",),
+    )
+
+    [sample] = benchmark.samples()
+
+    assert benchmark.prompt(sample) == tuple(TURNS)
+    assert (sample.target, sample.subset) == ("Does the answer name May?", "INFERENCE_MEMORY")
+    assert sample.doc == {"PASS_CRITERIA": "YES", "messages": TURNS}
+
+
 @pytest.mark.parametrize(
     "turns", ["Hello", [], TURNS[:2], [{"role": "user"}], [{"role": "x", "content": ""}]]
 )
