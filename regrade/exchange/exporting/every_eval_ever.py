@@ -7,15 +7,20 @@ The files have the paths of its data repository: `data/<benchmark>/<developer>/<
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
 
 import orjson
+import pyarrow.compute as pc
 
 from regrade.answers.manifest import Session
 from regrade.answers.result import Result
+from regrade.answers.sets import AnswerSet
+from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.tools import tools_of
 from regrade.exchange.exporting.scored import (
     COLUMNS,
     ShownImages,
@@ -28,6 +33,7 @@ from regrade.judging.readings import judged_answer_set, judged_answers
 from regrade.records.messages import PartedMessage
 from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per_question
 from regrade.records.specification import ModelIdentity, path_component
+from regrade.records.tools import TOOLS
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.settings.files import atomic_write
 from regrade.settings.turn_ids import turn_of
@@ -230,6 +236,9 @@ def _result(
         scoring = llm_scoring(scored, scored.run)
         for found in results:
             found["metric_config"]["llm_scoring"] = scoring
+    elif not manifest.withheld and (tools := _tools(scored.answers)):
+        for found in results:
+            found["generation_config"]["generation_args"]["agentic_eval_config"] = tools
     return {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{spec.benchmark.name}/{answering.name}/{stamp}",
@@ -402,6 +411,37 @@ def _generation(scored: Result) -> dict[str, Any]:
         arguments |= {name: sampling.pop(name) for name in named}
         details |= texts(**{name: value for name, value in sampling.items() if value != []})
     return {"generation_args": arguments, "additional_details": details}
+
+
+def _tools(answers: AnswerSet) -> dict[str, Any] | None:
+    """Return the functions that all questions offer, or that they differ: the format has one list; None without functions."""
+    offered = set()
+    for batch in answers.batches(["doc", "tool_calls"]):
+        for row in batch.filter(pc.is_valid(batch["tool_calls"])).to_pylist():
+            with suppress(ValueError, RecursionError):  # of strangers: no functions are known
+                doc = json.loads(row["doc"] or "{}")
+                offered.add(json.dumps(doc.get(TOOLS) if isinstance(doc, dict) else None))
+    if len(offered) != 1:
+        details = texts(available_tools="differ by question")
+        return {"additional_details": details} if offered else None
+    try:
+        tools = tools_of(0, TOOLS, json.loads(offered.pop()))
+    except (RowError, RecursionError):  # of strangers, or of an import: the functions are not known
+        return None
+    functions = [tool["function"] for tool in tools]
+    return {
+        "available_tools": [
+            {
+                "name": function["name"],
+                "description": str(function.get("description", "")),
+                "parameters": {
+                    name: json.dumps(schema)
+                    for name, schema in function.get("parameters", {}).get("properties", {}).items()
+                },
+            }
+            for function in functions
+        ]
+    }
 
 
 Interaction = Literal["single_turn", "multi_turn", "agentic"]

@@ -280,6 +280,45 @@ def test_what_an_agent_did_are_the_messages_of_an_agentic_sample(
     assert twice["evaluation"]["tool_calls_count"] == 0
 
 
+ADD = {"name": "add", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}
+TURN = {"name": "turn", "description": "Turns."}
+
+
+@pytest.mark.parametrize(
+    ("docs", "config"),
+    [
+        (
+            [{"tools": [ADD, TURN]}, {"tools": [ADD, TURN], "more": 1}],
+            {
+                "available_tools": [
+                    {"name": "add", "description": "", "parameters": {"x": '{"type": "integer"}'}},
+                    {"name": "turn", "description": "Turns.", "parameters": {}},
+                ]
+            },
+        ),
+        (
+            [{"tools": [ADD]}, {"tools": [TURN]}],
+            {"additional_details": {"available_tools": "differ by question"}},
+        ),
+        ([{}, {}], None),
+        ([{"tools": 3}, {"tools": 3}], None),
+        ([[1], "{"], None),
+    ],
+)
+def test_functions_that_all_questions_offer_are_named(
+    repository: LocalRepository, tmp_path: Path, docs: list[Any], config: dict[str, Any] | None
+) -> None:
+    texts = [doc if isinstance(doc, str) else json.dumps(doc) for doc in docs]
+    rows = [row(n, f"#### {n}", doc=doc, tool_calls="[]") for n, doc in enumerate(texts)]
+    answers = publish(repository, [*rows, row(9, doc='{"tools": []}')])  # without functions
+    score(answers)
+
+    result, _ = exported(answers, tmp_path / "out")
+
+    arguments = result["evaluation_results"][0]["generation_config"]["generation_args"]
+    assert arguments.get("agentic_eval_config") == config
+
+
 @pytest.mark.slow  # `make test-slow` installs its package
 def test_its_own_validator_finds_neither_errors_nor_warnings(
     repository: LocalRepository, tmp_path: Path
