@@ -331,6 +331,28 @@ def test_an_answer_to_a_long_prompt_waits_for_no_other_after_its_run(
     assert answers.manifest.rows == 1
 
 
+def test_a_crash_while_journals_become_one_file_publishes_no_row_twice(
+    repository: LocalRepository, tmp_path: Path
+):
+    folder = tmp_path / "spool" / "crashed"
+    for number in range(2):
+        with Spool(folder) as spool:
+            spool.begin("0123456789ab")
+            spool.append([row(number)])
+    *_, last = sorted(folder.glob("journal-*"))
+    content = last.read_bytes()
+    with Spool(folder) as spool:
+        [sealed] = spool.seal()
+    last.write_bytes(content)  # the crash came before it was removed
+
+    with Spool(folder) as spool:
+        answers = publish_answers(repository, spool, description(2))
+
+    assert sealed.rows == 2
+    assert answers is not None
+    assert answers.manifest.rows == 2
+
+
 def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
     repository.commit({"README.md": b"# Mine\r\n\nMy words.\r\n"}, "by hand", parent=None)
 
