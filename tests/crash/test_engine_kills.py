@@ -7,6 +7,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +15,9 @@ import pytest
 import yaml
 
 from regrade.answers.local import LocalRepository
+from regrade.settings.turn_ids import turn_of
 from tests.architectures import seeing_model
+from tests.conversations import write_turns
 from tests.crash.harness import (
     Account,
     Command,
@@ -32,7 +35,7 @@ pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
 LIMIT = 240
 SEEN = 60
-"""Questions with pictures, few enough for a busy machine."""
+"""Questions with pictures, and turns of conversations, few enough for a busy machine."""
 LOADED_SECONDS = 1200.0
 """Longest time until an engine is loaded, on a machine that does other work."""
 FRESH = "Retrying once with a new engine"
@@ -81,6 +84,24 @@ def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Com
     engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
+    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
+    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+
+
+@pytest.fixture
+def talking_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
+    """A command whose questions are conversations of three turns."""
+    talks = [[f"Number {n}?", "And the next?", "Again?"] for n in range(SEEN // 3)]
+    talked = {
+        "name": "talks",
+        "path": str(write_turns(tmp_path / "talks.jsonl", *talks)),
+        "turns_column": "turns",
+        "sampling": {"max_tokens": 64, "stop": ["\n"]},
+    }
+    engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 2}
+    path = tmp_path / "config.yaml"
+    given = {"datasets": [talked], "engine": engine, "model": str(demo_model)}
+    path.write_text(yaml.safe_dump(given))
     arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
     return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
 
@@ -167,36 +188,56 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
     finish(command, account)
 
 
+def rows_after_kills(command: Command, account: Account) -> list[dict[str, Any]]:
+    """Kill the engine, then the run with its next engine, each after its first answers; run again, and return all rows."""
+    with command.started() as run:
+        kill_engine(command, run, COMPUTING, 0)
+        assert run.process.poll() is None, "killed before its end"
+        run.until(FRESH, LOADED_SECONDS)
+        before = len(spooled(command.spool))
+        wait_until(lambda: len(spooled(command.spool)) > before, LOADED_SECONDS, "no more answers")
+        run.kill()
+    account.kills += 2
+    assert before < SEEN
+    account.take(LocalRepository(Path(command.arguments[-1])), command.spool)
+
+    finish(command, account, SEEN)
+
+    answers = answer_set(LocalRepository(Path(command.arguments[-1])))
+    assert answers is not None
+    columns = ["sample_id", "index", "prompt", "text", "images", "finish_reason", "error"]
+    return [row for batch in answers.batches(columns) for row in batch.to_pylist()]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(4800)
 def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_killed(
     seeing_command: Command, account: Account
 ):
-    with seeing_command.started() as run:
-        kill_engine(seeing_command, run, COMPUTING, 0)
-        assert run.process.poll() is None, "killed before its end"
-        run.until(FRESH, LOADED_SECONDS)
-        before = len(spooled(seeing_command.spool))
-        wait_until(
-            lambda: len(spooled(seeing_command.spool)) > before, LOADED_SECONDS, "no more answers"
-        )
-        run.kill()
-    account.kills += 2
-    assert before < SEEN
-    account.take(LocalRepository(Path(seeing_command.arguments[-1])), seeing_command.spool)
+    rows = rows_after_kills(seeing_command, account)
 
-    finish(seeing_command, account, SEEN)
-
-    answers = answer_set(LocalRepository(Path(seeing_command.arguments[-1])))
-    assert answers is not None
-    rows = [
-        row
-        for batch in answers.batches(["index", "prompt", "images", "prompt_tokens", "error"])
-        for row in batch.to_pylist()
-    ]
     assert all(row["error"] is None for row in rows)
     assert all((row["images"] is None) is (row["index"] % 3 == 0) for row in rows)
     assert all(f"<image:{name}>" in row["prompt"] for row in rows for name in row["images"] or ())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(4800)
+def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
+    talking_command: Command, account: Account
+):
+    rows = rows_after_kills(talking_command, account)
+
+    turns = {turn: row for row in rows if (turn := turn_of(row["sample_id"])) is not None}
+    assert len(turns) == SEEN
+    for turn, row in turns.items():
+        before = [turns[earlier] for earlier in turn.earlier]
+        # After an answer that was cut off, nothing is asked.
+        assert (row["error"] is None) is all(one["finish_reason"] == "stop" for one in before)
+        place = 0
+        for one in before if row["error"] is None else ():  # each answer once, in order
+            place = row["prompt"].index(one["text"], place) + 1
+    assert any(turn.number == turn.of and row["error"] is None for turn, row in turns.items())
 
 
 @pytest.mark.slow
