@@ -23,9 +23,13 @@ from regrade.answers.sets import list_sets
 from regrade.cli.deploy import deploy
 from regrade.exchange.importing.importer import import_files
 from regrade.records.trajectory import read_trajectory
+from tests.architectures import seeing_model
 from tests.command_line import ROOT
 from tests.crash.harness import ENDING_SECONDS, Command, wait_until
+from tests.exchange.importing.test_tasks_of_datasets import publish_task
 from tests.exchange.importing.test_verifiers import METADATA, rollout
+from tests.hub_server.fixtures import Hub
+from tests.pictures import image
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1500)]
 PEERS = ROOT / ".peers" / "bin"
@@ -84,17 +88,19 @@ def environment() -> dict[str, str]:
     return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
 
 
-def command(demo_model: Path, answers: Path, harness: str | None = "inspect") -> list[str]:
+def command(
+    demo_model: Path, answers: Path, harness: str | None = "inspect", task: str = "task.py"
+) -> list[str]:
     """The command without what follows `--`; of Inspect with its task."""
     run = "from regrade.cli.main import main; main()"
     known = [] if harness is None else ["--harness", harness]
-    task = [] if harness is None else ["--", "task.py", "--max-tokens", "32"]
+    asked = [] if harness is None else ["--", task, "--max-tokens", "32"]
     return [
         *(sys.executable, "-c", run, "harness", str(demo_model), *known),
         *("--engine.tool-parser", "hermes", "--engine.enforce-eager"),
         *("--engine.max-model-len", "512", "--answers", str(answers), "--json"),
         *("--engine.extra", f"kv_cache_memory_bytes={1 << 28}"),
-        *task,
+        *asked,
     ]
 
 
@@ -125,6 +131,35 @@ def test_inspects_agent_asks_the_served_model_and_its_log_is_imported(
                 *("assistant", "assistant", "tool", "assistant")
             ]
             assert row["completion_tokens"] > 0
+
+
+def test_a_datasets_own_task_shows_its_images_to_the_served_model(
+    tmp_path: Path, demo_model: Path, environment: dict[str, str], hub: Hub
+) -> None:
+    shown = [image(1, size=(64, 64)), image(2, "JPEG", (64, 64))]
+    name = publish_task(hub, shown, tmp_path / "rows")
+    model = seeing_model("qwen3_vl", demo_model, tmp_path / "model")
+    given = command(model, tmp_path / "answers", task=f"hf/{name}")
+    sized = 'mm_processor_kwargs={"size": {"shortest_edge": 4096, "longest_edge": 16384}}'
+    given[given.index("--json") : given.index("--json")] = ["--engine.extra", sized]
+
+    done = subprocess.run(
+        given,
+        cwd=tmp_path,
+        env=environment | {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr[-4000:]
+    revision = json.loads(done.stdout)["revision"]
+    [answers] = list_sets(LocalRepository(tmp_path / "answers"), revision)
+    columns = ["images", "text", "prompt_tokens", "error"]
+    rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
+    assert [row["images"] for row in rows] == [[one.sha256] for one in shown]
+    assert [(row["error"], row["text"] is not None) for row in rows] == [(None, True)] * 2
+    assert [answers.images.read(one.sha256) for one in shown] == shown
 
 
 AGENT = f"""

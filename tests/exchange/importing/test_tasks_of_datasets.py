@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from huggingface_hub import CommitOperationAdd, HfApi
 
 from regrade.answers.local import LocalRepository
 from regrade.exchange.importing.importer import import_files
+from regrade.records.images import Image
 from tests.answering import answering
 from tests.command_line import ROOT
 from tests.exchange.importing.writing import parquet
@@ -34,11 +36,9 @@ TASK = {
 }
 
 
-def test_images_of_a_task_in_the_eval_yaml_of_a_dataset_reach_the_model_and_its_answers(
-    hub: Hub, tmp_path: Path
-) -> None:
-    shown = [image(1), image(2, "JPEG")]
-    rows = [
+def publish_task(hub: Hub, shown: Sequence[Image], rows: Path) -> str:
+    """Publish a dataset with a task of its own, a question for each image; return its name."""
+    asked = [
         {"question": f"Which colour has number {n}?", "picture": one.data_uri, "answer": "red"}
         for n, one in enumerate(shown)
     ]
@@ -46,10 +46,18 @@ def test_images_of_a_task_in_the_eval_yaml_of_a_dataset_reach_the_model_and_its_
     api.create_repo(name, repo_type="dataset")
     files = {
         "eval.yaml": yaml.safe_dump({"name": "colours", "tasks": [TASK]}).encode(),
-        "data/test-00000-of-00001.parquet": parquet(tmp_path / "rows", rows).read_bytes(),
+        "data/test-00000-of-00001.parquet": parquet(rows, asked).read_bytes(),
     }
     operations = [CommitOperationAdd(path, content) for path, content in files.items()]
     api.create_commit(name, operations, repo_type="dataset", commit_message="questions")
+    return name
+
+
+def test_images_of_a_task_in_the_eval_yaml_of_a_dataset_reach_the_model_and_its_answers(
+    hub: Hub, tmp_path: Path
+) -> None:
+    shown = [image(1), image(2, "JPEG")]
+    name = publish_task(hub, shown, tmp_path / "rows")
     seen: list[Any] = []
 
     def reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
