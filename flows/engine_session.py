@@ -25,9 +25,10 @@ from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
-from regrade.results.display import Display, current_clock, current_display, log_file
+from regrade.results.display import Display, current_clock, current_display
 from regrade.settings import Between, GoodputLimits
 from regrade.settings.errors import EngineError, RegradeError, SettingsError
+from regrade.settings.files import log_file
 from regrade.tuning.search.lookup import with_tuned
 from tasks.generate import generate_missing
 from tasks.work import Work, check_computed

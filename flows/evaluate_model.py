@@ -43,8 +43,8 @@ from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
-from regrade.pages.report.gathering import Request
-from regrade.pages.report.tracked import ARTIFACT, log_report
+from regrade.pages.report.request import Request
+from regrade.pages.report.tracked import ARTIFACT, log_report, prepare_report
 from regrade.results.display import current_display, timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
@@ -59,7 +59,7 @@ from regrade.settings.errors import (
     UserError,
 )
 from regrade.tracking.connection import artifact_url, default_tracking_uri
-from regrade.tracking.process import call_in_process, prepare
+from regrade.tracking.process import call_in_process, call_later, prepare
 from tasks.score import ScoredSet
 from tasks.work import Work
 
@@ -151,6 +151,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     if job.machines is None:
         with generating.plan(job) as works:
             check(works)
+            if any(work.requests for work in works):
+                call_later(prepare_report)
             # Each answer set is published and scored while the others are generated.
             generating.generate(job, works, score_published, session)
             sets = generating.publish(works)

@@ -18,7 +18,7 @@ from regrade.answers.base import Repository
 from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.answers.spool import Spool, SpoolBusyError, spool_root
+from regrade.answers.spool import Spool, SpoolBusyError
 from regrade.engines.base import WAITING
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests
@@ -33,6 +33,7 @@ from regrade.results.display import current_display
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import OperationError, RegradeError, UserError
+from regrade.settings.files import spool_root
 from tasks.generate import publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
@@ -115,7 +116,8 @@ def generate(
         after(work)
 
     todo = [work for work in works if work.requests]
-    parquet.prepare()  # while the engine loads
+    if todo:
+        parquet.prepare()  # while the engine loads
     later = [] if session is None else [_whole(works)]
     retrying = False
     with EngineSession() if session is None else nullcontext(session) as engines:

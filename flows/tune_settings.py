@@ -22,8 +22,8 @@ from regrade.jobs.plan import PlannedRequests
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
-from regrade.results.display import log_file
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import log_file
 from regrade.settings.project_folder import VERSION
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import MemoryPlan

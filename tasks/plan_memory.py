@@ -3,7 +3,7 @@
 from prefect import task
 
 from regrade.orchestration.artifacts import PLAN_KEY, PLAN_REPORT_KEY, as_artifact, show
-from regrade.results.display import log_file
+from regrade.settings.files import log_file
 from regrade.text.markdown import escape, markdown
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan

@@ -5,7 +5,7 @@ from prefect import task
 from regrade.exchange.harness import HarnessJob, run_harness
 from regrade.exchange.importing.importer import Imports
 from regrade.orchestration.artifacts import show
-from regrade.results.display import log_file
+from regrade.settings.files import log_file
 from regrade.text.markdown import escape
 
 HARNESS_KEY = "harness"

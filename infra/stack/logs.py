@@ -10,7 +10,7 @@ LIMIT_BYTES = 20_000_000
 KEPT = 3
 """Rotated logs of a part, besides the current one."""
 RUN_LOG = re.compile(r"-\d{8}T\d{6}-\d+\.log")
-"""End of the name of an engine's log (`regrade.results.display.log_file`): a new file for each run."""
+"""End of the name of an engine's log (`regrade.settings.files.log_file`): a new file for each run."""
 RUN_LOG_DAYS = 30
 """Age at which an engine's log is deleted."""
 

@@ -33,10 +33,10 @@ from regrade.answers.spool import (
     SpoolBusyError,
     SpoolError,
     is_from_this_machine,
-    spool_root,
 )
 from regrade.answers.withheld import WithheldQuestions, share_questions
 from regrade.settings.errors import HeadMovedError, RegradeError, RepositoryError
+from regrade.settings.files import spool_root
 
 MANIFEST = "manifest.json"
 Result = TypeVar("Result")

@@ -49,7 +49,7 @@ from regrade.answers.rows import (
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError
-from regrade.settings.files import atomic_write, make_folder, share, sync
+from regrade.settings.files import atomic_write, make_folder, share, spool_root, sync
 from regrade.settings.turn_ids import turn_of
 
 logger = logging.getLogger(__name__)
@@ -100,14 +100,6 @@ class SpoolBusyError(UserError):
 
 
 _PUBLISHES = ", which publishes what an earlier run left,"
-
-
-def spool_root() -> Path:
-    """Return the folder of all spools: `REGRADE_SPOOL`, or a folder in the user's state folder."""
-    if configured := os.environ.get("REGRADE_SPOOL"):
-        return Path(configured).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "regrade" / "spool"
 
 
 def spool_folder(repository_uri: str, answer_set_id: str, suffix: str = "") -> Path:

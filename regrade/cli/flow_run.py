@@ -19,24 +19,22 @@ from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import (
     PrefectGoneError,
     TemporaryServer,
+    begun_server,
     flow_result,
     prefect_server,
 )
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import exit_now
-from regrade.results.display import log_file, shown_on
+from regrade.results.display import shown_on
 from regrade.results.results import Evaluation, SomeNotScoredError, SomeUnfitError
 from regrade.settings import Settings
 from regrade.settings.errors import OperationError, TrackingError
+from regrade.settings.files import log_file
 from regrade.settings.project_folder import make_flows_importable
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")
 _R = TypeVar("_R")
-_TRACKING: dict[str, tuple[str, ...]] = {
-    "evaluate_model": ("regrade.pages.report.tracked:prepare",)
-}
-"""Functions that the process for MLflow calls beforehand, by flow."""
 
 
 def run_flow(
@@ -60,7 +58,8 @@ def run_flow(
     Raises:
         RegradeError: If the flow raises it, or the Prefect server cannot be used.
     """
-    log = log_file("regrade")
+    begun = begun_server()
+    log = log_file("regrade") if begun is None else begun.log
     log_to(log, quiet=output.quiet)
     tracks = name not in ("generate_answers", "replay_answers", "run_harness")
     display = TerminalDisplay(quiet=output.quiet)
@@ -74,7 +73,7 @@ def run_flow(
     def on_server() -> object:
         # Scoring ends before its first heartbeat is due.
         heartbeats = name != "score_answers"
-        temporary = None if has_server() else TemporaryServer(log)
+        temporary = None if has_server() else begun or TemporaryServer(log)
         with contextlib.ExitStack() as stack:
             engine_begins = False
             if first is not None:
@@ -82,13 +81,12 @@ def run_flow(
                     begin(first)  # while the server starts, which takes seconds
                     engine = engine_begun(first, log_file("engine"))
                     engine_begins = stack.enter_context(engine)
-            prepare_tracking = partial(prepare, log, *_TRACKING.get(name, ()))
             if tracks and not engine_begins:
-                prepare_tracking()
+                prepare(log)
             flow = _function(name, name)
             with prefect_server(temporary, heartbeats=heartbeats):
                 if tracks:  # with an engine, MLflow is needed last
-                    prepare_tracking()
+                    prepare(log)
                 return flow_result(flow, job.model_dump(exclude_unset=True))
 
     try:

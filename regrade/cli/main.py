@@ -25,6 +25,8 @@ from regrade.processes.shutdown import (
 from regrade.settings.errors import COULD_NOT_RUN, RegradeError, UserError
 
 WORKER = "worker"
+RUNS_FLOW = ("evaluate", "generate", "harness", "judge", "noise", "replay", "sweep", "tune")
+"""Commands that run a flow on a Prefect server."""
 
 
 def main() -> None:
@@ -35,6 +37,10 @@ def main() -> None:
     atexit.register(_exit_at_last, is_done)  # registered before all others, so it runs after them
     end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
+    if command in RUNS_FLOW and not any(a == "-h" or a.startswith("--help") for a in arguments):
+        from regrade.orchestration.server import begin_server  # noqa: PLC0415 - few commands need it
+
+        begin_server()
     code = run(arguments)
     if code == 0:
         is_done.set()

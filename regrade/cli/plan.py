@@ -8,7 +8,7 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import log_to, plain, print_blocks, stderr
 from regrade.jobs.job import BenchmarkChoice
-from regrade.results.display import log_file
+from regrade.settings.files import log_file
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.plan.text import blocks

@@ -6,9 +6,9 @@ from cyclopts import Parameter
 
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import Leftover, publish_leftovers
-from regrade.answers.spool import spool_root
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stderr, stdout
+from regrade.settings.files import spool_root
 
 
 def publish(

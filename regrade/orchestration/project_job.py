@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
 from pathlib import Path
 
-from regrade.answers.spool import spool_root
+from regrade.settings.files import spool_root
 from regrade.settings.project_folder import make_flows_importable
 
 ENTRYPOINT = "PREFECT__FLOW_ENTRYPOINT"

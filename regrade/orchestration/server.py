@@ -14,12 +14,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from regrade.orchestration.configured import may_have_server
 from regrade.orchestration.login_page import AUTH, LoginFirst, asks_first
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT
 from regrade.processes.supervised import SupervisedProcess
 from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 from regrade.settings.errors import OperationError, RegradeError, SettingsError
+from regrade.settings.files import log_file
 
 # Prefect's server with a guard against other pages: `uvicorn --factory regrade.orchestration.server:create_app`.
 #
@@ -134,6 +136,23 @@ class TemporaryServerError(OperationError):
         )
 
 
+_begun: list["TemporaryServer"] = []
+
+
+def begin_server() -> None:
+    """Start the temporary server of the flow that this process is about to run, before slow imports.
+
+    Starts none if a server may be configured.
+    """
+    if not may_have_server():
+        _begun.append(TemporaryServer(log_file("regrade")))
+
+
+def begun_server() -> "TemporaryServer | None":
+    """Return the server of `begin_server`, once."""
+    return _begun.pop() if _begun else None
+
+
 class TemporaryServer:
     """A Prefect server on a free port of 127.0.0.1, with a login that only this process knows.
 
@@ -152,7 +171,7 @@ class TemporaryServer:
         command = server_command("127.0.0.1", port, log_level="error")
         self.api_url = f"http://127.0.0.1:{port}/api"
         self.login = new_login()
-        self._log = log
+        self.log = log
         environment = os.environ | EPHEMERAL | protection(port, self.login)
         self._process = SupervisedProcess(command, log, environment, grace=GRACE)
 
@@ -177,13 +196,13 @@ class TemporaryServer:
         with httpx2.Client() as client:
             while time.monotonic() < deadline:
                 if self._process.has_ended():
-                    raise TemporaryServerError("ended while it was starting", self._log)
+                    raise TemporaryServerError("ended while it was starting", self.log)
                 try:
                     if client.get(f"{self.api_url}/health").is_success:
                         return
                 except httpx2.TransportError:
                     time.sleep(0.05)
-        raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self._log)
+        raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self.log)
 
 
 @contextmanager

@@ -1,18 +1,14 @@
 """Progress display: none by default, a progress bar on the command line. Paths of log files."""
 
 import logging
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
-from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
 from pydantic import BaseModel
 
-from regrade.answers.spool import spool_root
 from regrade.jobs.generate import Progress
 from regrade.jobs.time_spent import RunClock
 from regrade.results.results import Evaluation
@@ -163,10 +159,3 @@ def timed(begun: float | None = None) -> Iterator[None]:
         yield
     finally:
         _clock.reset(token)
-
-
-def log_file(kind: str) -> Path:
-    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool."""
-    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"

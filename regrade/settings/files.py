@@ -1,10 +1,11 @@
-"""Files: sha256, durable atomic writes, and the cache folder."""
+"""Files: sha256, durable atomic writes, and the folders of caches, spools and logs."""
 
 import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -20,6 +21,21 @@ def cache_folder() -> Path:
     if chosen := os.environ.get(CACHE_VARIABLE):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
+
+
+def spool_root() -> Path:
+    """Return the folder of all spools: `REGRADE_SPOOL`, or a folder in the user's state folder."""
+    if configured := os.environ.get("REGRADE_SPOOL"):
+        return Path(configured).expanduser().absolute()
+    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+    return Path(state).expanduser() / "regrade" / "spool"
+
+
+def log_file(kind: str) -> Path:
+    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool."""
+    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
 
 
 def file_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -> str:

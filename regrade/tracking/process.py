@@ -9,12 +9,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import Any, ParamSpec, TypeVar, cast
 
 from regrade.processes.importing import quick_imports
@@ -57,12 +56,11 @@ _started: list[_Started] = []
 _one_caller = threading.RLock()
 
 
-def prepare(log: Path | None = None, *more: str) -> None:
+def prepare(log: Path | None = None) -> None:
     """Start the process and its imports, unless it runs already. Does not wait.
 
     Args:
         log: File for the output of the process. None: stderr of this process.
-        more: Functions that it calls after that, as `module:name`.
     """
     with _one_caller:
         if _started:
@@ -80,7 +78,14 @@ def prepare(log: Path | None = None, *more: str) -> None:
             )
         child_connection.close()
         _started.append(_Started(process, connection))
-        _started[0].send((_import_all, more, {}))
+        _started[0].send((_import_all, (), {}))
+
+
+def call_later(function: Callable[[], None]) -> None:
+    """Let the process prepare for later calls, if it runs. Does not wait; its errors are those of the later calls."""
+    with _one_caller, suppress(BrokenPipeError):
+        for started in _started:
+            started.send((function, (), {}))
 
 
 def end() -> None:
@@ -116,14 +121,10 @@ def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwa
     return cast("_R", value)
 
 
-def _import_all(*more: str) -> None:
+def _import_all() -> None:
     with quick_imports():
         preload()
         import matplotlib.figure  # noqa: F401
-
-        prepared = [resolve_name(name) for name in more]
-    for function in prepared:
-        function()
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

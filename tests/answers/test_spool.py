@@ -25,10 +25,10 @@ from regrade.answers.spool import (
     SpoolError,
     is_from_this_machine,
     spool_folder,
-    spool_root,
 )
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError
+from regrade.settings.files import spool_root
 from tests.builders import row
 
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from functools import cache
 from importlib import import_module
-from inspect import getdoc
+from inspect import getdoc, getsource
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from regrade.cli.commands import (
     in_short_help,
 )
 from regrade.cli.job_options import as_json, options_of
-from regrade.cli.main import run
+from regrade.cli.main import RUNS_FLOW, run
 from regrade.cli.nouns import NOUNS
 from regrade.cli.run import EvaluateOptions
 from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob, make_job
@@ -39,6 +39,16 @@ def test_a_commands_docstring_begins_with_its_line_in_the_list():
         module, _, name = function.partition(":")
         docstring = getdoc(getattr(import_module(f"regrade.cli.{module}"), name)) or ""
         assert docstring.splitlines()[0] == line
+
+
+def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for_scoring_which_needs_none():
+    functions = {name: function.split(":") for name, (function, _) in COMMANDS.items()}
+    run_flow = {
+        name
+        for name, (module, function) in functions.items()
+        if "run_flow(" in getsource(getattr(import_module(f"regrade.cli.{module}"), function))
+    }
+    assert run_flow - {"score"} == {*RUNS_FLOW}
 
 
 def test_the_list_of_commands_imports_none_of_them():

@@ -52,6 +52,23 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     assert "unable to open database file" in log.read_text()
 
 
+def test_a_command_takes_the_server_that_began_before_its_imports_and_none_begins_if_one_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setattr(server, "server_command", lambda *_, **__: ["sleep", "60"])
+    server.begin_server()
+    begun = server.begun_server()
+    assert begun is not None
+    with pytest.raises(KeyboardInterrupt), begun.ended_by_error():
+        raise KeyboardInterrupt
+    assert server.begun_server() is None
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    server.begin_server()
+    assert server.begun_server() is None
+
+
 def test_the_folder_of_prefect_is_made_or_its_name_is_in_the_error(tmp_path: Path):
     home, file = tmp_path / "not" / "there", tmp_path / "file"
     file.touch()

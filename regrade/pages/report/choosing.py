@@ -13,8 +13,6 @@ from regrade.pages.viewer.library import StoredSet
 from regrade.pages.viewer.pair_index import PairIndex
 from regrade.pages.viewer.verdicts import VERDICTS, verdict_codes
 
-MAX_EXAMPLES = 200
-"""Most answers in a report."""
 FLIPS = ("right to wrong", "wrong to right")
 UNREAD = ("unparsed", "unfinished", "timeout")
 SHARES = {"right to wrong": 0.35, "wrong to right": 0.15, "wrong": 0.3, "unparsed": 0.2}

@@ -13,43 +13,22 @@ from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparison
 from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.report.choosing import MAX_EXAMPLES, ChosenAnswer, chosen_answers
+from regrade.pages.report.choosing import ChosenAnswer, chosen_answers
 from regrade.pages.report.examples import Example, examples_of
+from regrade.pages.report.request import MAX_EXAMPLES, Request
 from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.records.rubrics.facts import model_title
 from regrade.records.specification import Specification
-from regrade.settings import ANSWER_SET_START, Difference
+from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 from regrade.stats.metrics import Metrics, SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
 
 WORST_SUBSETS = 10
 """Most subsets listed for an answer set: those with the lowest accuracy."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """Contents that a report is asked to show."""
-
-    answers: str
-    """Address of the answer repository."""
-    names: tuple[str, ...] = ()
-    """Answer set ids, models or aliases. Empty: all answer sets."""
-    base: str | None = None
-    """Answer set id, model or alias to compare with. None: no comparison."""
-    base_sets: tuple[str, ...] = ()
-    """Ids of the answer sets that `base` stands for. Empty: those that it names now."""
-    base_answers: str | None = None
-    """Repository of the baseline, if it is another."""
-    scorer: str | None = None
-    """Scorer of all numbers. None: the headline's."""
-    allow: tuple[Difference, ...] = ()
-    """Accepted differences beside the model."""
-    examples: int = MAX_EXAMPLES
-    """Most answers to show."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import get_args
 
 from regrade.comparing.gate_report import GateReport
-from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
+from regrade.pages.report.request import Request
 from regrade.settings import Difference
 from regrade.settings.errors import RegradeError
 from regrade.text.files import write_file

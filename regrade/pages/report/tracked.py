@@ -8,8 +8,7 @@ import orjson
 from regrade.answers import parquet
 from regrade.answers.opening import open_repository
 from regrade.comparing.gate_report import GateReport
-from regrade.pages.report.gathering import Request, gather
-from regrade.pages.report.page import html_report
+from regrade.pages.report.request import Request
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import VERSION
 from regrade.tracking.connection import log_page
@@ -17,8 +16,10 @@ from regrade.tracking.connection import log_page
 ARTIFACT = "report.html"
 
 
-def prepare() -> None:
-    """Begin what the first report of a process waits for."""
+def prepare_report() -> None:
+    """Import what a report with new answers needs, and begin what it waits for."""
+    from regrade.pages.report import gathering, page  # noqa: F401, PLC0415 - a run that made no answers needs no report
+
     parquet.prepare()
 
 
@@ -40,6 +41,9 @@ def log_report(uri: str, run_id: str, request: Request, verdict: GateReport | No
     """
 
     def page() -> str:
+        from regrade.pages.report.gathering import gather  # noqa: PLC0415 - as in `prepare_report`
+        from regrade.pages.report.page import html_report  # noqa: PLC0415
+
         try:
             report = gather(request)
         except SettingsError:

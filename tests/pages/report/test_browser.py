@@ -14,8 +14,9 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 
 from regrade.answers.local import LocalRepository
-from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
+from regrade.pages.report.request import Request
 from tests.browser.pages import SCREENSHOTS, chromium
 from tests.builders import row
 from tests.stored import publish, score

@@ -21,8 +21,8 @@ from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.pages.report import tracked
-from regrade.pages.report.gathering import Request
 from regrade.pages.report.of_verdict import write_verdict_report
+from regrade.pages.report.request import Request
 from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
 from regrade.scoring.score import score_answers
@@ -76,7 +76,9 @@ def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_change
     sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Request] = []
-    monkeypatch.setattr(tracked, "html_report", lambda *given: made.append(given[0]) or "a page")
+    monkeypatch.setattr(
+        "regrade.pages.report.page.html_report", lambda *given: made.append(given[0]) or "a page"
+    )
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
     run_id = evaluation_run(sides[1], uri)
     request = Request(answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,))

@@ -8,8 +8,9 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.pages.report import examples
-from regrade.pages.report.gathering import Report, Request, gather
+from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import html_report, markdown_report
+from regrade.pages.report.request import Request
 from tests.answers.test_images import HOSTILE, replaced
 from tests.pictures import image, publish_showing, showing
 from tests.stored import publish, score

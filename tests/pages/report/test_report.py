@@ -17,8 +17,9 @@ from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.comparing.text import comparison_row
 from regrade.comparing.together import compare_sides
-from regrade.pages.report.gathering import Report, Request, gather
+from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_made, html_report, markdown_report
+from regrade.pages.report.request import Request
 from regrade.settings import SamplingParams
 from regrade.text.blocks import plain
 from tests.builders import row, session

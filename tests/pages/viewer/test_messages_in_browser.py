@@ -17,8 +17,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.parquet import parquet_bytes
-from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
+from regrade.pages.report.request import Request
 from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.records.messages import Part, PartedMessage
