@@ -28,16 +28,14 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-# What needs neither engine nor server, in two lanes more than cores, since tests wait; then the main path with both: real vLLM, a real
+# What needs neither engine nor server, in two lanes more than cores, since tests wait; one begins with the main path: real vLLM, a real
 # Prefect server and MLflow. The other tests with them take two lanes: engines of more lanes at once need more than 24 GiB.
 LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 2 : 8)))
-MAIN_PATH := tests/flows/test_evaluate.py
 test: .venv/installed-dev  ## Run the tests without engine and server, and those of the main path with both
-	@$(BIN)/python -m pytest -m "not slow and not stack and not vllm and not prefect" --numprocesses $(LANES) --dist loadfile
-	@$(BIN)/python -m pytest -m "not slow" $(MAIN_PATH)
+	@$(BIN)/python -m pytest -m "main or not (slow or stack or vllm or prefect)" --numprocesses $(LANES) --dist loadfile
 
 test-engines: .venv/installed-dev  ## Run the other tests with real vLLM and Prefect servers, except the slow ones
-	@$(BIN)/python -m pytest -m "(vllm or prefect) and not slow and not stack" --ignore $(MAIN_PATH) --numprocesses 2 --dist loadfile
+	@$(BIN)/python -m pytest -m "(vllm or prefect) and not (main or slow or stack)" --numprocesses 2 --dist loadfile
 
 test-slow: .venv/installed-dev .peers/installed  ## Run the slow tests, which take minutes each
 	@$(BIN)/python -m pytest -m slow

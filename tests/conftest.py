@@ -75,6 +75,7 @@ TOGETHER = {
 }
 """Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
 LONG = (
+    "tests/flows/test_evaluate.py",
     *TOGETHER,
     "tests/processes/sandbox/",
     "tests/lm_eval/",
