@@ -179,7 +179,7 @@ def test_no_text_makes_a_scorer_fail(texts: list[str]) -> None:
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
 def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
     unit = "".join(pieces)
