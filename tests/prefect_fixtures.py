@@ -1,14 +1,18 @@
 """A real Prefect server, shared by all tests of a session."""
 
+import io
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
 import httpx
 import pytest
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.server import protection, server_command
 from tests.prefect_login import LOGIN, Login
@@ -40,6 +44,26 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
         yield url
         APILogWorker.drain_all(timeout=5)  # what waits is sent while there is a server
+
+
+@pytest.fixture
+def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
+    """Client of the session's server with regrade's deployments; flows of the test run there, too."""
+    from regrade.cli.deploy import deploy
+
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_api}),
+        redirect_stdout(io.StringIO()),
+        get_client(sync_client=True) as client,
+    ):
+        deploy(force=False)
+        yield client
+
+
+def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
+    state = client.read_flow_run(run.id).state
+    assert state is not None
+    return state
 
 
 @pytest.fixture

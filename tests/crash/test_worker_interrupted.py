@@ -3,20 +3,17 @@
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 import yaml
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun, State
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
 
 from regrade.answers.local import LocalRepository
-from regrade.cli.deploy import deploy
 from tests.command_line import ROOT
 from tests.crash.harness import Command, answer_set, config, spooled, stored, wait_until
+from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 120
@@ -30,20 +27,6 @@ ENGINE = {
     "max_num_seqs": 2,  # slow enough to be stopped between two answers
     "extra": ["kv_cache_memory_bytes=268435456"],
 }
-
-
-@pytest.fixture
-def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client:
-            yield client
-
-
-def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
-    state = client.read_flow_run(run.id).state
-    assert state is not None
-    return state
 
 
 def press_ctrl_c(worker: Command, leader: int) -> None:

@@ -14,20 +14,18 @@ from typing import Any
 import psutil
 import pytest
 from huggingface_hub import HfApi
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun, State
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.aliases import aliased_sets, read_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
-from regrade.cli.deploy import deploy
 from regrade.settings.worker_limits import STARTED_BY_WORKER
 from tests.command_line import DEMO, ROOT, demo_parameters
 from tests.crash.harness import spooled
 from tests.hub_server.fixtures import Hub
-from tests.prefect_fixtures import running_server
+from tests.prefect_fixtures import running_server, state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1800)]
 QUESTIONS = 60
@@ -35,20 +33,12 @@ NORM = "model.norm.weight"
 
 
 @pytest.fixture
-def api(tmp_path: Path) -> Iterator[str]:
+def prefect_server(tmp_path: Path) -> Iterator[str]:
     """Address of a Prefect server of this test's own: its workers take every run of their pools."""
     home = tmp_path / "prefect"
     home.mkdir()
     with running_server(home) as (address, _):
         yield address
-
-
-@pytest.fixture
-def client(api: str) -> Iterator[SyncPrefectClient]:
-    with temporary_settings({PREFECT_API_URL: api}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client:
-            yield client
 
 
 @contextmanager
@@ -104,9 +94,7 @@ class Chain:
         return str(state.message)
 
     def state(self, run: FlowRun) -> State[Any]:
-        state = self.client.read_flow_run(run.id).state
-        assert state is not None
-        return state
+        return state_of(self.client, run)
 
     def kill(self, run: FlowRun) -> None:
         """Kill the process of a run (SIGKILL) while its engine answers."""
@@ -140,10 +128,12 @@ class Chain:
 
 
 @pytest.fixture
-def chain(client: SyncPrefectClient, api: str, hub: Hub, tmp_path: Path) -> Iterator[Chain]:
+def chain(
+    client: SyncPrefectClient, prefect_server: str, hub: Hub, tmp_path: Path
+) -> Iterator[Chain]:
     environment = {
         **os.environ,
-        "PREFECT_API_URL": api,
+        "PREFECT_API_URL": prefect_server,
         "HF_ENDPOINT": hub.endpoint,
         "HF_TOKEN": hub.token,
         "REGRADE_SPOOL": str(tmp_path / "spool"),

@@ -1,26 +1,14 @@
 """The deployment `watch-models`: `evaluate-model`, which evaluates what is new with one engine and ends."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
 
-from regrade.cli.deploy import deploy
 from tests.command_line import regrade
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def client(prefect_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SyncPrefectClient]:
-    monkeypatch.setenv("PREFECT_API_URL", prefect_server)
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client:
-            yield client
 
 
 def test_a_run_is_started_from_a_file_and_follows_what_is_new(

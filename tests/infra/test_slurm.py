@@ -10,19 +10,18 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun, State
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelled
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
-from regrade.cli.deploy import deploy
 from tests.command_line import DEMO, ROOT
 from tests.crash.harness import spooled
 from tests.engines.openai_api.test_client import misbehaving_server
 from tests.infra.slurm import Slurm, running_slurm
+from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 SCRIPTS = ROOT / "infra/slurm"
@@ -253,20 +252,6 @@ def test_nodes_without_a_network_evaluate_with_a_model_and_data_on_the_file_syst
     assert head is not None
     stored = list_sets(LocalRepository(answers), head)
     assert [(one.manifest.state, one.manifest.rows) for one in stored] == [("complete", 12)] * 2
-
-
-@pytest.fixture
-def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client:
-            yield client
-
-
-def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
-    state = client.read_flow_run(run.id).state
-    assert state is not None
-    return state
 
 
 @pytest.mark.prefect

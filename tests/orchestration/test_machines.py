@@ -1,26 +1,22 @@
 """`machines: n` of `evaluate-model`: runs of `generate-answers` on a real Prefect server, found again, cancelled together."""
 
-import io
 import json
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import redirect_stdout
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 from prefect import flow
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.states import Cancelled, Failed, Running
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.cli.deploy import deploy
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.orchestration import machines
 from regrade.orchestration.machines import start_machines, wait_for_machines
@@ -34,17 +30,6 @@ pytestmark = [
     pytest.mark.timeout(500),
 ]
 PARAMETERS = {"model": "org/tiny", "benchmarks": ["gsm8k"]}
-
-
-@pytest.fixture
-def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        redirect_stdout(io.StringIO()),
-        get_client(sync_client=True) as client,
-    ):
-        deploy(force=False)
-        yield client
 
 
 def started_by(client: SyncPrefectClient, action: Callable[[], Any]) -> Any:
