@@ -1,9 +1,6 @@
 """BFCL's two files for each category, joined by the questions' ids, from a folder and from a Hub over HTTP."""
 
 import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +14,6 @@ from regrade.records import Sample
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SourceError
 from tests.benchmarks.files import Rows, write_jsonl
-from tests.command_line import ROOT
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry
 from tests.scorers.batches import batch_score, generations
@@ -231,23 +227,8 @@ def test_the_files_are_read_from_the_hub_at_one_commit(tmp_path: Path) -> None:
             for path, rows in files("v3").items()
         }
         commit = repo.add("main", "questions", tree).oid
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM],
-            cwd=ROOT,
-            env={
-                **{name: value for name, value in os.environ.items() if name != "HF_TOKEN"},
-                "HF_ENDPOINT": server.endpoint,
-                "HF_HUB_DISABLE_XET": "1",
-                "HF_HOME": str(tmp_path),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
+        subsets, identity = server.asked_by("-c", PROGRAM, home=tmp_path)
     finally:
         server.stop()
-    assert done.returncode == 0, done.stderr[-3000:]
-    subsets, identity = json.loads(done.stdout)
     assert Counter(subsets) == dict.fromkeys((*CATEGORIES, "irrelevance"), 2)
     assert identity["source_revision"] == commit

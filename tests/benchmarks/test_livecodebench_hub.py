@@ -1,10 +1,6 @@
 """LiveCodeBench from a Hub over HTTP: scoring reads the tests at the commit of the questions."""
 
 import io
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.programming import CONTEST_ROWS
-from tests.command_line import ROOT
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry
 
@@ -69,22 +64,7 @@ def hub() -> Iterator[tuple[HubServer, str]]:
 
 def test_tests_are_read_at_the_commit_of_the_questions(hub: tuple[HubServer, str], tmp_path: Path):
     server, first = hub
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, first],
-        cwd=ROOT,
-        env={
-            **{name: value for name, value in os.environ.items() if name != "HF_TOKEN"},
-            "HF_ENDPOINT": server.endpoint,
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HOME": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    names, found, problem = json.loads(done.stdout)
+    names, found, problem = server.asked_by("-c", PROGRAM, first, home=tmp_path)
     assert names == ["doubled", "doubled_2", "shifted"]
     assert found == {
         "doubled": [2, None],

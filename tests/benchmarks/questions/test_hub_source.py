@@ -2,9 +2,6 @@
 
 import io
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +16,6 @@ from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Commit, Entry, Repo
 
-ROOT = Path(__file__).parents[3]
 CARD = b"""---
 configs:
 - config_name: main
@@ -57,23 +53,8 @@ class Hub:
 
     def ask(self, *requests: dict[str, Any], **environment: str) -> Answers:
         """Results of opening the requested benchmarks in a subprocess; see `hub_client`."""
-        process = subprocess.run(
-            [sys.executable, "-m", "tests.benchmarks.hub_client", json.dumps(requests)],
-            cwd=ROOT,
-            env={
-                **{name: value for name, value in os.environ.items() if name != "HF_TOKEN"},
-                "HF_ENDPOINT": self.server.endpoint,
-                "HF_HUB_DISABLE_XET": "1",
-                "HF_HOME": str(self.home),
-                **environment,
-            },
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert process.returncode == 0, process.stderr
-        answers: Answers = json.loads(process.stdout)
+        client = ("-m", "tests.benchmarks.hub_client", json.dumps(requests))
+        answers: Answers = self.server.asked_by(*client, home=self.home, **environment)
         return answers
 
 
