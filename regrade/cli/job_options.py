@@ -226,12 +226,15 @@ class JobOptions:
     ) -> bool:
         """Return True if the file has a setting, or the group that lacks it, and no option replaces it."""
         given = [option for option in self.options if self.has(option.attribute)]
-        if any(option.path == path and not option.adds for option in given):
+        in_group = any(option.path[0] == path[0] for option in given)
+        if len(path) > 1 and get_origin(self.job.model_fields[path[0]].annotation) is tuple:
+            if in_group and len(places) == len(path):  # the options are an element of their own
+                return False
+        elif any(option.path == path and not option.adds for option in given):
             return False
         if _at(file, places) is not None:
             return True
-        is_in_group = len(path) > 1 and _at(file, places[:-1]) is not None
-        return is_in_group and all(option.path[0] != path[0] for option in given)
+        return len(path) > 1 and _at(file, places[:-1]) is not None and not in_group
 
     def _engine_kind(self, given: Mapping[JobOption, Any], chosen: dict[str, Any]) -> str | None:
         """Return the engine that is chosen, or None if there is no choice; settings of another engine in a file are dropped."""

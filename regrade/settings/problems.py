@@ -100,7 +100,7 @@ def problem_text(problem: "ErrorDetails", name: str, known: Sequence[str] = ()) 
     if (expected := _expected(kind, context)) is not None:
         return f"{name} should be {expected}, not {shown(problem['input'])}"
     message = problem["msg"].removeprefix("Value error, ")
-    if problem["loc"]:
+    if problem["loc"] and not message.startswith("`"):  # it names the settings itself
         message = f"{name}: {message}"
     return message if kind == "value_error" else f"{message} (got {shown(problem['input'])})"
 

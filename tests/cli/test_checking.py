@@ -108,6 +108,11 @@ def test_a_wrong_setting_is_refused_at_once(
         ("evaluate", "gate: {max_drop: x}", "`gate.max_drop` in '{}'"),
         (
             "evaluate",
+            "gate: {promote: true, stop_when_sure: true}",
+            "regrade: `gate.promote` in '{}' moves an alias to complete answers only, and `gate.stop_when_sure` in",
+        ),
+        (
+            "evaluate",
             "sampling: {temperature: 3}",
             "`sampling.temperature` in '{}'",
         ),

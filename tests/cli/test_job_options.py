@@ -188,3 +188,20 @@ def test_a_verdict_a_sweep_tuning_and_the_noise_floor_take_one_model():
     ):
         with pytest.raises(SettingsError, match=says):
             make_job(kind, several | given)
+
+
+def test_a_setting_of_an_option_beside_a_file_is_named_by_the_option(tmp_path: Path):
+    file = tmp_path / "job.yaml"
+    file.write_text("mood: 0\ndatasets: [{name: a, path: b, choices_column: c}]\n")
+    beside = parsed("--config", str(file), "--dataset.name", "x", "--weather.map", "m")
+
+    named = beside.named(
+        "`datasets.0.name`, `datasets.1.name`, `datasets.choices_column`, `mood`, `weather.wind=2`"
+    )
+
+    assert named == (
+        f"`datasets.0.name` in '{file}', `--dataset.name`, `--dataset.choices-column`, `mood` in '{file}', `--weather.wind 2`"
+    )
+    alone = parsed("--config", str(file))
+    assert alone.named("`datasets.choices_column`") == f"`datasets.choices_column` in '{file}'"
+    assert alone.named("`model`, `hidden`, `no_setting`") == "`--model`, `hidden`, `no_setting`"

@@ -153,5 +153,6 @@ def _accepted(create: Callable[[], _T]) -> _T:
 def _rejection(error: Exception) -> str:
     """Return a message in one line; pydantic's have several."""
     errors = getattr(error, "errors", None)
-    message = "; ".join(str(e["msg"]) for e in errors()) if callable(errors) else str(error)
+    problems = [str(e["msg"]) for e in errors()] if callable(errors) else [str(error)]
+    message = "; ".join(problem.removeprefix("Value error, ") for problem in problems)
     return f"vLLM rejects the engine settings: {' '.join(message.split())}"
