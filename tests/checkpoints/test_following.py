@@ -3,7 +3,6 @@
 import logging
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from regrade.checkpoints import ENDED, following, found
 from regrade.checkpoints.following import ATTEMPTS, Following, Notes
 from regrade.models.hub import HubHead
 from regrade.settings.errors import HubError
-from tests.command_line import DEMO
+from tests.checkpoints.test_found import write
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +21,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def save(run: Path, step: int, age: float = 60.0) -> Path:
-    folder = run / f"checkpoint-{step}"
-    shutil.copytree(DEMO / "regrade-demo", folder)
-    for file in folder.iterdir():
-        os.utime(file, (time.time() - age,) * 2)
-    return folder
+    return write(run, f"checkpoint-{step}", age=age)
 
 
 def test_checkpoints_come_in_the_order_of_their_steps_also_those_written_meanwhile(tmp_path: Path):

@@ -6,20 +6,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import pytest
 import yaml
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
+from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.cli.deploy import deploy
 from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import ENDING_SECONDS, Command, spooled, wait_until
+from tests.prefect_fixtures import state_of
 from tests.stored import by_row
 
 pytestmark = [
@@ -135,7 +134,7 @@ def test_a_pooled_run_that_is_killed_or_ended_goes_on_and_equals_the_benchmarks_
 
 
 def test_a_pooled_run_that_prefect_cancels_loses_nothing_and_goes_on_to_the_same_sets(
-    runs: Runs, alone: Rows
+    runs: Runs, alone: Rows, client: SyncPrefectClient
 ):
     queue = f"cancelled-{uuid4()}"
     where = runs.folder / "cancelled"
@@ -144,42 +143,35 @@ def test_a_pooled_run_that_prefect_cancels_loses_nothing_and_goes_on_to_the_same
         "cancelled", ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue]
     )
     worker.environment["PYTHONPATH"] = str(ROOT)
-    with temporary_settings({PREFECT_API_URL: runs.server}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client, worker.started() as started:
+    with worker.started() as started:
 
-            def begun() -> UUID:
-                deployment = client.read_deployment_by_name("generate-answers/generate-answers")
-                return client.create_flow_run_from_deployment(
-                    deployment.id, parameters=parameters, work_queue_name=queue
-                ).id
-
-            def state_of(run: UUID) -> State[Any]:
-                state = client.read_flow_run(run).state
-                assert state is not None
-                return state
-
-            first = begun()
-            wait_until(lambda: has_answered(worker), 1200, "no answer came")
-            client.set_flow_run_state(first, Cancelling())
-            wait_until(lambda: state_of(first).is_final(), 120, "the run was not cancelled")
-            assert state_of(first).is_cancelled()
-            wait_until(
-                lambda: not worker.processes("VLLM::"), ENDING_SECONDS, "an engine is left behind"
+        def begun() -> FlowRun:
+            deployment = client.read_deployment_by_name("generate-answers/generate-answers")
+            return client.create_flow_run_from_deployment(
+                deployment.id, parameters=parameters, work_queue_name=queue
             )
-            repository = LocalRepository(where)
-            head = repository.head()
-            published = [] if head is None else list_sets(repository, head)
-            kept = spooled(worker.spool)
-            for answers in published:
-                kept |= texts_and_latencies(answers)
-            assert 20 < len(kept) < 3 * LIMIT
 
-            second = begun()
-            wait_until(lambda: state_of(second).is_final(), 1200, "the run did not end")
-            assert state_of(second).is_completed(), started.err.read_text()[-5000:]
-            started.process.send_signal(signal.SIGTERM)
-            started.wait(60)
+        first = begun()
+        wait_until(lambda: has_answered(worker), 1200, "no answer came")
+        client.set_flow_run_state(first.id, Cancelling())
+        wait_until(lambda: state_of(client, first).is_final(), 120, "the run was not cancelled")
+        assert state_of(client, first).is_cancelled()
+        wait_until(
+            lambda: not worker.processes("VLLM::"), ENDING_SECONDS, "an engine is left behind"
+        )
+        repository = LocalRepository(where)
+        head = repository.head()
+        published = [] if head is None else list_sets(repository, head)
+        kept = spooled(worker.spool)
+        for answers in published:
+            kept |= texts_and_latencies(answers)
+        assert 20 < len(kept) < 3 * LIMIT
+
+        second = begun()
+        wait_until(lambda: state_of(client, second).is_final(), 1200, "the run did not end")
+        assert state_of(client, second).is_completed(), started.err.read_text()[-5000:]
+        started.process.send_signal(signal.SIGTERM)
+        started.wait(60)
     worker.assert_nothing_left()
     assert_equal(answers_of(where), alone)
     rows: dict[tuple[str, int], Any] = {}

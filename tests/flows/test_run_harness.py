@@ -7,20 +7,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import psutil
 import pytest
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
-from prefect.client.schemas.objects import State
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.cli.deploy import deploy
 from regrade.exchange.importing.importer import import_files
 from regrade.records.trajectory import read_trajectory
 from tests.architectures import seeing_model
@@ -30,6 +26,7 @@ from tests.exchange.importing.test_tasks_of_datasets import publish_task
 from tests.exchange.importing.test_verifiers import METADATA, rollout
 from tests.hub_server.fixtures import Hub
 from tests.pictures import image
+from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1500)]
 PEERS = ROOT / ".peers" / "bin"
@@ -291,7 +288,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a ch
 
 
 def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_what_is_kept(
-    tmp_path: Path, demo_model: Path, prefect_server: str
+    tmp_path: Path, demo_model: Path, prefect_server: str, client: SyncPrefectClient
 ):
     """Though the harness, like its child, does not end when it is told to."""
     (tmp_path / "agent.py").write_text(STUBBORN)
@@ -315,39 +312,35 @@ def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_wh
         "answers": str(tmp_path / "answers"),
     }
     logs = worker.home / "logs"
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        deploy(force=False)
-        with get_client(sync_client=True) as client, worker.started() as started:
-            deployment = client.read_deployment_by_name("run-harness/run-harness")
-            run = client.create_flow_run_from_deployment(
-                deployment.id, parameters=parameters, work_queue_name=queue
-            ).id
+    with worker.started() as started:
+        deployment = client.read_deployment_by_name("run-harness/run-harness")
+        run = client.create_flow_run_from_deployment(
+            deployment.id, parameters=parameters, work_queue_name=queue
+        )
 
-            def state() -> State[Any]:
-                found = client.read_flow_run(run).state
-                assert found is not None
-                return found
-
-            def begun() -> bool:
-                assert not state().is_final(), (state(), started.err.read_text()[-5000:])
-                return bool([*logs.glob("*.output/begun")])
-
-            wait_until(begun, 900, "the harness did not begin")
-            [left] = logs.glob("*.output")
-            of_worker = {started.process.pid}
-            assert len(worker.processes("agent.py")) == 2  # with its supervisor
-            assert worker.processes("vllm.entrypoints")
-            client.set_flow_run_state(run, Cancelling())
-            wait_until(lambda: state().is_final(), 120, "the run was not cancelled")
-            assert state().is_cancelled()
-            wait_until(
-                lambda: set(worker.processes()) == of_worker, ENDING_SECONDS, "processes are left"
+        def begun() -> bool:
+            assert not state_of(client, run).is_final(), (
+                state_of(client, run),
+                started.err.read_text()[-5000:],
             )
-            told = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run])))
-            named = f"The harness writes into '{left}', which stays unless it is imported."
-            assert [log.message for log in told].count(named) == 1
-            started.process.send_signal(signal.SIGTERM)
-            started.wait(60)
+            return bool([*logs.glob("*.output/begun")])
+
+        wait_until(begun, 900, "the harness did not begin")
+        [left] = logs.glob("*.output")
+        of_worker = {started.process.pid}
+        assert len(worker.processes("agent.py")) == 2  # with its supervisor
+        assert worker.processes("vllm.entrypoints")
+        client.set_flow_run_state(run.id, Cancelling())
+        wait_until(lambda: state_of(client, run).is_final(), 120, "the run was not cancelled")
+        assert state_of(client, run).is_cancelled()
+        wait_until(
+            lambda: set(worker.processes()) == of_worker, ENDING_SECONDS, "processes are left"
+        )
+        told = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))
+        named = f"The harness writes into '{left}', which stays unless it is imported."
+        assert [log.message for log in told].count(named) == 1
+        started.process.send_signal(signal.SIGTERM)
+        started.wait(60)
     worker.assert_nothing_left()
     assert not (tmp_path / "answers").exists()
     imports = import_files(LocalRepository(tmp_path / "later"), [left])

@@ -1,12 +1,7 @@
 """The whole chain of `watch-models`: a folder that is being written and a Hub, a worker, vLLM, verdicts and aliases."""
 
-import os
 import shutil
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +10,7 @@ import psutil
 import pytest
 from huggingface_hub import HfApi
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.objects import FlowRun, State
+from prefect.client.schemas.objects import FlowRun
 
 from regrade.answers.aliases import aliased_sets, read_alias
 from regrade.answers.local import LocalRepository
@@ -23,7 +18,7 @@ from regrade.answers.sets import list_sets
 from regrade.answers.verify import verify
 from regrade.settings.worker_limits import STARTED_BY_WORKER
 from tests.command_line import DEMO, ROOT, demo_parameters
-from tests.crash.harness import spooled
+from tests.crash.harness import Command, Started, spooled, wait_until
 from tests.hub_server.fixtures import Hub
 from tests.prefect_fixtures import running_server, state_of
 
@@ -41,22 +36,6 @@ def prefect_server(tmp_path: Path) -> Iterator[str]:
         yield address
 
 
-@contextmanager
-def worker(
-    pool: str, folder: Path, environment: Mapping[str, str]
-) -> "Iterator[subprocess.Popen[bytes]]":
-    command = [sys.executable, "-m", "regrade.cli.main", "worker", "--pool", pool, "--limit", "1"]
-    with (
-        (folder / f"worker-{pool}.log").open("wb") as log,
-        subprocess.Popen(command, env=environment, stdout=log, stderr=log, cwd=ROOT) as process,
-    ):
-        try:
-            yield process
-        finally:
-            process.terminate()
-            process.wait(90)
-
-
 def weights(times: float) -> bytes:
     """The demo model's weights with the last norm multiplied: by 2, it answers the same; by -1, nonsense."""
     from safetensors.torch import load_file, save
@@ -67,16 +46,16 @@ def weights(times: float) -> bytes:
 
 @dataclass
 class Chain:
-    """A server, its workers, and what they watch."""
+    """A server, its worker, and what it watches."""
 
     client: SyncPrefectClient
-    folder: Path
-    gpu: "subprocess.Popen[bytes]"
+    worker: Command
+    gpu: Started
     parameters: dict[str, Any]
 
     @property
     def repository(self) -> LocalRepository:
-        return LocalRepository(self.folder / "answers")
+        return LocalRepository(self.worker.home / "answers")
 
     def start(self) -> FlowRun:
         """Start a run of `watch-models`, as its schedule does."""
@@ -88,23 +67,18 @@ class Chain:
     def look(self) -> str:
         """Run `watch-models`, and return the message of the run's end."""
         run = self.start()
-        self.until(lambda: self.state(run).is_final(), 900)
-        state = self.state(run)
-        assert state.is_completed(), self.told(state)
+        self.until(lambda: state_of(self.client, run).is_final(), 900)
+        state = state_of(self.client, run)
+        assert state.is_completed(), f"{state}\n{self.gpu.err.read_text()[-6000:]}"
         return str(state.message)
-
-    def state(self, run: FlowRun) -> State[Any]:
-        return state_of(self.client, run)
 
     def kill(self, run: FlowRun) -> None:
         """Kill the process of a run (SIGKILL) while its engine answers."""
-        self.until(lambda: len(spooled(self.folder / "spool")) >= 10, 300)
+        self.until(lambda: len(spooled(self.worker.spool)) >= 10, 300)
         mine = {STARTED_BY_WORKER: str(run.id)}.items()
-        children = psutil.Process(self.gpu.pid).children(recursive=True)
-        processes = [child for child in children if mine <= child.environ().items()]
-        assert processes, self.told(self.state(run))
-        processes[0].kill()
-        self.until(lambda: self.state(run).is_crashed(), 120)
+        children = psutil.Process(self.gpu.process.pid).children(recursive=True)
+        next(child for child in children if mine <= child.environ().items()).kill()
+        self.until(lambda: state_of(self.client, run).is_crashed(), 120)
 
     def alias(self, name: str) -> str:
         """Name of the model that an alias stands for."""
@@ -116,15 +90,11 @@ class Chain:
         return stored.manifest.specification.model.name
 
     def until(self, met: Callable[[], bool], seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        while not met():
-            assert time.monotonic() < deadline, self.told("")
-            assert self.gpu.poll() is None, self.told("the worker has ended")
-            time.sleep(0.2)
+        def is_met() -> bool:
+            assert self.gpu.process.poll() is None, self.gpu.err.read_text()[-6000:]
+            return met()
 
-    def told(self, problem: object) -> str:
-        logs = [path.read_text()[-6000:] for path in self.folder.glob("worker-*.log")]
-        return "\n".join([str(problem), *logs])
+        wait_until(is_met, seconds, "it did not come in time")
 
 
 @pytest.fixture
@@ -132,11 +102,9 @@ def chain(
     client: SyncPrefectClient, prefect_server: str, hub: Hub, tmp_path: Path
 ) -> Iterator[Chain]:
     environment = {
-        **os.environ,
         "PREFECT_API_URL": prefect_server,
         "HF_ENDPOINT": hub.endpoint,
         "HF_TOKEN": hub.token,
-        "REGRADE_SPOOL": str(tmp_path / "spool"),
         "REGRADE_CACHE": str(tmp_path / "cache"),
     }
     arithmetic = demo_parameters()["datasets"][0]
@@ -159,14 +127,15 @@ def chain(
         "tracking_uri": f"sqlite:///{tmp_path / 'mlflow.db'}",
     }
     (tmp_path / "training").mkdir()
-    with worker("gpu", tmp_path, environment) as gpu:
-        yield Chain(client, tmp_path, gpu, parameters)
+    worker = Command(tmp_path, ["worker", "--pool", "gpu", "--limit", "1"], environment)
+    with worker.started() as gpu:
+        yield Chain(client, worker, gpu, parameters)
 
 
 def test_good_revisions_become_the_alias_worse_ones_do_not_and_a_crash_repeats_nothing(
     chain: Chain, hub: Hub
 ):
-    training = chain.folder / "training"
+    training = chain.worker.home / "training"
     hf = HfApi(endpoint=hub.endpoint, token=hub.token)
     on_hub = f"{hub.user}/tiny"
 
@@ -214,4 +183,4 @@ def test_good_revisions_become_the_alias_worse_ones_do_not_and_a_crash_repeats_n
         assert len(rows) == len(set(rows)) == QUESTIONS
         assert sum(session.rows for session in answers.manifest.sessions) == QUESTIONS
     assert not verify(chain.repository, head).problems
-    assert spooled(chain.folder / "spool") == {}
+    assert spooled(chain.worker.spool) == {}

@@ -243,12 +243,9 @@ class EvaluateCheckpoints(TrainerCallback):
 
     def _start(self, place: Path) -> None:
         """Start the process that evaluates a checkpoint and those that come after it."""
-        words = (
-            *self._words(f"{escape(str(self._queue.folder))}/checkpoint-*"),
-            "--follow",
-            str(LONG),
-        )
-        words = (*words, "--between", self.between or ("end" if self.wait else "stay"))
+        pattern = f"{escape(str(self._queue.folder))}/checkpoint-*"
+        between = self.between or ("end" if self.wait else "stay")
+        words = (*self._words(pattern), "--follow", str(LONG), "--between", between)
         log = self._output / LOGS / f"{place.name}.log"
         try:
             self._evaluation = Evaluation(place.name, words, self.environment or {}, log)

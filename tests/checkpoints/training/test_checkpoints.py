@@ -51,11 +51,6 @@ def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
     assert "has a header of 1099511627776 bytes" in (problem_of(checkpoint) or "")
 
 
-def test_a_file_that_vanishes_is_a_reason_to_wait(checkpoint: Path) -> None:
-    (checkpoint / "model-2.safetensors").symlink_to("renamed-meanwhile")
-    assert "a file cannot be read" in (problem_of(checkpoint) or "")
-
-
 def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
     tensors = {
         "metadata": torch.zeros(2),

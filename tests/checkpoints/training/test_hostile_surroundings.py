@@ -235,7 +235,7 @@ def test_only_stop_on_failure_ends_the_training(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], stop_on_failure=True)
-    with pytest.raises(EvaluationFailedError, match="out of memory"):
+    with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: out of memory"):
         save(hook, output, 1)
 
 

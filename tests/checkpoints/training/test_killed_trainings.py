@@ -78,17 +78,10 @@ def test_a_real_evaluation_with_vllm_ends_with_its_training(tmp_path: Path, numb
     config = tmp_path / "evaluation.yaml"
     config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
     hook = {"answers": str(tmp_path / "answers"), "arguments": ["--config", str(config)]}
-    command = [
-        sys.executable,
-        "-m",
-        "tests.checkpoints.training.trainings",
-        str(tmp_path),
-        json.dumps(hook),
-    ]
+    program = [sys.executable, "-m", "tests.checkpoints.training.trainings", str(tmp_path)]
+    command = [*program, json.dumps(hook), json.dumps({"max_steps": 1}), "real"]
     environment = {**os.environ, "REGRADE_SPOOL": str(tmp_path / "spool")}
-    with subprocess.Popen(
-        [*command, json.dumps({"max_steps": 1}), "real"], cwd=ROOT, env=environment
-    ) as training:
+    with subprocess.Popen(command, cwd=ROOT, env=environment) as training:
         tree: set[psutil.Process] = set()
 
         def has_an_engine() -> bool:

@@ -30,12 +30,11 @@ def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
     assert not (tmp_path / "tiny-run/regrade-kept").exists()
 
 
-def begin(output: Path, state: TrainerState) -> EvaluateCheckpoints:
+def begin(output: Path, state: TrainerState) -> None:
     hook = EvaluateCheckpoints(["sums"])
     arguments = TrainingArguments(output_dir=str(output), use_cpu=True)
     hook.on_train_begin(arguments, state, None)  # type: ignore[arg-type]
     hook.on_train_end(arguments, state, None)  # type: ignore[arg-type]
-    return hook
 
 
 @pytest.mark.parametrize(
