@@ -70,7 +70,7 @@ perf: .peers/installed  ## Compare the speed with other tools on this machine (a
 	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering pooling multiple_choice lm_eval_tasks server "server --table" clients viewing tune; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || missed=1; done; exit $$missed
 
-gpu-check:  ## On a GPU machine: what vLLM computes there and how fast, in ten minutes and without a network (perf/gpu.md)
+gpu-check:  ## On a GPU machine: what vLLM computes there and how fast, in 20 minutes and without a network (perf/gpu.md)
 	@$(BIN)/python -m perf.gpu_check $(ARGS)
 
 .venv/installed-mutants: .venv/installed-dev requirements/mutants.txt

@@ -1,8 +1,8 @@
-"""The check of a first GPU, in one call of at most ten minutes and without a network: `make gpu-check`.
+"""The check of a first GPU, in one call of at most 20 minutes and without a network: `make gpu-check`.
 
     python -m perf.gpu_check                     # on a GPU: the small model, and one in the shape of Qwen3-0.6B with dummy weights
-    python -m perf.gpu_check --only answers      # a part of it
-    python -m perf.gpu_check --minutes 5
+    python -m perf.gpu_check --only answers images   # parts of it
+    python -m perf.gpu_check --minutes 9.5
 
 Each row is printed as soon as it is known; a part that would begin after the time is over is `not run`. On a CPU, everything runs with the demo
 model in float32 and without compilation: that tries the script, and the rates mean nothing. The exit code is 1 if a row says `no`.
@@ -10,6 +10,10 @@ model in float32 and without compilation: that tries the script, and the rates m
 - `answers`: the demo model under vLLM's defaults (on a GPU bfloat16, CUDA graphs and the runner that vLLM chooses) against transformers' forward
   pass in float32. In bfloat16 the accepted difference is twice that of transformers in bfloat16, and TOLERANCE. Then the same answers with
   prompts from the prefix cache, in chunks of 256 tokens without it, and from weights that replaced others in a running engine.
+- `images`: tiny models that see (tests/architectures.py) in float32 against transformers, Gemma 3 with its two-way view within an image,
+  which vLLM's attention on a CPU ignores.
+- `noise`: the questions of `answers` again, backwards and with fewer in flight, and the same in vLLM's batch-invariant mode (GPUs only).
+- `sleep`: memory of the GPU that a sleeping engine gives back, and its answers afterwards (GPUs only).
 - `rates`: time against bare `LLM.generate` (perf.engine_overhead), and questions of MMLU's form a second with five examples.
 """
 
@@ -47,7 +51,8 @@ CHUNK = 256
 RATE = 0.98
 """Least rate in comparison with bare `LLM.generate` on a GPU."""
 NOT_RUN = "not run"
-LARGE = {
+PARTS = ("answers", "images", "noise", "sleep", "rates")
+SMALL = {
     "hidden_size": 1024,
     "intermediate_size": 3072,
     "num_hidden_layers": 28,
@@ -57,6 +62,13 @@ LARGE = {
     "max_position_embeddings": 40_960,
 }
 """Shape of Qwen3-0.6B; the vocabulary is that of the demo model, whose tokenizer it has."""
+LARGE = SMALL | {
+    "hidden_size": 4096,
+    "intermediate_size": 12_288,
+    "num_hidden_layers": 36,
+    "num_attention_heads": 32,
+}
+"""Shape of Qwen3-8B, likewise."""
 
 
 class Table:
@@ -331,9 +343,118 @@ def _compare(
     )
 
 
+def check_images(table: Table, scratch: Path, *, cpu: bool) -> None:
+    """Add a row for each tiny model that sees: answers about images, and log-probabilities of labels after one."""
+    # Once it is needed: it imports pytest.
+    from tests.architectures import PLACEHOLDERS, SeeingReference, seeing_model  # noqa: PLC0415
+    from tests.engines.vllm_process import test_pictures as seeing  # noqa: PLC0415
+
+    for kind in ("qwen3_vl",) if cpu else ("gemma3", "qwen3_vl"):
+        if table.without_time(f"images, {kind}", 60):
+            return
+        model = seeing_model(kind, DEMO / "regrade-demo", scratch / kind)
+        settings = VllmEngine(
+            dtype="float32",
+            gpu_memory_utilization=None if cpu else 0.2,
+            enforce_eager=True,
+            extra=(f"kv_cache_memory_bytes={CACHE_BYTES}",),
+        )
+        with opened(settings, model, seeing.REQUESTS, kind, Parts()) as engine:
+            _, found = answered(engine, seeing.REQUESTS)
+        reference = SeeingReference(model, two_way=not cpu)
+        equal, apart = 0, 0.0
+        for completion in found:
+            _, _, pictures = seeing.CHATS[completion.key % 10]
+            prompt = completion.prompt
+            for image in (seeing.RED, seeing.WIDE):
+                prompt = prompt.replace(image.mark, PLACEHOLDERS[kind])
+            if completion.label_logprobs:
+                expected = [reference.logprob(prompt, one, pictures) for one in seeing.LABELS]
+                apart = max(
+                    abs(a - b) for a, b in zip(completion.label_logprobs, expected, strict=True)
+                )
+            elif pictures:
+                tokens = reference.greedy(reference.inputs(prompt, pictures), seeing.TOKENS)
+                equal += list(completion.token_ids or ()) == tokens
+        asked = sum(bool(pictures) for _, _, pictures in seeing.CHATS.values())
+        table.add(
+            f"images, {kind}",
+            f"{equal} of {asked} answers equal, largest difference of a label {apart:.1e}",
+            f"{asked} and at most {TOLERANCE}",
+            right=equal == asked and apart <= TOLERANCE,
+        )
+
+
+FEW = 5
+"""Requests in flight of the second asking of `noise`."""
+BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
+
+
+def check_noise(table: Table, n: int, *, cpu: bool) -> None:
+    """Add rows of what order and number in flight change, with and without vLLM's batch-invariant mode."""
+    requests = questions(n)
+    modes = {"usual": "0"} | ({} if cpu else {"batch-invariant": "1"})
+    for name, value in modes.items():
+        if table.without_time(f"noise, {name}", 60):
+            return
+        os.environ[BATCH_INVARIANT] = value
+        settings = VllmEngine(
+            dtype="auto" if cpu else "bfloat16",
+            gpu_memory_utilization=None if cpu else 0.2,
+            enforce_eager=cpu,
+            extra=(f"kv_cache_memory_bytes={CACHE_BYTES}",),
+        )
+        with opened(settings, DEMO / "regrade-demo", requests, f"noise-{name}", Parts()) as engine:
+            first, _ = answered(engine, requests)
+            engine.limit(FEW)
+            again, _ = answered(engine, requests[::-1])
+            known = engine.info.computed
+        del os.environ[BATCH_INVARIANT]
+        apart, equal = first.letters_apart(again), first.equal_texts(again)
+        strict = value == "1"
+        table.add(
+            f"noise, {name}, mode recorded as {known and known.batch_invariant}",
+            f"{1000 * (1 - equal):.0f} of 1,000 answers differ, letters by {apart:.1e}",
+            "none, bit by bit" if strict else "",
+            right=(equal == 1 and apart == 0) if strict else None,
+        )
+
+
+def check_sleep(table: Table, n: int, scratch: Path) -> None:
+    """Add rows of the memory of an engine that sleeps, with its weights kept and dropped, and of its answers afterwards."""
+    if table.without_time("sleep", 90):
+        return
+    requests, model = questions(n), DEMO / "regrade-demo"
+    settings = VllmEngine(dtype="bfloat16", gpu_memory_utilization=0.4).able_to_sleep()
+    with opened(settings, model, requests, "sleep", Parts()) as engine:
+        first, _ = answered(engine, requests)
+        target = settings.resolve(str(checkpoint(model, scratch / "sleeping", 7)))
+        engine.switch(target, [requests])  # proves that weights can be replaced, by a new start
+        engine.switch(settings.resolve(str(model)), [requests])
+        for deep in (False, True):
+            awake = memory_used()
+            engine.sleep(deep=deep)
+            asleep = memory_used()
+            again, _ = answered(engine, requests)
+            table.add(
+                f"sleep, weights {'dropped' if deep else 'kept'}",
+                f"{awake:,} MiB awake, {asleep:,} MiB asleep, {again.equal_texts(first):.0%} of the answers equal afterwards",
+                "at most a tenth, all equal",
+                right=asleep <= awake / 10 and again.texts == first.texts,
+            )
+
+
+def memory_used() -> int:
+    """Return the memory in use on the first GPU, by all processes, in MiB."""
+    command = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
+    return int(
+        subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    )
+
+
 def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
     """Add the rows of `rates`."""
-    model = DEMO / "regrade-demo" if cpu else shaped(scratch / "shaped")
+    model = DEMO / "regrade-demo" if cpu else shaped(scratch / "shaped", SMALL)
     options = ["--model", str(model)]
     options += [] if cpu else ["--gpu", "--extra", "load_format=dummy"]
     if not table.without_time("time against bare LLM.generate", 150):
@@ -372,6 +493,12 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
                 right=ranked["methods"] == ["single_token"],
             )
 
+    if not cpu and not table.without_time("ten benchmarks in one stream", 120):
+        options[1] = str(shaped(scratch / "large", LARGE))
+        output = _run(table, "perf.pooling", *options, "--drawn", "short", "--repeats", "2")
+        for line in output.splitlines():
+            table.add("ten benchmarks of 40 to 200 questions, the shape of Qwen3-8B", line)
+
 
 def _run(table: Table, module: str, *options: str) -> str:
     """Run a script and return its output; one that fails or takes too long is a row."""
@@ -394,13 +521,13 @@ def _run(table: Table, module: str, *options: str) -> str:
     return done.stdout
 
 
-def shaped(folder: Path) -> Path:
-    """Write a model in the shape of `LARGE` with the demo model's tokenizer and without weights."""
+def shaped(folder: Path, shape: Mapping[str, Any]) -> Path:
+    """Write a model in a shape with the demo model's tokenizer and without weights."""
     folder.mkdir()
     for name in ("tokenizer.json", "tokenizer_config.json", "generation_config.json"):
         (folder / name).write_text((DEMO / "regrade-demo" / name).read_text())
     known = json.loads((DEMO / "regrade-demo/config.json").read_text())
-    changes = {**LARGE, "layer_types": None, "dtype": "bfloat16"}
+    changes = {**shape, "layer_types": None, "dtype": "bfloat16"}
     (folder / "config.json").write_text(json.dumps({**known, **changes}))
     return folder
 
@@ -438,17 +565,24 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=9.5)
-    parser.add_argument("--only", choices=["answers", "rates"])
+    parser.add_argument("--minutes", type=float, default=20)
+    parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS)
     parser.add_argument("--questions", type=int, default=32, help="of each kind, for `answers`")
     options = parser.parse_args()
     os.environ.update(HF_HUB_OFFLINE="1", VLLM_NO_USAGE_STATS="1")
     table, cpu = Table(60 * options.minutes), runs_on_cpu()
     with tempfile.TemporaryDirectory() as folder:
-        if options.only != "rates":
-            check_answers(table, options.questions, Path(folder), cpu=cpu)
-        if options.only != "answers":
-            check_rates(table, Path(folder), cpu=cpu)
+        scratch = Path(folder)
+        if "answers" in options.only:
+            check_answers(table, options.questions, scratch, cpu=cpu)
+        if "images" in options.only:
+            check_images(table, scratch, cpu=cpu)
+        if "noise" in options.only:
+            check_noise(table, options.questions, cpu=cpu)
+        if "sleep" in options.only and not cpu:
+            check_sleep(table, options.questions, scratch)
+        if "rates" in options.only:
+            check_rates(table, scratch, cpu=cpu)
     print()
     for line in markdown(table.rows):
         print(line)

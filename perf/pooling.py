@@ -7,6 +7,10 @@ the same questions, from requests to rows fsynced in the spools, and take turns,
 number of steps of vLLM's scheduler, `running` the mean number of requests in one. The goals are at most 0.7 of the steps, and
 not more time.
 
+    python -m perf.pooling --gpu --drawn short chat --model FOLDER --extra load_format=dummy
+
+measures, with any model, benchmarks of these sizes whose answers have drawn numbers of tokens, as below.
+
     python -m perf.pooling --simulated
 
 computes instead how long both would decode on one H100 with a model of 8B parameters in bfloat16: each step reads all weights, and the
@@ -21,6 +25,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from perf.measuring import RESULTS, ROOT, report, spread
-from perf.workloads import CACHE_BYTES
+from perf.workloads import CACHE_BYTES, prompts
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
@@ -38,6 +43,8 @@ from regrade.jobs.generate import Filling, fill
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import Plan, PlannedRequests, PooledRequests
 from regrade.jobs.plans_of_job import planned
+from regrade.records import Request
+from regrade.settings import SamplingParams
 from regrade.stats.speed import Speed
 
 SIZES = (200, 120, 40, 160, 80, 60, 180, 100, 140, 50)
@@ -56,9 +63,13 @@ def main() -> None:
     parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")
     parser.add_argument("--gpu", dest="cpu", action="store_false")
     parser.add_argument("--simulated", action="store_true")
+    parser.add_argument("--drawn", choices=["short", "chat"], nargs="+", help="kinds of answers")
     options = parser.parse_args()
     if options.simulated:
         simulated()
+        return
+    if options.drawn:
+        measure_drawn(options)
         return
     rows = measure(options)
     report("pooling", rows)
@@ -79,17 +90,66 @@ SLOTS, PROMPT = 256, 600
 
 def simulated() -> None:
     """Print the seconds of decoding of pooled benchmarks and of one after the other, by the kind of answers."""
+    for kind, sets in drawn():
+        pooled = decoding(np.concatenate(sets))
+        _print(kind, pooled, sum(map(decoding, sets)))
+
+
+def drawn() -> Iterator[tuple[str, list[NDArray[np.int_]]]]:
+    """Yield kinds of answers, and the tokens of each answer of each benchmark."""
     rng = np.random.default_rng(0)
     for kind, median, sigma, most in (("short", 60, 0.8, 512), ("chat", 300, 0.8, 2_048)):
         sets = [
             np.minimum(np.ceil(rng.lognormal(np.log(median), sigma, n)), most).astype(int)
             for n in SIZES
         ]
-        pooled = decoding(np.concatenate(sets))
-        alone = sum(map(decoding, sets))
-        print(
-            f"{kind} answers (median {median} tokens): {pooled:.1f} s pooled, {alone:.1f} s one after the other, {pooled / alone:.2f}"
-        )
+        yield kind, sets
+
+
+def _print(kind: str, pooled: float, alone: float) -> None:
+    print(
+        f"{kind} answers: {pooled:.1f} s pooled, {alone:.1f} s one after the other, {pooled / alone:.2f}",
+        flush=True,
+    )
+
+
+def measure_drawn(options: argparse.Namespace) -> None:
+    """Print the seconds of answers with drawn numbers of tokens, pooled and one after the other."""
+    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    settings = VllmEngine(
+        enforce_eager=options.cpu, max_model_len=4_096, extra=(*extra, *options.extra)
+    )
+    log = RESULTS / "logs" / "pooling.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    model = settings.resolve(options.model)
+    with settings.open(model, requests=(), rendering=PromptRendering(), log=log) as engine:
+        assert isinstance(engine, VllmProcess)  # noqa: S101 - the engine of these settings
+        for kind, sets in drawn():
+            if kind not in options.drawn:
+                continue
+            texts = iter(prompts(sum(SIZES)))
+            asked = [
+                [
+                    Request(
+                        1_000 * number + key,
+                        next(texts) * (PROMPT // 60),
+                        SamplingParams(max_tokens=int(n)),
+                    )
+                    for key, n in enumerate(tokens)
+                ]
+                for number, tokens in enumerate(sets)
+            ]
+            best = {"pooled": float("inf"), "alone": float("inf")}
+            for _ in range(options.repeats):
+                for side, rounds in {"pooled": [[*chain(*asked)]], "alone": asked}.items():
+                    engine.limit(None)  # empties the prefix cache
+                    started = time.monotonic()
+                    for requests in rounds:
+                        found = [c for batch in engine.generate(requests) for c in batch]
+                        if len(found) != len(requests) or any(c.error for c in found):
+                            sys.exit("a request failed")
+                    best[side] = min(best[side], time.monotonic() - started)
+            _print(kind, best["pooled"], best["alone"])
 
 
 def decoding(lengths: NDArray[np.int_]) -> float:

@@ -331,9 +331,12 @@ class Reference:
 class SeeingReference:
     """transformers' own answers of a model that sees, and its processor."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, *, two_way: bool = False):
+        """Load the model; with `two_way`, the parts of an image in Gemma see each other in both directions."""
         import torch
         from transformers import AutoModelForImageTextToText, AutoProcessor
+
+        self._two_way = two_way
 
         self.processor: Any = AutoProcessor.from_pretrained(folder)
         self._model: Any = AutoModelForImageTextToText.from_pretrained(
@@ -349,7 +352,8 @@ class SeeingReference:
             add_special_tokens=False,  # the template wrote them
         )
         # Of Gemma, they say which tokens see each other in both directions, which vLLM's attention on a CPU does not know.
-        return {name: value for name, value in found.items() if name != "token_type_ids"}
+        left_out = () if self._two_way else ("token_type_ids",)
+        return {name: value for name, value in found.items() if name not in left_out}
 
     def greedy(self, inputs: Mapping[str, Any], max_tokens: int) -> list[int]:
         """The most likely tokens after the prompt."""
