@@ -39,7 +39,7 @@ def question_settings(
     if is_chat and model.answers_chats is False and prompt.chat_template is None:
         raise SettingsError(
             f"Benchmark '{benchmark.name}' uses chat prompts, but model '{model.identity.name}' has no chat template. "
-            "Use format 'completion' (`prompt.format=completion`), or give a template (`prompt.chat_template=FILE`)."
+            "Use `prompt.format=completion`, or give a template (`prompt.chat_template=FILE`)."
         )
     reasoning = plan_reasoning(
         model,

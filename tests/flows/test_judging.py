@@ -228,7 +228,7 @@ def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path
             "tracking_uri": f"sqlite:///{tmp_path}/mlflow.db",
             "price": {"output": 1.0},
         }
-        with pytest.raises(SettingsError, match="name one with `--judge`"):
+        with pytest.raises(SettingsError, match="name one with `judge.judges`"):
             evaluate_model(**parameters)
         assert not scripted.bodies
         evaluation = evaluate_model(**parameters, judge={"judges": ("judge-7b",), "engine": engine})

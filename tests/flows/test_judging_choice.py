@@ -32,7 +32,7 @@ def test_texts_are_judged_and_log_probabilities_are_not(tmp_path: Path) -> None:
 def test_a_rubric_for_pairs_needs_a_baseline_before_anything_is_generated() -> None:
     with pytest.raises(SettingsError, match="compares two answers: give the other side"):
         check_rubric(settings(rubric="pairwise"), ("gsm8k",))
-    with pytest.raises(SettingsError, match="leave out `--baseline`"):
+    with pytest.raises(SettingsError, match="leave out `judge.baseline`"):
         check_rubric(settings(baseline="org/other"), ("simpleqa_verified",))
     check_rubric(settings(rubric="pairwise", baseline="org/other"), ("gsm8k",))
     check_rubric(settings(), ("simpleqa_verified",))

@@ -150,6 +150,6 @@ def test_a_model_that_did_not_give_the_answers_is_no_measure(
 
     with pytest.raises(SettingsError, match="does not compute what the model of the answers did"):
         replaying.run(own_model=str(other), model=str(MODEL))
-    with pytest.raises(SettingsError, match="`--own-model`"):
+    with pytest.raises(SettingsError, match="`own_model`"):
         replaying.run()
     assert not replaying.engines

@@ -355,7 +355,7 @@ def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
     state = evaluated.run(
         f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0, between="sleep"
     )
-    with pytest.raises(SettingsError, match="vLLM cannot sleep on a CPU: use `--between stay`"):
+    with pytest.raises(SettingsError, match="vLLM cannot sleep on a CPU: use `between=stay`"):
         state.result()
     assert not evaluated.engines
 

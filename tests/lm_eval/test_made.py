@@ -277,7 +277,7 @@ def test_code_of_a_tokenizer_is_not_run(own: Path, tmp_path: Path, demo: Resolve
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"metadata": ["pretrained=x"]}, "has 'pretrained'.*Give it as `--lm-eval-tokenizer`"),
+        ({"metadata": ["pretrained=x"]}, "has 'pretrained'.*Give it as `lm_eval.tokenizer`"),
         ({"metadata": ["max_seq_lengths"]}, "expected `name=value`, such as `max_seq_lengths="),
         ({"metadata": ["a=1", "a=2"]}, "gives 'a' twice"),
     ],

@@ -327,7 +327,8 @@ class DatasetQuestions(StandardBenchmark):
             raise RowError(sample.index, "the prompt is empty; expected a question")
         if sample.images and self.format != "chat":
             raise RowError(
-                sample.index, "it shows an image, which a chat alone can hold; set format to `chat`"
+                sample.index,
+                "it shows an image, which a chat alone can hold; set `datasets.format=chat`",
             )
 
     def question(self, sample: Sample) -> str:

@@ -400,7 +400,7 @@ class OpenAIClient:
         )
         if not isinstance(request.prompt, str):
             raise RefusedError(
-                None, f"{missing}. A chat prompt cannot be echoed: use format 'completion'."
+                None, f"{missing}. A chat prompt cannot be echoed: use `prompt.format=completion`."
             )
         prompts = [request.prompt + label for label in request.labels]
         body = {"model": self._model.path, "prompt": prompts, **bodies.ECHO_BODY}

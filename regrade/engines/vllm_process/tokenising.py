@@ -239,7 +239,7 @@ def tokenised(messages: Iterator[Message], prompts: Prompts, model: str) -> Prom
         if not prompts.has_chats and any(isinstance(r["prompt"], list) for r in requests):
             raise SettingsError(
                 f"Benchmarks use chat prompts, but the tokenizer of '{model}' has no chat template. "
-                "Use format 'completion', or set `prompt.chat_template`."
+                "Use `prompt.format=completion`, or set `prompt.chat_template`."
             )
         if any(request.get("tools") for request in requests):
             prompts.check_tools(model)

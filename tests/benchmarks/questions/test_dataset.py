@@ -511,7 +511,7 @@ def test_too_many_images_in_a_question_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_image_needs_a_chat(tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="shows an image, .* set format to `chat`"):
+    with pytest.raises(SourceError, match="shows an image, .* set `datasets.format=chat`"):
         shown(tmp_path, PICTURE, format="completion").samples()
 
 

@@ -140,7 +140,7 @@ def test_a_server_that_is_not_there_at_the_start_is_left_out(
 
 def test_servers_with_other_weights_are_refused(servers: tuple[Misbehaving, Misbehaving]):
     servers[1].root = "/models/another"
-    with pytest.raises(SettingsError, match="different weights of 'small'.*--model-revision"):
+    with pytest.raises(SettingsError, match="different weights of 'small'.*engine.model_revision"):
         run(*servers)
     assert_answered(run(*servers, model_revision="step-500"))
 

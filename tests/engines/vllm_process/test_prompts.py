@@ -406,7 +406,7 @@ def test_the_turns_that_follow_are_counted_with_their_answers_at_their_longest(s
     ("template", "reads_calls", "reason"),
     [
         (TEMPLATE, True, "the chat template of 'demo' writes none"),
-        ("{{ tools }}", False, "engine.tool_parser does not say"),
+        ("{{ tools }}", False, "engine.tool_parser` does not say"),
     ],
 )
 def test_tools_that_the_model_does_not_get_or_that_are_not_read_are_refused(
