@@ -11,7 +11,7 @@ import pyarrow as pa
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import SetDescription
 from regrade.answers.parquet import seal_table
-from regrade.answers.publishing import publish_files
+from regrade.answers.publishing import SetFiles, publish_files
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.specification import (
@@ -137,7 +137,7 @@ def write_answers(folder: Path, n: int, seed: int = 0) -> AnswerSet:
         files.append(seal_table(rows, staging / f"{number}.parquet"))
     stamp = datetime.now(UTC).isoformat(timespec="seconds")
     (answers,) = publish_files(
-        repository, [(description(n, seed), files)], f"Synthetic answers, {stamp}"
+        repository, [SetFiles(description(n, seed), files)], f"Synthetic answers, {stamp}"
     )
     for file in files:
         file.path.unlink()
