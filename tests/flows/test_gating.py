@@ -305,7 +305,7 @@ def test_incomplete_answers_never_become_the_alias(
     ("gate", "message"),
     [
         ({"baseline": "org/model"}, "cannot be one"),
-        ({"base_answers": "/elsewhere"}, "leave `base_answers` empty"),
+        ({"base_answers": "/elsewhere"}, "leave `gate.base_answers` empty"),
     ],
 )
 def test_an_alias_that_cannot_be_moved_is_refused(gate: dict[str, str], message: str) -> None:
@@ -347,7 +347,7 @@ def test_before_anything_is_stored_no_folder_is_blamed(repository: LocalReposito
         SettingsError, match="no baseline 'baseline' yet: nothing is stored"
     ) as told:
         check_baseline(GateSettings(), repository.uri, ["sums"])
-    assert "`--promote`" in str(told.value)
+    assert "`gate.promote`" in str(told.value)
     with pytest.raises(RepositoryError, match="no such folder"):
         check_baseline(GateSettings(base_answers=repository.uri), repository.uri, ["sums"])
 
