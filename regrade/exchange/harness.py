@@ -50,7 +50,7 @@ class HarnessError(OperationError):
 
 
 def _check_worker(_: tuple[str, ...]) -> None:
-    refuse_programs("arguments")
+    refuse_programs("`arguments`")
 
 
 class HarnessJob(Settings):

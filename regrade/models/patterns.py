@@ -51,7 +51,7 @@ def matching(name: str) -> list[str]:
     if not names_revision(name):
         folders = [path for path in glob(str(Path(name).expanduser())) if Path(path).is_dir()]  # noqa: PTH207 - a whole path
         for path in folders if STARTED_BY_WORKER in os.environ else ():
-            check_path("model", path, may_be_name=False)  # a link may lead anywhere
+            check_path("`model`", path, may_be_name=False)  # a link may lead anywhere
         return sorted(folders, key=_order)
     repository, _, revisions = name.partition("@")
     if has_models(name):

@@ -148,4 +148,4 @@ def _given(settings: BaseModel, group: str = "") -> Iterator[tuple[str, list[Any
             if isinstance(item, BaseModel):
                 yield from _given(item, f"{group}{name}.")
             elif isinstance(item, str):
-                yield f"{group}{name}", marks, item
+                yield f"`{group}{name}`", marks, item

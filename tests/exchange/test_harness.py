@@ -203,7 +203,7 @@ def test_on_a_worker_a_harness_needs_leave_to_run_code(monkeypatch: pytest.Monke
     monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "1")
     monkeypatch.setenv("REGRADE_FOLDERS", "/nowhere")
     monkeypatch.setenv("REGRADE_REMOTE_CODE", "0")
-    with pytest.raises(RefusedParameterError, match="arguments: .*REGRADE_REMOTE_CODE=1"):
+    with pytest.raises(RefusedParameterError, match="`arguments`: .*REGRADE_REMOTE_CODE=1"):
         check_parameters(job)
     monkeypatch.setenv("REGRADE_REMOTE_CODE", "1")
     check_parameters(job)

@@ -165,11 +165,11 @@ def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engine
             {"setting": "prompt.n_shots", "values": ("0", "many")},
         )
     )
-    many = "prompt.n_shots should be a whole number, not 'many'"
+    many = "`prompt.n_shots` should be a whole number, not 'many'"
     reasons = [point.failure for point in found.points]
     assert (reasons[0], reasons[1], reasons[3]) == (None, f"{many}.", f"{many}.")
     assert str(reasons[2]).startswith("The engine did not start")
-    wrong = "engine.max_num_batched_tokens should be 1 or more, not -1"
+    wrong = "`engine.max_num_batched_tokens` should be 1 or more, not -1"
     assert reasons[4] == f"{wrong}."
     assert reasons[5] == f"{wrong}; {many}."
     page = (Path(str(found.folder)) / "sweep.md").read_text()

@@ -90,7 +90,7 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             start("paths", {"job_variables": evil}): "environment variable 'PYTHONPATH' is set",
             start("dots", {"job_variables": {"env.LD_PRELOAD": "x"}}): "variable 'LD_PRELOAD'",
             generate("task", lm_eval={"tasks": ["evil"], "path": str(stranger)}): (
-                "lm_eval.path: '"
+                "`lm_eval.path`: '"
             ),
             generate(
                 "scorer", datasets=[{**dataset, "scorer": f"{code}:own"}]

@@ -31,7 +31,7 @@ def _is_repository(value: object) -> bool:
     """Return True for `org/name`, or a path in a folder of the worker. A name without `/` may be that of a class."""
     if not isinstance(value, str) or "/" not in value:
         return False
-    check_path("engine.extra", value, may_be_name=True)
+    check_path("`engine.extra`", value, may_be_name=True)
     return True
 
 
