@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -18,6 +18,9 @@ from regrade.processes import limited
 from regrade.processes.environment import LIBRARY_DEFAULTS
 from tests.command_line import loggers_as_before
 from tests.prefect_login import LOGIN
+
+if TYPE_CHECKING:
+    from regrade.answers.local import LocalRepository
 
 _HOME = Path(tempfile.mkdtemp(prefix="regrade-tests-"))
 os.environ.update(
@@ -136,6 +139,14 @@ def own_loggers() -> Iterator[None]:
     """A command that a test calls shows its log lines; those of the next test are not shown."""
     with loggers_as_before():
         yield
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> "LocalRepository":
+    """An empty repository in a folder, which is made with the first commit."""
+    from regrade.answers.local import LocalRepository
+
+    return LocalRepository(tmp_path / "answers")
 
 
 @pytest.fixture

@@ -55,11 +55,6 @@ ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def answers(repository: LocalRepository) -> AnswerSet:
     return publish(repository, numbers(0, 3))
 

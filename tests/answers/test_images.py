@@ -31,11 +31,6 @@ from tests.stored import again, commit_manifest, table_bytes
 RED, GREEN, BLUE = (image(number) for number in range(3))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def paths_of(repository: Repository) -> list[str]:
     """Paths of the shards of images at the head."""
     head = repository.head()

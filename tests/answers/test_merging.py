@@ -28,11 +28,6 @@ FAILED = {"text": None, "error": "500", "error_permanent": False}
 REFUSED = {"text": None, "error": "too long", "error_permanent": True}
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def run(
     repository: LocalRepository,
     folder: Path,

@@ -36,11 +36,6 @@ from tests.stored import numbers, publish
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def spool(tmp_path: Path) -> Iterator[Spool]:
     with Spool(tmp_path / "spool" / "one") as spool:
         yield spool

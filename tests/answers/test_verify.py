@@ -27,11 +27,6 @@ from tests.stored import (
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def answers(repository: LocalRepository) -> AnswerSet:
     return publish(repository, numbers(0, 3), numbers(3, 6), total=6)
 

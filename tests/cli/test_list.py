@@ -25,11 +25,6 @@ from tests.stored import (
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def damaged(repository: LocalRepository) -> AnswerSet:
     """A damaged set beside an intact one, which has an intact and a damaged scoring."""
     good = publish(repository, numbers(0, 3), model="good")

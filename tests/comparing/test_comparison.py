@@ -18,11 +18,6 @@ from tests.comparing.sides import TOTAL, answer
 from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
     return compare_sets(base, candidate, CompareOptions(**options))  # type: ignore[arg-type]
 

@@ -21,11 +21,6 @@ from tests.judged import graded, judge, judged_of
 from tests.stored import again, commit_shards, numbers
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def compared(base: AnswerSet, candidate: AnswerSet) -> Compared:
     return compare_sets(base, candidate, CompareOptions())
 

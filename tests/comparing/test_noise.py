@@ -1,6 +1,5 @@
 """The noise floor from stored answers: what changed, its interval, and comparisons beside it."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +22,6 @@ from tests.comparing.sides import TOTAL, answer
 from tests.stored import again, publish, score
 
 AGAIN = AskedAgain(seed=1, in_flight=16, place="vllm 0.32.0 on cpu with 2 cores")
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def compared(base: AnswerSet, candidate: AnswerSet) -> Comparison:

@@ -15,11 +15,6 @@ from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def test_a_quick_look_never_takes_the_place_of_a_full_run(repository: LocalRepository) -> None:
     full = answer(repository, "org/a", right=5, total=10)
     answer(repository, "org/a", right=3, total=4, n_shots=2)  # newer, complete, fewer questions

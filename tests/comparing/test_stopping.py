@@ -1,6 +1,5 @@
 """A watch on answers while they come: which of them count, when the verdict is sure, and what it refuses."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,11 +18,6 @@ from tests.builders import description, row
 from tests.comparing.sides import TOTAL, answer
 
 SETTINGS = GateSettings(stop_when_sure=True)
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def candidate(**changes: Any) -> Manifest:

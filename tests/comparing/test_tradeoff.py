@@ -26,11 +26,6 @@ from tests.stored import score
 TOTAL = 200
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def generated(
     repository: LocalRepository,
     tmp_path: Path,

@@ -36,11 +36,6 @@ pytestmark = pytest.mark.usefixtures("mlflow_database")
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
     with (
         temporary_settings({PREFECT_API_URL: prefect_server}),

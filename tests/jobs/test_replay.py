@@ -1,6 +1,5 @@
 """Replays: which stored answers can be read, with which tokens, and by which settings of their own model."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,11 +16,6 @@ from regrade.settings import Reuse, SamplingParams
 from regrade.settings.errors import SettingsError
 from tests.builders import row, session
 from tests.stored import numbers, publish
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def questions(answers: AnswerSet, readings: int = 1, limit: int | None = None) -> ReplayQuestions:

@@ -36,11 +36,6 @@ def plan(tmp_path: Path) -> Plan:
     return plan_of_turns(write_turns(tmp_path / "talks.jsonl", *TALKS))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 @contextmanager
 def machine(plan: Plan, repository: LocalRepository, folder: Path) -> Iterator["Machine"]:
     with Spool(folder) as spool:

@@ -28,11 +28,6 @@ from tests.stored import numbers, publish, score, score_with_an_older_scorer
 mpl.use("Agg")
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 @pytest.fixture(autouse=True)
 def closed_figures() -> Any:
     yield

@@ -19,11 +19,6 @@ from regrade.settings.errors import SettingsError
 from tests.stored import numbers, publish
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 @pytest.mark.prefect
 @pytest.mark.slow
 def test_answers_are_scored_within_a_running_event_loop(

@@ -2,7 +2,6 @@
 
 import html
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -26,11 +25,6 @@ RIGHT = [4, 4, 3, 3, 2, 1, 1, 0]
 """Right answers of the 4 to each question; the wrong ones are all equal."""
 AVERAGE = "avg@4 56.2 ± 13.2 %"
 FURTHER = "pass@4 87.5 ± 12.5 %, maj@4 62.5 ± 18.3 %"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 @pytest.fixture

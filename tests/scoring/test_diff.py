@@ -1,5 +1,4 @@
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,11 +19,6 @@ from tests.stored import Edit, again, numbers, publish, score, score_with_an_old
 
 UNPARSED = {"value": 0.0, "extracted": None, "outcome": "unparsed"}
 WRONG = {"value": 0.0, "extracted": "17", "outcome": "scored"}
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def old_score(answer: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """A score of zero, or one that contradicts the score that came with the answers, is never published without a word."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +22,6 @@ from regrade.stats.metrics import summarise
 from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import again, publish
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def prose(n: int) -> list[dict[str, Any]]:

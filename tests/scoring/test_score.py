@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from regrade.answers.local import LocalRepository
@@ -11,11 +9,6 @@ from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_
 from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
 from tests.stored import again, commit_shards, numbers, publish, score, score_with_an_older_scorer
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 def break_shard(answers: AnswerSet, number: int) -> str:

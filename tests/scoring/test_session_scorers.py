@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import orjson
 import pyarrow as pa
@@ -63,11 +62,6 @@ class Length:
 
 class BySubset(Length):
     unit: Unit = "subset"
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
 
 
 @pytest.fixture(params=[Length, BySubset])

@@ -30,11 +30,6 @@ RESULT = json.loads((SCHEMAS / "eval.schema.json").read_text())
 SAMPLE = json.loads((SCHEMAS / "instance_level_eval.schema.json").read_text())
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def mixed() -> list[dict[str, Any]]:
     """Right: 0-3, wrong: 4, unparsed: 5, failed: 6; 0 has a thought, 1 no question and no tokens."""
     return [

@@ -82,11 +82,6 @@ print(json.dumps([
 """
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def exported(answers: AnswerSet, folder: Path) -> Path:
     set_id = answers.manifest.answer_set_id
     given = ["--format", "inspect", "--answers", answers.repository.uri]

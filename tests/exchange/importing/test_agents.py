@@ -29,11 +29,6 @@ from tests.exchange.importing.writing import document, jsonl
 from tests.stored import numbers, publish
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def solved(folder: Path, model: str, *resolved: int) -> Path:
     """Predictions of a model for ten issues, and which of them it resolved."""
     ids = [f"a__b-{n}" for n in range(10)]

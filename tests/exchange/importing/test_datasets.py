@@ -32,11 +32,6 @@ def handbook(hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HubRe
     return dataset
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def test_the_results_of_the_handbook_are_imported_from_the_hub_as_they_are(
     handbook: HubRepository, repository: LocalRepository, tmp_path: Path
 ):

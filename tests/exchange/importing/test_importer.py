@@ -22,11 +22,6 @@ COLUMNS = Columns(text="text", question="q", target="gold", score="right")
 NAMES = Names(model="org/model", benchmark="sums")
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def table(path: Path, n: int = 3) -> Path:
     rows = [{"text": f"It is {i}.", "q": f"{i}?", "gold": i, "right": i > 0} for i in range(n)]
     return jsonl(path, *rows)

@@ -30,11 +30,6 @@ from tests.stored import again, commit_shards, numbers, publish, score
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def task(repository: LocalRepository) -> LabelTask:
     answers = answer(repository, "org/a", right=30, total=40)
     score(answers)

@@ -22,11 +22,6 @@ from tests.judged import judge, judged_of
 from tests.stored import tracked_as
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def evaluation(answers: AnswerSet) -> Evaluation:
     scored = score_answers(answers, "judge")
     table = answers.score_table(scored.file.label)

@@ -19,11 +19,6 @@ WRONG = "I see a square.\n#### 0"
 RED, BLUE = image(11), image(12, "WEBP", size=(1200, 30))
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
 def reported(repository: LocalRepository) -> Report:
     return gather(Request(answers=repository.uri))
 

@@ -35,11 +35,6 @@ MODEL = "org/<b>evil</b>\u202e"
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def sides(repository: LocalRepository) -> tuple[AnswerSet, AnswerSet]:
     """Questions 1 and 2 are wrong in the baseline; 2, 3, 5 and 7 in the candidate; 39 cannot be read there."""
     base = answer(repository, "org/base", wrong=(1, 2), total=40)

@@ -44,11 +44,6 @@ def tuning(key: TuningKey = KEY, **settings: int) -> Tuning:
 
 
 @pytest.fixture
-def repository(tmp_path: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
-@pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A plan whose key is `KEY` on this machine."""
     monkeypatch.setattr(lookup, "hardware", lambda: KEY.hardware)
