@@ -21,6 +21,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
+from regrade.results.results import AnswerSetResult, ScoreResult
 from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
 from regrade.tracking import Scoring
@@ -51,6 +52,25 @@ def publish(
 def numbers(start: int, stop: int, **changes: Any) -> list[dict[str, Any]]:
     """Rows whose answer is right."""
     return [row(number, **changes) for number in range(start, stop)]
+
+
+def result_of(answers: AnswerSet, *scores: ScoreResult, **changes: Any) -> AnswerSetResult:
+    """Return the result of a run that found these answers, and generated none."""
+    manifest, specification = answers.manifest, answers.manifest.specification
+    found = {
+        "benchmark": specification.benchmark.name,
+        "model": specification.model.name,
+        "answer_set_id": manifest.answer_set_id,
+        "revision": answers.revision,
+        "url": None,
+        "rows": manifest.rows,
+        "expected_rows": manifest.expected,
+        "repeats": specification.repeats,
+        "generated": 0,
+        "scores": scores,
+        "seconds": {},
+    }
+    return AnswerSetResult.model_validate(found | changes)
 
 
 def score(answers: AnswerSet, scorer: str = "number") -> ScoreFile:

@@ -10,25 +10,15 @@ from regrade.answers.local import LocalRepository
 from regrade.cli.commands import command_line
 from regrade.cli.terminal import print_next_steps
 from regrade.jobs.job import ScoringJob
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
-from tests.stored import numbers, publish
+from tests.stored import numbers, publish, result_of
 
 
 def evaluation(answers: Path, *, scored: bool) -> Evaluation:
     stored = publish(LocalRepository(answers), numbers(0, 3))
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/tiny",
-        answer_set_id=stored.manifest.answer_set_id,
-        revision="c" * 40,
-        url=None,
-        rows=3,
-        expected_rows=3,
-        generated=3,
-        scores=(score_result(score_answers(stored, "number"), None),) if scored else (),
-        seconds={},
-    )
+    scores = [score_result(score_answers(stored, "number"), None)] if scored else []
+    result = result_of(stored, *scores, generated=3)
     return Evaluation(answer_sets=(result,), repository=str(answers))
 
 

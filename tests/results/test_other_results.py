@@ -10,12 +10,12 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.cli.terminal import print_blocks
 from regrade.results.page import MOST_ROWS, blocks, other_table
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate, NamedMetric
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import publish, tracked_as
+from tests.stored import publish, result_of, tracked_as
 
 
 @pytest.fixture
@@ -32,18 +32,7 @@ def with_results(answers: AnswerSet, aggregates: tuple[Aggregate, ...]) -> Score
 
 def evaluation(answers: AnswerSet, *aggregates: Aggregate) -> Evaluation:
     scored = Result(answers, with_results(answers, aggregates), None)
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/tiny",
-        answer_set_id=answers.manifest.answer_set_id,
-        revision="c" * 40,
-        url=None,
-        rows=4,
-        expected_rows=4,
-        generated=0,
-        scores=(score_result(scored, None),),
-        seconds={},
-    )
+    result = result_of(answers, score_result(scored, None))
     return Evaluation(answer_sets=(result,), repository=answers.repository.uri)
 
 

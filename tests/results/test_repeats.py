@@ -11,14 +11,14 @@ from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.cli.terminal import print_blocks
 from regrade.results.page import blocks
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.results.tables import headline
 from regrade.scoring.score import score_answers
 from regrade.settings import SamplingParams
 from regrade.stats.metrics import further_averages
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import publish, score
+from tests.stored import publish, result_of, score
 
 REPEATS = 4
 RIGHT = [4, 4, 3, 3, 2, 1, 1, 0]
@@ -40,19 +40,7 @@ def answers(repository: LocalRepository) -> AnswerSet:
 
 @pytest.fixture
 def evaluation(answers: AnswerSet) -> Evaluation:
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/tiny",
-        answer_set_id=answers.manifest.answer_set_id,
-        revision="c" * 40,
-        url=None,
-        rows=32,
-        expected_rows=32,
-        repeats=REPEATS,
-        generated=0,
-        scores=(score_result(score_answers(answers, "number"), None),),
-        seconds={},
-    )
+    result = result_of(answers, score_result(score_answers(answers, "number"), None))
     return Evaluation(answer_sets=(result,), repository=answers.repository.uri)
 
 

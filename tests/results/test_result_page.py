@@ -8,7 +8,7 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.results.page import blocks
-from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult, score_result
+from regrade.results.results import Evaluation, ScoreResult, score_result
 from regrade.results.tables import cost_table, headline, score_table, short_headline
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
@@ -16,7 +16,7 @@ from regrade.stats.scale import Scale
 from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.comparing.sides import answer
-from tests.stored import publish, score
+from tests.stored import publish, result_of, score
 
 
 @pytest.fixture
@@ -28,18 +28,9 @@ def evaluation(tmp_path: Path) -> Evaluation:
         for n in range(4)
     ]
     answers = publish(LocalRepository(tmp_path / "answers"), rows)
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="final",
-        model_revision="a" * 40,
-        answer_set_id=answers.manifest.answer_set_id,
-        revision="c" * 40,
-        url=None,
-        rows=28,
-        expected_rows=28,
-        generated=0,
-        scores=(score_result(score_answers(answers, "number"), None),),
-        seconds={"track": 0.5},
+    score = score_result(score_answers(answers, "number"), None)
+    result = result_of(
+        answers, score, model="final", model_revision="a" * 40, seconds={"track": 0.5}
     )
     return Evaluation(answer_sets=(result,), repository="/answers")
 

@@ -12,7 +12,7 @@ from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.results.page import blocks
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.results.tables import headline
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring import fit
@@ -21,7 +21,7 @@ from regrade.scoring.score import score_answers
 from regrade.stats.metrics import summarise
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import again, publish
+from tests.stored import again, publish, result_of
 
 
 def prose(n: int) -> list[dict[str, Any]]:
@@ -148,18 +148,7 @@ def test_a_few_truncated_answers_are_in_the_table_only(repository: LocalReposito
 def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRepository) -> None:
     answers = truncated(repository, 30, 100)
     score = score_result(score_answers(answers, "number"), None)
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/tiny",
-        answer_set_id=answers.manifest.answer_set_id,
-        revision=None,
-        url=None,
-        rows=100,
-        expected_rows=100,
-        generated=0,
-        scores=(score,),
-        seconds={},
-    )
+    result = result_of(answers, score)
     evaluation = Evaluation(answer_sets=(result,), repository=str(repository.uri))
     page = markdown(blocks(evaluation))
     assert page.startswith("**sums**: 30.0 % of the answers were cut off at 512 tokens")

@@ -13,12 +13,12 @@ from regrade.judging.labels.importing import labels_of_rows, new_labels, store_l
 from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
 from regrade.results.page import other_table
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.comparing.sides import answer
 from tests.judged import fill, judge, rows_of
-from tests.stored import again
+from tests.stored import again, result_of
 
 
 @pytest.fixture
@@ -108,18 +108,7 @@ def test_the_results_beside_the_headline_say_if_people_labelled_them(
 ) -> None:
     def shown(answers: AnswerSet) -> str:
         scored = score_answers(answers, "judge")
-        found = AnswerSetResult(
-            benchmark="judge:accuracy_style:sums",
-            model="org/judge",
-            answer_set_id=answers.manifest.answer_set_id,
-            revision=None,
-            url=None,
-            rows=60,
-            expected_rows=60,
-            generated=0,
-            scores=(score_result(scored, None, calibrate(answers, scored.file)),),
-            seconds={},
-        )
+        found = result_of(answers, score_result(scored, None, calibrate(answers, scored.file)))
         rows = other_table(Evaluation(answer_sets=(found,), repository=answers.repository.uri)).rows
         return next(row[4] for row in rows if row[3] == "style")
 

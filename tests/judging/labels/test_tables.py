@@ -12,32 +12,21 @@ from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import calibrate
 from regrade.results.bias import bias_lines, evaluation_lines
 from regrade.results.page import blocks, other_table
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.results.tables import headline, score_table
 from regrade.scoring.score import score_answers
 from regrade.text.layout import compact
 from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.judged import judge, judged_of
-from tests.stored import tracked_as
+from tests.stored import result_of, tracked_as
 
 
 def evaluation(answers: AnswerSet) -> Evaluation:
     scored = score_answers(answers, "judge")
     table = answers.score_table(scored.file.label)
     result = score_result(scored, None, calibrate(answers, scored.file), bias_of(answers, table))
-    found = AnswerSetResult(
-        benchmark="judge:correct:sums",
-        model="org/judge",
-        answer_set_id=answers.manifest.answer_set_id,
-        revision=None,
-        url=None,
-        rows=answers.manifest.rows,
-        expected_rows=answers.manifest.rows,
-        generated=0,
-        scores=(result,),
-        seconds={},
-    )
+    found = result_of(answers, result)
     return Evaluation(answer_sets=(found,), repository=answers.repository.uri)
 
 

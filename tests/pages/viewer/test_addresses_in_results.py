@@ -14,13 +14,13 @@ from regrade.comparing.gate import gate
 from regrade.comparing.text import blocks as comparison_page
 from regrade.comparing.together import compare_sides
 from regrade.results.page import blocks
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.text.markdown import markdown
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Reader
-from tests.stored import again, score, tracked_as
+from tests.stored import again, result_of, score, tracked_as
 
 URL = "https://eval.example.org/view"
 
@@ -93,18 +93,7 @@ def test_the_page_of_a_flow_run_names_the_answers(
     reader: Reader, sides: tuple[AnswerSet, AnswerSet]
 ):
     answers = sides[0]
-    result = AnswerSetResult(
-        benchmark="sums",
-        model="org/base",
-        answer_set_id=answers.manifest.answer_set_id,
-        revision=answers.revision,
-        url=None,
-        rows=40,
-        expected_rows=40,
-        generated=0,
-        scores=(score_result(score_answers(answers, "number"), None),),
-        seconds={},
-    )
+    result = result_of(answers, score_result(score_answers(answers, "number"), None))
     page = markdown(blocks(Evaluation(answer_sets=(result,), repository=reader.repository.uri)))
     open_all(reader, addresses(page), 2)
 
