@@ -42,8 +42,9 @@ FRESH = "Retrying once with a new engine"
 SUPERVISOR, WORKER, CORE = (
     "regrade.processes.supervisor",
     "regrade.engines.vllm_process.worker",
-    "VLLM::EngineCore",
+    "multiprocessing.forkserver",
 )
+"""vLLM's engine core is a fork of Python's fork server (`forked.py`), whose name it keeps; the server is older."""
 COMPUTING = "VLLM::"
 """Beginning of the names of vLLM's own processes: which there are is its choice, another one for models that see."""
 
@@ -123,7 +124,7 @@ def kill_engine(command: Command, run: Started, process: str, moment: float) -> 
     time.sleep(moment)
     found = command.processes(process)
     assert found, f"no process of {process}"
-    for pid in [min(found)] if process == SUPERVISOR else found:
+    for pid in {SUPERVISOR: [min(found)], CORE: [max(found)]}.get(process, found):
         os.kill(pid, signal.SIGKILL)
 
 

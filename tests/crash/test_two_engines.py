@@ -27,7 +27,7 @@ pytestmark = [
 ]
 KILLS = 5
 QUESTIONS = 4500
-ENGINE_CORE = "VLLM::EngineCore"
+ENGINE_CORE = "multiprocessing.forkserver"
 """Process of the survivor's engine that is stopped while the other machine loads its engine: loading takes 15 to 120 s, depending
 on other work, in which the survivor might answer all questions alone."""
 ENGINE = {
