@@ -27,7 +27,7 @@ WITH_RE = {
     "records/rubrics/forms records/specification scorers/programs/reading scorers/user_functions/files scoring/batches scoring/diff_sides "
     "settings/registry settings/turn_ids stats/metrics tracking/scoring tracking/sweep tuning/plan/gpus tuning/search/hardware "
     "tuning/sweep/points pages/viewer/formatted pages/viewer/settings_apart",
-    "what a user writes: options, parameters, patterns, rubrics": "cli/checking cli/commands engines/openai_api/addresses "
+    "what a user writes: options, parameters, patterns, rubrics": "cli/checking cli/commands cli/job_options engines/openai_api/addresses "
     "exchange/importing/record jobs/shares judging/questions pages/viewer/parameters processes/metrics_endpoint records/patterns "
     "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection tracking/description",
     "questions, prompts, their templates, and pages about answers": "answers/overview benchmarks/gsm8k benchmarks/mbpp_plus "

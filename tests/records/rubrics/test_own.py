@@ -60,17 +60,17 @@ def test_another_text_is_another_rubric(tmp_path: Path):
     ("text", "says"),
     [
         ("Is this polite? {{ answer }}", "has no head. It should begin with a line `---`"),
-        (POLITE.replace("name: polite", "name: Very Polite"), "name should be of the form `"),
+        (POLITE.replace("name: polite", "name: Very Polite"), "`name` should be of the form `"),
         (
             POLITE.replace("{yes: 1, no: 0}", "{yes: 1}"),
-            "verdicts should have 2 entries or more, not 1",
+            "`verdicts` should have 2 entries or more, not 1",
         ),
         (POLITE.replace("{yes: 1, no: 0}", "{yes: 1, no: 1}"), "all verdicts have the same value"),
         (
             POLITE.replace("{yes: 1, no: 0}", "{yes: good}"),
-            "verdicts.yes should be a number, not 'good'",
+            "`verdicts.yes` should be a number, not 'good'",
         ),
-        (POLITE.replace("explanation", "explaining"), "explaining is unknown"),
+        (POLITE.replace("explanation", "explaining"), "`explaining` is unknown"),
         (POLITE.replace("name: polite", "name: [polite"), "is not YAML"),
     ],
 )
