@@ -266,7 +266,7 @@ def test_what_cannot_be_watched_is_refused_before_anything_is_generated(setup: S
         setup.run(engine, prompt={"system": "Be brief."}, gate=gate())
     with pytest.raises(SettingsError, match="leave it or `machines` out"):
         setup.run(engine, machines=2, gate=gate())
-    with pytest.raises(ValueError, match="`max_unparsed` is a limit for all answers"):
+    with pytest.raises(ValueError, match="`gate.max_unparsed` is a limit for all answers"):
         gate(max_unparsed=5)
     with pytest.raises(ValueError, match="`promote` moves an alias to complete answers only"):
         gate(promote=True)

@@ -98,8 +98,8 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             generate("called", datasets=[{**dataset, "scorer": f"{code}:own(last=true)"}]): (
                 "is not installed on this worker"
             ),
-            harness("program", arguments=command): "arguments: 'a program' is not installed",
-            harness("known", harness="inspect", arguments=["x.py"]): "arguments: 'a program' is",
+            harness("program", arguments=command): "`arguments`: 'a program' is not installed",
+            harness("known", harness="inspect", arguments=["x.py"]): "`arguments`: 'a program' is",
         }
         ended = regrade(
             *("worker", "--pool", pool, "--run-once"),
