@@ -15,9 +15,8 @@ from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
 from regrade.jobs.job import default_answers
-from regrade.scorers import stored_name
-from regrade.settings import ScorerName
-from regrade.settings.errors import OperationError
+from regrade.scorers import is_known, scorer_names, stored_name
+from regrade.settings.errors import OperationError, UnknownNameError
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
 
@@ -42,13 +41,13 @@ def import_answers(
     /,
     *,
     format: Annotated[  # noqa: A002 - the option's name
-        FormatName | Literal["auto"],
+        Literal["auto", FormatName],
         Parameter(help="Format of the files; `auto` detects it for each file."),
     ] = "auto",
     answers: Answers = None,
     model: str | None = None,
     benchmark: str | None = None,
-    scorer: ScorerName | None = None,
+    scorer: str | None = None,
     column: Annotated[Columns | None, Parameter(name="--column", group=COLUMNS)] = None,
     target_after: Annotated[
         str | None,
@@ -75,13 +74,17 @@ def import_answers(
         score_range: Worst and best value of the table's score, or of the reward of agents, such as `0 1.2`; 0 and 1 if not given.
         strict: Import nothing unless every file can be read.
     """
+    if scorer is not None:
+        scorer = stored_name(scorer)
+        if not is_known(scorer):
+            raise UnknownNameError("scorer", scorer, scorer_names())
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
         repository,
         paths,
         format_name=None if format == "auto" else format,
         table=TableOptions(column or Columns(), target_after, score_range),
-        names=Names(model, benchmark, None if scorer is None else stored_name(scorer)),
+        names=Names(model, benchmark, scorer),
         strict=strict,
     )
     if imports.sets:

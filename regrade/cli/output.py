@@ -17,6 +17,7 @@ from cyclopts.validators import mutually_exclusive
 from pydantic import BaseModel
 
 from regrade.answers.base import Repository
+from regrade.cli.naming import NAMING
 from regrade.cli.options import WHERE
 from regrade.settings.errors import RegradeError, SettingsError, TrackingError
 from regrade.settings.files import cache_folder
@@ -168,7 +169,7 @@ def reported_on_failure(
         from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only a failure needs these
         from regrade.text.files import write_reports  # noqa: PLC0415
 
-        problem = message_of(error)
+        problem = NAMING.get()(message_of(error))
         text = page(problem)
         try:
             write_reports(text, (markdown, text), (junit, junit_run(name, problem)))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import OperationError, SettingsError
 
 
 def worker(
@@ -33,15 +33,23 @@ def worker(
     """
     if limit is not None and limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")
+    import httpx  # noqa: PLC0415 - Prefect, whose errors these are, is imported below
+
     from regrade.orchestration.project_worker import run_worker  # noqa: PLC0415 - imports Prefect
     from regrade.orchestration.remote.access import address  # noqa: PLC0415
 
-    address()
-    run_worker(
-        pool,
-        name=name,
-        queues=work_queue or [],
-        limit=limit,
-        health_check=with_healthcheck,
-        once=run_once,
-    )
+    url = address()
+    try:
+        run_worker(
+            pool,
+            name=name,
+            queues=work_queue or [],
+            limit=limit,
+            health_check=with_healthcheck,
+            once=run_once,
+        )
+    except httpx.TransportError as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise OperationError(
+            f"The Prefect server {url} does not answer ({problem}). Start it, or set PREFECT_API_URL to another."
+        ) from error

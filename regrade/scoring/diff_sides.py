@@ -12,6 +12,7 @@ from regrade.scoring.diff import Diff, compare
 from regrade.scoring.score import label_of, score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
+from regrade.settings.registry import called
 
 _AT_VERSION = re.compile(r"(?P<scorer>[a-z0-9_]+)@v?(?P<version>[0-9]{1,9})")
 
@@ -60,9 +61,14 @@ def diff_scorings(
         if others:
             older = others[-1]
         elif before is None or label_of(before, options) == label:
+            changed = (
+                ""
+                if called(scorer)[0] in scorer_names()
+                else f"If its file has changed, `--to FILE.py:{scorer}` compares with that. "
+            )
             raise SettingsError(
                 f"There is nothing to compare with '{label}': it is the only scoring by '{scorer}' of answer set "
-                f"'{answers.manifest.answer_set_id}'. {_known(files)}"
+                f"'{answers.manifest.answer_set_id}'. {changed}{_known(files)}"
             )
     first = Result(answers, older) if older else None
     second = Result(answers, newer) if newer else None
@@ -125,12 +131,13 @@ def _stored(answers: AnswerSet, files: list[ScoreFile], name: str | None) -> Sco
 
 
 def _just_used(answers: AnswerSet, files: list[ScoreFile]) -> str | None:
-    """Return the scorer of the newest scoring, if it replaced another and is none of the benchmark's; else None."""
+    """Return the scorer of the newest scoring, if none of the benchmark's and it replaced another or they scored nothing; else None."""
     own = [file for file in files if file.original is None]
     if not own or own[-1].scorer in answers.manifest.scorers:
         return None
     newest = own[-1]
-    if all(file.label == newest.label for file in own if file.scorer == newest.scorer):
+    replaced = any(file.label != newest.label for file in own if file.scorer == newest.scorer)
+    if not replaced and any(file.scorer in answers.manifest.scorers for file in own):
         return None
     return newest.scorer if is_known(newest.scorer) else newest.label
 

@@ -160,6 +160,8 @@ def test_the_completion_of_a_shell_knows_commands_and_options(shell: str):
         ("worker", ["`--pool` is missing", "regrade worker --help"]),
         ("worker --pool gpu --limit 0", ["`--limit 0` should be at least 1."]),
         ("completion tcsh", ["tcsh", "bash"]),
+        ("import a.jsonl --scorer nmber", ["Unknown scorer 'nmber'. Did you mean 'number'?"]),
+        ("import a.jsonl --format tabel", ["--format", 'Did you mean "table"']),
     ],
 )
 def test_bad_usage_is_one_line_that_names_the_option(

@@ -281,9 +281,10 @@ def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() ->
     assert missing.code == 2
     assert "PREFECT_API_URL is not set" in missing.err
 
-    nobody = regrade("deploy", PREFECT_API_URL="http://127.0.0.1:9/api")
-    assert nobody.code == 1
-    assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
+    for command in (("deploy",), ("worker", "--pool", "gpu")):
+        nobody = regrade(*command, PREFECT_API_URL="http://127.0.0.1:9/api")
+        assert nobody.code == 1
+        assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
 
 
 @pytest.mark.slow

@@ -196,6 +196,18 @@ def test_diff_compares_an_installed_scorer_with_a_file(tmp_path: Path):
     assert (diff.overall.before, diff.overall.after) == (0.5, 0.5)
 
 
+def test_diff_speaks_of_the_file_that_was_used_where_the_benchmarks_scorer_scored_nothing(
+    tmp_path: Path,
+):
+    answers = stored(tmp_path)
+    score(answers, written(tmp_path))
+
+    with pytest.raises(
+        SettingsError, match="only scoring by 'ends_with'.*`--to FILE.py:ends_with`"
+    ):
+        diff_scorings(again(answers), None, None)
+
+
 def test_the_commands_take_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     repository = LocalRepository(tmp_path / "answers")
     answer(repository, "org/good", right=40)
