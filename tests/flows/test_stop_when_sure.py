@@ -268,7 +268,7 @@ def test_what_cannot_be_watched_is_refused_before_anything_is_generated(setup: S
         setup.run(engine, machines=2, gate=gate())
     with pytest.raises(ValueError, match="`gate.max_unparsed` is a limit for all answers"):
         gate(max_unparsed=5)
-    with pytest.raises(ValueError, match="`promote` moves an alias to complete answers only"):
+    with pytest.raises(ValueError, match="`gate.promote` moves an alias to complete answers only"):
         gate(promote=True)
 
     assert engine.asked == []
