@@ -15,8 +15,8 @@ from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
 from regrade.jobs.job import default_answers
-from regrade.scorers import is_known, scorer_names, stored_name
-from regrade.settings.errors import OperationError, UnknownNameError
+from regrade.scorers import load_scorer, stored_name
+from regrade.settings.errors import OperationError
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
 
@@ -75,16 +75,14 @@ def import_answers(
         strict: Import nothing unless every file can be read.
     """
     if scorer is not None:
-        scorer = stored_name(scorer)
-        if not is_known(scorer):
-            raise UnknownNameError("scorer", scorer, scorer_names())
+        load_scorer(scorer)  # a name that is not known is refused before any file is read
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
         repository,
         paths,
         format_name=None if format == "auto" else format,
         table=TableOptions(column or Columns(), target_after, score_range),
-        names=Names(model, benchmark, scorer),
+        names=Names(model, benchmark, None if scorer is None else stored_name(scorer)),
         strict=strict,
     )
     if imports.sets:

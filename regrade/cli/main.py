@@ -9,6 +9,7 @@ import atexit
 import os
 import sys
 import threading
+from contextlib import suppress
 
 from regrade.cli.naming import NAMING
 from regrade.cli.nouns import without_noun
@@ -38,15 +39,26 @@ def main() -> None:
     end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
     if command in RUNS_FLOW and not any(a == "-h" or a.startswith("--help") for a in arguments):
-        from regrade.orchestration.server import begin_server  # noqa: PLC0415 - few commands need it
-
-        begin_server()
-    code = run(arguments)
+        code = _run_with_server(arguments)
+    else:
+        code = run(arguments)
     if code == 0:
         is_done.set()
         sys.exit(code)
     # A normal exit waits more than a minute if Prefect lost its server or a task is to be retried.
     exit_now(code)
+
+
+def _run_with_server(arguments: list[str]) -> int:
+    """Run a command whose flow finds a server begun; one that is refused before leaves no log of it."""
+    from regrade.orchestration.server import begin_server, begun_server  # noqa: PLC0415 - few commands need it
+
+    with suppress(OSError):  # such as a log that cannot be written, which the command tells of
+        begin_server()
+    code = run(arguments)
+    if (unused := begun_server()) is not None:  # it ends with this process
+        unused.log.unlink(missing_ok=True)
+    return code
 
 
 def _exit_at_last(is_done: threading.Event) -> None:

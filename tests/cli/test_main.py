@@ -30,6 +30,7 @@ from regrade.cli.run import EvaluateOptions
 from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob, make_job
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
+from tests.command_line import DEMO, regrade
 
 ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
 
@@ -172,6 +173,23 @@ def test_bad_usage_is_one_line_that_names_the_option(
     for part in says:
         assert part in line
     assert "pydantic" not in line
+
+
+def test_a_refused_command_that_would_run_a_flow_leaves_no_log(tmp_path: Path):
+    refused = regrade("evaluate", "--modle", "m", process=True, REGRADE_LOGS=str(tmp_path))
+    assert (refused.code, list(tmp_path.iterdir())) == (2, [])
+
+
+def test_logs_that_cannot_be_written_are_told_without_a_traceback(tmp_path: Path):
+    (tmp_path / "logs").write_text("a file in the place of the folder")
+    refused = regrade(
+        *("generate", "--model", str(DEMO / "regrade-demo"), "--benchmark", "gsm8k"),
+        process=True,
+        REGRADE_LOGS=str(tmp_path / "logs"),
+    )
+    assert refused.code != 0
+    assert "Traceback" not in refused.err
+    assert str(tmp_path / "logs") in refused.err
 
 
 def test_a_shell_that_is_not_known_has_to_be_named(

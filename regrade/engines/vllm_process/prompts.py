@@ -181,7 +181,7 @@ class Prompts:
         if not self._reads_calls:
             raise SettingsError(
                 "Benchmarks give the model tools, but `engine.tool_parser` does not say how its calls are read. Set "
-                "`engine.tool_parser` to vLLM's parser for the model, such as `hermes` "
+                "it to vLLM's parser for the model, such as `hermes` "
                 "(https://docs.vllm.ai/en/latest/features/tool_calling.html)."
             )
 

@@ -1,4 +1,4 @@
-"""What a report is asked to show. Imported where a report may be needed, without what makes one."""
+"""Request for a report: its content, apart from the modules that make it, which take long to import."""
 
 from dataclasses import dataclass
 
