@@ -32,6 +32,21 @@ HOSTS = "REGRADE_PREFECT_HOSTS"
 LOOPBACK = "127.0.0.1,localhost"
 """Names under which a server on this machine is reached."""
 ORIGINS = "PREFECT_SERVER_CORS_ALLOWED_ORIGINS"
+_NOT_OF_A_RUN = (
+    "/automations",
+    "/collections",
+    "/deployments",
+    "/saved_searches",
+    "/task_workers",
+    "/ui",
+    "/work_",
+)
+"""Prefixes of the routes that no flow run calls: a temporary server leaves them out, because each route takes a millisecond or two."""
+EPHEMERAL = {
+    "PREFECT_UI_ENABLED": "0",
+    "PREFECT__SERVER_EPHEMERAL": "1",
+}
+"""Prefect's settings for an ephemeral server: no UI, no background services."""
 
 
 def create_app() -> WithHeaders:
@@ -41,9 +56,17 @@ def create_app() -> WithHeaders:
         SettingsError: If PREFECT_SERVER_CORS_ALLOWED_ORIGINS allows every page.
     """
     with quick_imports():
-        from prefect.server.api.server import create_app as create_prefect_app  # noqa: PLC0415 - slow
+        from prefect.server.api import server  # noqa: PLC0415 - slow
 
-        application = create_prefect_app(final=True)
+        temporary = EPHEMERAL.items() <= os.environ.items()
+        if temporary:
+            server.API_ROUTERS = tuple(  # type: ignore[assignment]  # it has a type for each
+                router
+                for router in server.API_ROUTERS
+                if not router.prefix.startswith(_NOT_OF_A_RUN)
+            )
+        # `final` searches all objects for those that are no longer used, which pays only in a server that stays.
+        application = server.create_app(final=not temporary)
     origins = split_origins(ORIGINS, os.environ.get(ORIGINS))
     hosts = [name.strip() for name in (os.environ.get(HOSTS) or LOOPBACK).split(",")]
     # Around the application, not as its middleware: Prefect's services call the application in this process, by the
@@ -85,11 +108,6 @@ STARTUP_SECONDS = 180
 """Longest start, in seconds. The first start creates the database, which takes 18 s on two cores."""
 GRACE = 3.0
 """Seconds from SIGTERM to SIGKILL, when the server is stopped."""
-EPHEMERAL = {
-    "PREFECT_UI_ENABLED": "0",
-    "PREFECT__SERVER_EPHEMERAL": "1",
-}
-"""Prefect's settings for an ephemeral server: no UI, no background services."""
 UNREACHABLE = "Failed to reach API at"
 """Start of the message Prefect raises if its server cannot be reached."""
 

@@ -124,7 +124,6 @@ def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwa
 def _import_all() -> None:
     with quick_imports():
         preload()
-        import matplotlib.figure  # noqa: F401
 
 
 def _serve(connection: "Connection[Any, Any]") -> None:

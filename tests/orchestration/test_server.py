@@ -134,6 +134,28 @@ def test_each_temporary_server_has_a_login_of_its_own(
 
 
 @pytest.mark.prefect
+def test_a_temporary_server_has_the_routes_of_runs_and_leaves_out_those_of_workers_and_pages(
+    tmp_path: Path,
+):
+    temporary = server.TemporaryServer(tmp_path / "log")
+    with pytest.raises(KeyboardInterrupt), temporary.ended_by_error():
+        temporary.wait()
+        login = httpx.BasicAuth(*temporary.login.split(":"))
+        with httpx.Client(base_url=temporary.api_url, auth=login) as client:
+            token = client.get("/csrf-token", params={"client": "a test"}).json()["token"]
+            client.headers.update({"Prefect-Csrf-Client": "a test", "Prefect-Csrf-Token": token})
+            found = {
+                name: client.post(f"/{name}/filter", json={}).status_code
+                for name in ("flows", "flow_runs", "logs", "artifacts", "work_pools", "automations")
+            }
+        raise KeyboardInterrupt
+    assert found == {
+        **dict.fromkeys(["flows", "flow_runs", "logs", "artifacts"], 200),
+        **dict.fromkeys(["work_pools", "automations"], 404),
+    }
+
+
+@pytest.mark.prefect
 @pytest.mark.parametrize("command", [["deploy"], ["score", "--answers"]])
 @pytest.mark.slow
 def test_a_server_that_wants_another_login_is_named_with_the_variable(

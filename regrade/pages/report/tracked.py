@@ -18,7 +18,9 @@ ARTIFACT = "report.html"
 
 def prepare_report() -> None:
     """Import what a report with new answers needs, and begin what it waits for."""
-    from regrade.pages.report import gathering, page  # noqa: F401, PLC0415 - a run that made no answers needs no report
+    import matplotlib.figure  # noqa: F401 - a run that made no answers needs no report
+
+    from regrade.pages.report import gathering, page  # noqa: F401, PLC0415 - as above
 
     parquet.prepare()
 
