@@ -14,10 +14,10 @@ from cyclopts.exceptions import (
 )
 from pydantic import ValidationError
 
-from regrade.jobs.job import BenchmarkChoice, EvaluationJob
+from regrade.jobs.job import EvaluationJob
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
-from regrade.settings.errors import SettingsError, UnknownNameError
+from regrade.settings.errors import SettingsError, of_setting
 from regrade.settings.marks import parameters_of
 from regrade.settings.problems import one_line, sentence
 
@@ -34,23 +34,21 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
 
     Raises:
         SettingsError: If a parameter is unknown or its value is invalid.
-        UnknownNameError: If there is no such benchmark or scorer.
     """
     not_here = set() if kind is EvaluationJob else {"gate"}
     check_names(parameters, parameters_of(kind).keys() - not_here, file)
-    for name in _texts(parameters.get("benchmarks")) if issubclass(kind, BenchmarkChoice) else ():
-        if not registry.is_known("benchmark", name):
-            raise UnknownNameError("benchmark", name, registry.names("benchmark"))
-    scorer = parameters.get("scorer")
-    if isinstance(scorer, str) and scorer != registry.ORIGINAL:
-        load_scorer(scorer)
     given = {name: value for name, value in parameters.items() if value is not None}
     try:
-        return kind.model_validate(given)
+        job = kind.model_validate(given)
     except ValidationError as error:
         lacks = any(p["type"] == "missing" and len(p["loc"]) == 1 for p in error.errors())
         hint = " Parameters may also be in a `--config` file." if lacks else ""
         raise SettingsError(f"{sentence(one_line(error, kind))}{hint}") from error
+    scorer = getattr(job, "scorer", None)
+    if scorer not in (None, registry.ORIGINAL):
+        with of_setting("`scorer`"):
+            load_scorer(scorer)
+    return job
 
 
 def check_names(parameters: Iterable[str], known: Collection[str], file: Path | None) -> None:
@@ -74,10 +72,6 @@ def _unknown(name: str, known: Sequence[str], file: Path | None) -> str:
     close = get_close_matches(name, known, n=1)
     hint = f" Did you mean '{close[0]}'?" if close else ""
     return f"Unknown parameter '{name}'{where}.{hint} Known: {', '.join(known)}."
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else ()
 
 
 # Errors in how a command is called, in one line that names the option.

@@ -20,15 +20,16 @@ from regrade.cli.options import WHAT, WHERE, help_group
 from regrade.cli.paths import from_this_folder
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.settings import HARNESS, EngineName, Settings, registry
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, of_setting
 from regrade.settings.marks import NESTED, Option, parameters_of
 from regrade.settings.problems import models_in, one_line, shown
 from regrade.settings.suites import members, shots_of
 
 _LONG = 9
 """Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
-_SETTING = re.compile(r"`([a-z]\w*(?:\.\w+)*)(`|[ =][^`\n]*`)")
-"""Matches a setting in a message, such as `engine.dtype`, also with a value: `engine.extra tokenizer_mode=hf`."""
+_SETTING = re.compile(r"(?<![\w`])'.*?'(?!\w)|`([a-z]\w*(?:\.\w+)*)(`|[ =][^`\n]*`)")
+"""Matches a setting in a message, such as `engine.dtype`, also with a value: `engine.extra tokenizer_mode=hf`. A text in quotes, where
+messages repeat what others wrote, is matched as a whole, so that nothing in it is taken for a setting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,10 @@ class JobOptions:
         self._add(given, chosen)
         if kind is not None and "engine" in chosen:
             chosen["engine"] = {**chosen["engine"], "kind": kind}
-        if suites := getattr(self, "suite", ()) or suites:
-            named = [*members(suites), *chosen.get("benchmarks", ())]
+        of_option = getattr(self, "suite", ())
+        if suites := of_option or suites:
+            with of_setting("`--suite`" if of_option else f"`suite` in '{self.config}'"):
+                named = [*members(suites), *chosen.get("benchmarks", ())]
             chosen["benchmarks"] = tuple(dict.fromkeys(named))
             if (chosen.get("prompt") or {}).get("n_shots") is None:
                 of_suites = [f"{name}={n}" for name, n in shots_of(suites).items()]
@@ -195,15 +198,16 @@ class JobOptions:
 
     def named(self, message: str) -> str:
         """Return a message in which settings have the names under which they were given: options, or keys of the file."""
-        file: dict[str, Any] = {}
-        if self.config is not None:
-            with suppress(SettingsError):  # which is what the message is about
-                file = read_config(self.config)
-
         known = parameters_of(self.job)
 
         def name(found: re.Match[str]) -> str:
             setting, end = found.groups()
+            if setting is None:
+                return found[0]
+            file: dict[str, Any] = {}
+            if self.config is not None:
+                with suppress(SettingsError):  # which is what the message is about
+                    file = read_config(self.config)
             places = setting.split(".")
             if places[0] not in known and len(places) > 1:  # the group that is this job
                 places = places[1:]
@@ -250,7 +254,8 @@ class JobOptions:
         file, default = chosen.get("engine") or {}, info.default.kind
         said = given[of_engine.pop("kind")] if "kind" in of_engine else None
         kind = str(said or file.get("kind") or default)
-        known = registry.load("engine", kind).model_fields
+        with of_setting("`engine.kind`"):
+            known = registry.load("engine", kind).model_fields
         if strange := [option for name, option in of_engine.items() if name not in known]:
             flags = ", ".join(f"`{option.names[-1]}`" for option in strange)
             other = next(

@@ -25,6 +25,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from regrade.cli.naming import NAMING
 from regrade.results.display import Pace, log_scored
 from regrade.scorers.user_functions.files import is_specification
 from regrade.text.text import visible
@@ -53,7 +54,7 @@ def log_to(path: Path, *, quiet: bool = False) -> None:
         quiet: Show only warnings and errors.
     """
     to_file = logging.FileHandler(path, delay=True)
-    to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
+    to_file.setFormatter(_Named("%(asctime)s %(levelname)s %(name)s %(message)s"))
     # a root handler with a formatter keeps Prefect's console handler away
     logging.getLogger().addHandler(to_file)
     logging.getLogger().setLevel(logging.INFO)
@@ -71,13 +72,30 @@ def show_logs(name: str, *, quiet: bool = False) -> logging.Logger:
     return logger
 
 
+class _Named(logging.Formatter):
+    """Format of lines in which settings have the names under which this command was given them."""
+
+    def __init__(self, form: str) -> None:
+        super().__init__(form)
+        self._named = NAMING.get()  # here, as other threads do not have it
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record; those of other libraries name no settings."""
+        line = super().format(record)
+        return self._named(line) if record.name.startswith("regrade") else line
+
+
 class TerminalHandler(logging.Handler):
     """One line per record on stderr, above a progress bar if there is one."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
+        self._named = NAMING.get()  # here, as other threads do not have it
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print the record."""
         style = {logging.WARNING: "yellow", logging.ERROR: "red"}.get(record.levelno, "")
-        line = f"{time.strftime('%H:%M:%S')} {visible(record.getMessage())}"
+        line = f"{time.strftime('%H:%M:%S')} {visible(self._named(record.getMessage()))}"
         try:
             stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
         except OSError:  # such as a full disk under `2> file`, which is no reason to end a run

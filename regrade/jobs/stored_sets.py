@@ -39,9 +39,10 @@ def choose_sets(job: ScoringJob) -> ChosenSets:
     )
     sets = [answers for answers in readable if _is_between(answers, job)]
     if not sets and not damaged:
-        raise RepositoryError(
-            repository.uri, "no answer set matches the filters. `regrade list` shows all."
-        )
+        filters = ("benchmark", "model", "answer_set", "since", "until")
+        given = [f"`{name}={value}`" for name in filters if (value := getattr(job, name))]
+        matching = f" matches {' and '.join(given)}" if given else " is in it"
+        raise RepositoryError(repository.uri, f"no answer set{matching}. `regrade list` shows all.")
     return ChosenSets(repository.uri, sets, damaged)
 
 

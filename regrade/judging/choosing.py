@@ -10,7 +10,7 @@ from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.settings import PromptSettings, registry
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, of_setting
 
 
 def waits_for_judge(answers: AnswerSet) -> bool:
@@ -57,8 +57,10 @@ def check_asking(
         CriteriaSource(criteria)
     named = dict.fromkeys(filter(None, map(default_rubric, benchmarks or ())))
     names = tuple(named) if rubric is None else (rubric,)
-    for name in names:
-        check_sides(open_rubric(name), compares=baseline is not None)
+    with of_setting("`judge.rubric`"):
+        rubrics = [open_rubric(name) for name in names]
+    for found in rubrics:
+        check_sides(found, compares=baseline is not None)
     if benchmarks is not None and not names:
         raise SettingsError(
             f"None of the benchmarks ({', '.join(benchmarks)}) names a rubric for a judge. Give one with `judge.rubric`, or leave out "

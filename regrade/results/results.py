@@ -339,5 +339,5 @@ class SomeUnfitError(SettingsError):
 def some_not_scored(evaluation: Evaluation) -> str:
     """Return the number of scorings and a line for each failed scoring."""
     done = sum(len(answers.scores) for answers in evaluation.answer_sets)
-    lines = [f"{done} scorings are done, {len(evaluation.not_scored)} are not:"]
+    lines = [f"{done} of {done + len(evaluation.not_scored)} scorings are done. Not done:"]
     return "\n  ".join([*lines, *(failed.text for failed in evaluation.not_scored)])

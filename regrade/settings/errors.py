@@ -21,7 +21,8 @@ Each takes plain positional arguments and keeps them in `args`, because Prefect 
 between processes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 COULD_NOT_RUN = 3
@@ -56,6 +57,15 @@ class UnknownNameError(SettingsError):
         hint = f" Did you mean '{close[0]}'?" if close else ""
         file = " Or a function in a file: `path/to/file.py:name`." if self.kind == "scorer" else ""
         return f"Unknown {self.kind} '{self.name}'.{hint} Known: {', '.join(sorted(self.known))}.{file}"
+
+
+@contextmanager
+def of_setting(setting: str) -> Iterator[None]:
+    """Begin the message of a value that the block refuses with the setting, as messages name it: "`engine.dtype`"."""
+    try:
+        yield
+    except SettingsError as error:
+        raise SettingsError(f"{setting}: {error}") from error
 
 
 class PluginError(SettingsError):

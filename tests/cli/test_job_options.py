@@ -205,3 +205,8 @@ def test_a_setting_of_an_option_beside_a_file_is_named_by_the_option(tmp_path: P
     alone = parsed("--config", str(file))
     assert alone.named("`datasets.choices_column`") == f"`datasets.choices_column` in '{file}'"
     assert alone.named("`model`, `hidden`, `no_setting`") == "`--model`, `hidden`, `no_setting`"
+
+
+def test_a_text_that_a_message_quotes_names_no_setting():
+    quoted = "the models' prompt 'Isn't `model` a word (`weather.wind=2`)?' and '`model`'"
+    assert parsed().named(f"{quoted}: set `model`'s name") == f"{quoted}: set `--model`'s name"

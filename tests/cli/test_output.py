@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from pydantic import BaseModel
@@ -17,6 +18,7 @@ from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli import output
 from regrade.cli.main import run
+from regrade.cli.naming import NAMING
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, show_logs
 from regrade.results.display import NoDisplay
@@ -167,6 +169,19 @@ def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):
     (line,) = capfd.readouterr().err.splitlines()
     assert line.endswith("not wrapped")
     logging.getLogger("regrade.quiet-test").handlers.clear()
+
+
+def test_log_lines_name_settings_as_they_were_given_also_those_of_other_threads(
+    capfd: pytest.CaptureFixture[str],
+):
+    naming = NAMING.set(lambda text: text.replace("`limit`", "`--limit`"))
+    logger = show_logs("regrade.naming-test", quiet=True)
+    NAMING.reset(naming)
+    thread = Thread(target=logger.warning, args=("raise `%s`", "limit"))
+    thread.start()
+    thread.join()
+    assert capfd.readouterr().err.endswith("raise `--limit`\n")
+    logger.handlers.clear()
 
 
 def test_verify_counts_its_problems(tmp_path: Path, capfd: pytest.CaptureFixture[str]):

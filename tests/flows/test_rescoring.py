@@ -169,7 +169,7 @@ def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
     (refused,) = ran.document["not_scored"]
     assert refused["answer_set"] == capitals.manifest.answer_set_id
     assert "'Paris'" in refused["reason"]
-    assert "1 scorings are done, 1 are not" in ran.err
+    assert "1 of 2 scorings are done. Not done:" in ran.err
 
 
 def test_a_set_whose_scorer_is_not_installed_costs_the_others_nothing(
@@ -214,9 +214,9 @@ def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_numb
 @pytest.mark.parametrize(
     ("filters", "says"),
     [
-        ({"since": date(2999, 1, 1)}, "no answer set matches"),
-        ({"until": date(2001, 1, 1)}, "no answer set matches"),
-        ({"model": "nobody"}, "no answer set matches"),
+        ({"since": date(2999, 1, 1)}, "no answer set matches `since=2999-01-01`."),
+        ({"until": date(2001, 1, 1)}, "no answer set matches `until=2001-01-01`."),
+        ({"model": "nobody", "benchmark": "sums"}, "`benchmark=sums` and `model=nobody`."),
     ],
 )
 def test_filters_that_fit_nothing_say_so(

@@ -58,17 +58,17 @@ def load_file(specification: str) -> FileScorer:
     path = Path(path_text).expanduser()
     if not path.is_file():
         raise SettingsError(
-            f"`--scorer {specification}`: there is no file '{path_text}'. Expected `path/to/file.py:name`."
+            f"Scorer '{specification}': there is no file '{path_text}'. Expected `path/to/file.py:name`."
         )
     path = path.resolve()
     if not re.fullmatch(registry.NAME, name):
         raise SettingsError(
-            f"`--scorer {specification}`: scores are stored under the name '{name}', which should consist of a to z, 0 to 9 "
+            f"Scorer '{specification}': scores are stored under the name '{name}', which should consist of a to z, 0 to 9 "
             "and '_'. Rename the function."
         )
     if name in (*registry.names("scorer"), *RESERVED):
         raise SettingsError(
-            f"`--scorer {specification}`: the name '{name}' belongs to another scorer. Rename the function, because "
+            f"Scorer '{specification}': the name '{name}' belongs to another scorer. Rename the function, because "
             "scores are stored under its name."
         )
     known = _loaded.get(name)
@@ -76,7 +76,7 @@ def load_file(specification: str) -> FileScorer:
         if known.path == path:
             return known
         raise SettingsError(
-            f"`--scorer {specification}`: the name '{name}' is already used for the scorer in '{known.path}'. Rename one."
+            f"Scorer '{specification}': the name '{name}' is already used for the scorer in '{known.path}'. Rename one."
         )
     source = _read(path, specification)
     module = _run(path, source, name)
@@ -84,7 +84,7 @@ def load_file(specification: str) -> FileScorer:
         public = [key for key, value in vars(module).items() if _is_defined_in(module, key, value)]
         found = ", ".join(f"'{key}'" for key in public) or "no function"
         raise SettingsError(
-            f"`--scorer {specification}`: '{path.name}' has no '{name}'; found {found}."
+            f"Scorer '{specification}': '{path.name}' has no '{name}'; found {found}."
         )
     scorer = FileScorer(name, path, getattr(module, name), source)
     _loaded[name] = scorer
@@ -101,7 +101,7 @@ def _read(path: Path, specification: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"`--scorer {specification}`: the file cannot be read: {error}."
+            f"Scorer '{specification}': the file cannot be read: {error}."
         ) from error
 
 
