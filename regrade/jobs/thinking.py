@@ -110,7 +110,12 @@ def _template(model: ResolvedModel, prompt: PromptSettings) -> ChatTemplate | No
     if text is None:
         return model.chat_template
     known = model.chat_template or ChatTemplate("")
-    return ChatTemplate(text, known.model_type, known.special_tokens)
+    return ChatTemplate(
+        text,
+        known.model_type,
+        known.special_tokens,
+        origin=f"the chat template (`prompt.chat_template={prompt.chat_template}`)",
+    )
 
 
 def _switched_off(template: ChatTemplate, prompt: PromptSettings, benchmark: str) -> dict[str, Any]:

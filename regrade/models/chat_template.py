@@ -62,6 +62,8 @@ class ChatTemplate:
     """Special tokens by the name that templates use, such as `bos_token`."""
     system: str | None = None
     """System message of the prompts."""
+    origin: str = "the model's chat template"
+    """Name of the template in messages."""
 
     @cached_property
     def arguments(self) -> frozenset[str]:
@@ -120,7 +122,7 @@ class ChatTemplate:
             return {}
         if self.switch is None or self.thinks({self.switch: wanted}) is not wanted:
             raise SettingsError(
-                f"`prompt.thinking={thinking}`: the model's chat template cannot switch reasoning {thinking}. {self._advice}"
+                f"`prompt.thinking={thinking}`: {self.origin} cannot switch reasoning {thinking}. {self._advice}"
             )
         return {self.switch: wanted}
 
@@ -142,12 +144,14 @@ class ChatTemplate:
     @property
     def _advice(self) -> str:
         if self.switched_off_by_system:
-            return f"It reads the system message: `--system {NO_THINK}` switches reasoning off, `--system /think` on."
+            return f"It reads the system message: `prompt.system={NO_THINK}` switches reasoning off, `prompt.system=/think` on."
         known = sorted(self.arguments - {"messages", "add_generation_prompt", "tools"})
         named = (
-            f"It reads {', '.join(known)} (`--chat-template-args NAME=VALUE`). " if known else ""
+            f"It reads {', '.join(known)} (`prompt.chat_template_args=NAME=VALUE`). "
+            if known
+            else ""
         )
-        return f"{named}`--chat-template FILE` replaces the template."
+        return f"{named}`prompt.chat_template=FILE` replaces the template."
 
     def _render(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the text before an answer, without white space at its end; None if the template fails."""
@@ -174,8 +178,8 @@ class ChatTemplate:
         )
         if isinstance(answer, Stopped):
             raise SettingsError(
-                f"The model's chat template takes more than {_ALLOWED[answer.limit]} for a question mark, and would hold up the "
-                "engine. Replace it by `prompt.chat_template=FILE`, or use `prompt.format=completion`."
+                f"A prompt cannot be made: {self.origin} takes more than {_ALLOWED[answer.limit]} for a question mark, and would "
+                "hold up the engine. Replace it by `prompt.chat_template=FILE`, or use `prompt.format=completion`."
             )
         assert isinstance(answer, dict)  # noqa: S101 - `asked` returns it
         return answer

@@ -111,7 +111,7 @@ def test_the_system_message_of_the_prompts_decides_where_the_template_reads_it()
     assert ChatTemplate(BY_SYSTEM, system="Be brief.").thinks({})
     assert not ChatTemplate(BY_SYSTEM, system="/no_think").thinks({})
     assert ChatTemplate(BY_SYSTEM, system="/no_think").switched("off") == {}
-    with pytest.raises(SettingsError, match="`--system /no_think` switches reasoning off"):
+    with pytest.raises(SettingsError, match="`prompt.system=/no_think` switches reasoning off"):
         ChatTemplate(BY_SYSTEM).switched("off")
 
 
@@ -119,6 +119,12 @@ def test_the_system_message_of_the_prompts_decides_where_the_template_reads_it()
 def test_what_a_template_cannot_do_is_refused(text: str, thinking):
     with pytest.raises(SettingsError, match=f"`prompt.thinking={thinking}`.*cannot switch"):
         ChatTemplate(text).switched(thinking)
+
+
+def test_a_template_of_a_file_is_named_by_the_setting_that_gave_it():
+    template = ChatTemplate(PLAIN, origin="the chat template (`prompt.chat_template=a.jinja`)")
+    with pytest.raises(SettingsError, match=r"`prompt.chat_template=a.jinja`\) cannot switch"):
+        template.switched("on")
 
 
 def test_a_budget_is_the_templates_argument():

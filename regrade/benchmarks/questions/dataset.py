@@ -17,7 +17,7 @@ is printed as the images' marks (`regrade.records.images`), and enters the id as
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -88,21 +88,25 @@ class DatasetQuestions(StandardBenchmark):
             )
         is_plain_choice = has_choices and settings.prompt == PLAIN_PROMPT
         self._prompt_source = CHOICE_PROMPT if is_plain_choice else settings.prompt
-        self._prompt_template = RowTemplate("prompt", self._prompt_source)
-        self._shot_template = RowTemplate("shot_answer", settings.shot_answer)
+        self._prompt_template = RowTemplate("`datasets.prompt`", self._prompt_source)
+        self._shot_template = RowTemplate("`datasets.shot_answer`", settings.shot_answer)
         system = prompt.system or settings.system
         self._system_source = system
         # What is given with `--system` is plain text.
-        self._system_template = RowTemplate("system", "" if prompt.system else system or "")
+        self._system_template = RowTemplate(
+            "`datasets.system`", "" if prompt.system else system or ""
+        )
         computed = _CHOICE_NAMES if has_choices else frozenset()
         if settings.messages_column is not None or settings.turns_column is not None:
             self._check_messages()
-            self._prompt_template = RowTemplate("prompt", "")
+            self._prompt_template = RowTemplate("`datasets.prompt`", "")
         if not settings.target_column and JUDGE not in self.scorers:
             raise SettingsError(
                 f"Benchmark '{self.name}' has no `datasets.target_column`, without which only a judge can grade: set `datasets.scorer={JUDGE}`."
             )
-        own_system = RowTemplate("system", settings.system or "")  # ids do not depend on `--system`
+        self._own_system = own_system = RowTemplate(
+            "`datasets.system`", settings.system or ""
+        )  # ids do not depend on `--system`
         self._prompt_columns = sorted(
             self._prompt_template.row_columns
             | own_system.row_columns
@@ -222,6 +226,33 @@ class DatasetQuestions(StandardBenchmark):
     def shot_columns(self) -> tuple[str, ...]:
         """Columns of questions and of the answers of worked examples."""
         return tuple(dict.fromkeys([*self.columns, *self._shot_answer_columns]))
+
+    def _read(self, split: str, columns: tuple[str, ...], head: int | None = None) -> list[Sample]:
+        """Read as other benchmarks do; of a missing column, name the settings that ask for it."""
+        try:
+            return super()._read(split, columns, head)
+        except SourceError as error:
+            missing = getattr(error.__cause__, "missing", ())
+            if not (asking := [f"`datasets.{name}`" for name in self._asking_for(missing)]):
+                raise
+            problem = f"{error.problem}, or change {' and '.join(asking)}"
+            raise SourceError(error.benchmark, error.source, problem) from error
+
+    def _asking_for(self, columns: Collection[str]) -> Iterator[str]:
+        """Yield the settings that name one of the columns, or whose templates read it."""
+        for name, value in self._settings:
+            if name.endswith("_column") and value in columns:
+                yield name
+        if not {*columns}.isdisjoint(self._settings.doc_columns):
+            yield "doc_columns"
+        templates = {
+            "prompt": self._prompt_template,
+            "system": self._own_system,
+            "shot_answer": self._shot_template,
+        }
+        for name, template in templates.items():
+            if not {*columns}.isdisjoint(template.names | template.row_columns):
+                yield name
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose targets have the kind that the scorer compares with."""

@@ -9,22 +9,19 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from regrade.settings import DatasetBenchmark
-
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
-_COLUMN_SETTINGS = tuple(
-    f"`datasets.{name}`"
-    for name in DatasetBenchmark.model_fields
-    if name.endswith(("_column", "_columns"))
-)
-"""Settings that name a column of a dataset."""
 
 
 class UnreadableError(Exception):
     """A file or split cannot be read. Sources turn this into a `SourceError` that names benchmark and source."""
+
+    def __init__(self, problem: str, missing: Sequence[str] = ()) -> None:
+        self.missing = tuple(missing)
+        """Columns that do not exist."""
+        super().__init__(problem)
 
 
 def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> list[dict[str, Any]]:
@@ -147,9 +144,8 @@ def checked_columns(dataset: "Dataset", columns: Sequence[str]) -> "Dataset":
     missing = [name for name in columns if name not in dataset.column_names]
     if missing:
         raise UnreadableError(
-            f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. "
-            f"Rename the columns, or name them as a dataset benchmark does: {', '.join(_COLUMN_SETTINGS)}, "
-            "and `{{ NAME }}` or `{{ row['NAME'] }}` in `datasets.prompt`"
+            f"there is no column {_quoted(missing)}; found {_quoted(dataset.column_names)}. Rename the columns",
+            missing,
         )
     return dataset.select_columns(list(columns))
 

@@ -102,7 +102,10 @@ def open_chat(
     parts = internals.resolve_chat_template_content_format(
         template, None, "auto", hf, model_config=model
     )
-    return TemplateChat(tokenizer, template, content_parts=parts == "openai")
+    name = (
+        "The chat template" if chat_template is None else "The chat template `prompt.chat_template`"
+    )
+    return TemplateChat(tokenizer, template, content_parts=parts == "openai", name=name)
 
 
 class TemplateChat:
@@ -114,6 +117,7 @@ class TemplateChat:
         template: str,
         *,
         content_parts: bool = False,
+        name: str = "The chat template",
     ) -> None:
         """Prepare the template.
 
@@ -121,8 +125,9 @@ class TemplateChat:
             tokenizer: The model's tokenizer.
             template: Text of the template.
             content_parts: The template expects the content of a message as a list of parts.
+            name: Name of the template in messages.
         """
-        self._tokenizer = tokenizer
+        self._tokenizer, self._name = tokenizer, name
         self.template = template
         self.content_parts = content_parts
         self._spaces: dict[str, str] = {}
@@ -188,13 +193,13 @@ class TemplateChat:
         """
         given = sum(len(str(message["content"])) for message in messages)
         if length > _LONGER * given + _LONGEST:
-            return "", f"The chat template makes {length:,} characters of {given:,}"
+            return "", f"{self._name} makes {length:,} characters of {given:,}"
         try:
             text = str(self._apply(messages, variables, tokenize=False, **options))
         except jinja2.TemplateError as error:
-            return "", f"The chat template rejects the messages: {error}"
+            return "", f"{self._name} rejects the messages: {error}"
         except Exception as error:  # noqa: BLE001 - a template can raise whatever Python can
-            return "", f"The chat template fails for the messages: {type(error).__name__}: {error}"
+            return "", f"{self._name} fails for the messages: {type(error).__name__}: {error}"
         return text, None
 
     def answered(

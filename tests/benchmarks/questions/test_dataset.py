@@ -273,8 +273,8 @@ def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
     [
         ({"name": "gsm8k"}, "The name 'gsm8k' belongs to an installed benchmark"),
         ({"scorer": "choice_letter"}, "which needs choices. Set `datasets.choices_column`"),
-        ({"prompt": "{{ question"}, "The template prompt is not valid Jinja"),
-        ({"shot_answer": "{% if %}"}, "The template shot_answer is not valid Jinja"),
+        ({"prompt": "{{ question"}, "The template `datasets.prompt` is not valid Jinja"),
+        ({"shot_answer": "{% if %}"}, "The template `datasets.shot_answer` is not valid Jinja"),
         ({"revision": "main"}, "reads local files"),
         ({"config": "main"}, "reads local files"),
         ({"n_shots": 1, "shots_split": "test"}, "also as worked examples"),
@@ -302,11 +302,19 @@ def test_a_path_that_is_neither_here_nor_a_hub_name_is_refused(path: str) -> Non
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"prompt": "{{ query }}"}, "no column 'query'; found 'question', 'answer', 'kind', 'hint'"),
-        ({"target_column": "gold"}, "no column 'gold'"),
-        ({"subset_column": "group"}, "no column 'group'"),
-        ({"choices_column": "options"}, "no column 'options'"),
-        ({"prompt": "{{ question }} {{ hint }}"}, "row 0 (from 0) of split 'test': the template prompt"),
+        (
+            {"prompt": "{{ query }}"},
+            "no column 'query'; found 'question', 'answer', 'kind', 'hint'. Rename the columns, or change `datasets.prompt`",
+        ),
+        ({"system": "{{ row['a b'] }}"}, "no column 'a b'; found"),
+        ({"system": "{{ row['a b'] }}"}, "Rename the columns, or change `datasets.system`"),
+        ({"target_column": "gold"}, "or change `datasets.target_column`"),
+        (
+            {"subset_column": "group", "doc_columns": ("group",)},
+            "or change `datasets.subset_column` and `datasets.doc_columns`",
+        ),
+        ({"choices_column": "options"}, "or change `datasets.choices_column`"),
+        ({"prompt": "{{ question }} {{ hint }}"}, "row 0 (from 0) of split 'test': the template `datasets.prompt`"),
         ({"prompt": "{{ kind.name }}"}, "has no attribute 'name'"),
         ({"prompt": "{{ hint or '' }}"}, "row 0 (from 0) of split 'test': the prompt is empty"),
         ({"scorer": "number", "target_column": "kind"}, "row 0 (from 0) of split 'test': the target 'easy' is not a number"),
@@ -400,7 +408,9 @@ def test_the_option_system_replaces_the_system_message_and_is_plain_text(sums: P
 
 
 def test_a_system_message_that_cannot_be_filled_is_refused(sums: Path) -> None:
-    with pytest.raises(SourceError, match="row 0 .*the template system cannot be filled"):
+    with pytest.raises(
+        SourceError, match="row 0 .*the template `datasets.system` cannot be filled"
+    ):
         opened(sums, scorer="number", system="{{ hint }}").samples()
 
 
