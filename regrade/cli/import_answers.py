@@ -16,7 +16,7 @@ from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
 from regrade.jobs.job import default_answers
 from regrade.scorers import load_scorer, stored_name
-from regrade.settings.errors import OperationError
+from regrade.settings.errors import OperationError, of_setting
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
 
@@ -75,7 +75,8 @@ def import_answers(
         strict: Import nothing unless every file can be read.
     """
     if scorer is not None:
-        load_scorer(scorer)  # a name that is not known is refused before any file is read
+        with of_setting("`--scorer`"):
+            load_scorer(scorer)  # a name that is not known is refused before any file is read
     repository = open_repository(answers or default_answers(), create=True)
     imports = import_files(
         repository,
@@ -170,6 +171,8 @@ def _without_target(imported: Imported) -> str:
     if imported.unusable:
         row = imported.unusable[0]
         example = f", such as {row.target!r:.60} of question {row.index}"
+    elif imported.format == "table" and imported.without_target == imported.answers.manifest.rows:
+        example = ": name their column with `--column.target`"
     return (
         f"without a usable target: {imported.without_target} of {imported.answers.manifest.rows} answers in "
         f"{imported.place}{example}"

@@ -118,6 +118,9 @@ def test_answers_without_a_usable_target_are_counted(tmp_path: Path):
     assert ran.code == 0, ran.err
     assert "without a usable target: 2 of 4 answers in" in ran.err
     assert "'Z' of question 2" in ran.err
+    ran = regrade("import", path, *options[:2], *arguments[-4:], "--answers", tmp_path / "others")
+    assert "4 of 4 answers in" in ran.err
+    assert ": name their column with `--column.target`\n" in ran.err
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path):

@@ -57,8 +57,12 @@ class Record:
         value, _, _ = self._find(path)
         return None if value is _MISSING else value
 
-    def need(self, path: str) -> Json:
+    def need(self, path: str, given_as: str = "") -> Json:
         """Value at a path that must exist.
+
+        Args:
+            path: The path.
+            given_as: Option that gave the path, for the message.
 
         Raises:
             UserError: If it does not exist; the message lists the fields.
@@ -66,7 +70,8 @@ class Record:
         value = self._at(path)
         if value is _MISSING:
             known = ", ".join(f"'{whole_characters(name)}'" for name in self._value) or "none"
-            raise self.error(f"there is no field '{path}'. Fields: {known}.")
+            option = f"`{given_as} {path}`: " if given_as else ""
+            raise self.error(f"{option}there is no field '{path}'. Fields: {known}.")
         return value
 
     def text(self, path: str) -> str | None:

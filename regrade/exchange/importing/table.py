@@ -49,7 +49,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     rows = [
         row
         for index, record in enumerate(file.rows)
-        for row in table_rows(index, record, options, original.name)
+        for row in table_rows(index, _with_columns(record, columns), options, original.name)
     ]
     recorded = {"columns": columns.model_dump(exclude_none=True)}
     if options.target_after is not None:
@@ -62,6 +62,18 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         recorded=recorded,
         originals=(original,) * scored,
     )
+
+
+def _with_columns(record: Record, columns: Columns) -> Record:
+    """Refuse a row without a column that the user named; only choices may be absent.
+
+    Raises:
+        ImportFileError: If there is one. The message names the option.
+    """
+    for name, path in columns:
+        if path is not None and name != "choices":
+            record.need(path, f"--column.{name}")
+    return record
 
 
 def _original(columns: Columns, ends: tuple[float, float]) -> OriginalScore:

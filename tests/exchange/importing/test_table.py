@@ -107,7 +107,14 @@ def test_a_table_without_named_columns_says_which_there_are(tmp_path: Path):
 @pytest.mark.parametrize(
     ("columns", "says"),
     [
-        (Columns(text="answer"), "there is no field 'answer'. Fields: 'q', 'sent'"),
+        (
+            Columns(text="answer"),
+            "`--column.text answer`: there is no field 'answer'. Fields: 'q', 'sent'",
+        ),
+        (
+            Columns(text="q", target="right"),
+            "`--column.target right`: there is no field 'right'. Fields: 'q', 'sent'",
+        ),
         (Columns(text="runs"), "'runs' should be a text"),
         (Columns(text="q", score="topic"), "'topic' should be true, false or a number"),
         (Columns(text="q", choices="topic"), "'topic' should be a list of texts"),
