@@ -142,7 +142,8 @@ HELP_ALL = "--help-all"
 _FEW = 25
 """Longest list of choices in a short help, in characters."""
 _SHOWN = 2
-"""Examples in a short help."""
+"""Examples in a short help, which use the options that it shows."""
+_OPTION = re.compile(r"(?<!\S)--[a-z][\w.-]*")
 DAILY = (
     "evaluate",
     "score",
@@ -245,7 +246,11 @@ def _implementation(command: str) -> str:
 
 def epilogue(command: str, *, is_short: bool = False) -> str:
     """Return the end of a command's help as markdown: examples and exit codes; of all commands for an empty name."""
-    shown = EXAMPLES.get(command, ())[: _SHOWN if is_short else None]
+    shown = EXAMPLES.get(command, ())
+    if is_short and (options := in_short_help(command)) is not None:
+        used = ({*_OPTION.findall(example.partition(" -- ")[0])} for example in shown)
+        shown = tuple(text for text, its in zip(shown, used, strict=True) if its <= {*options})
+        shown = shown[:_SHOWN]
     lines = [f"- `regrade {example}`" for example in shown]
     examples = ["Examples:", "", *lines, ""] if lines else []
     if not command:

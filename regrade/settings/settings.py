@@ -551,7 +551,7 @@ class GateSettings(Settings):
     """Answer set id, model, or alias (`regrade promote` moves the alias `baseline`). With `follow`, `{model}` stands for the name of
     the model or training."""
     max_drop: float = Field(1.0, ge=0, lt=100)
-    """Largest accepted drop of accuracy, in percentage points. If a fifth of its answers change, an unchanged model passes in
+    """Largest accepted drop of accuracy, in percentage points. Default: 1. If a fifth of its answers change, an unchanged model passes in
     80 % of the runs from 0.9 points on with 14,042 questions (mmlu), from 3.1 with 1,319 (gsm8k), from 5.5 with 400."""
     max_drop_of: tuple[str, ...] = ()
     """Different accepted drops for single benchmarks, each `benchmark=points`, such as `gsm8k=0.5`."""

@@ -20,6 +20,7 @@ from regrade.cli.commands import (
     GROUPS,
     OTHER,
     command_line,
+    epilogue,
     group_of,
     in_short_help,
 )
@@ -114,6 +115,15 @@ def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(name: str):
     if (named := in_short_help(name)) is not None:
         assert {*named} <= options
         assert len(options) < len(every)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_examples_of_a_short_help_use_the_options_that_it_shows(name: str):
+    if (named := in_short_help(name)) is not None:
+        examples = re.findall(rf"`regrade ({name}[^`]*)`", epilogue(name, is_short=True))
+        used = {word for text in examples for word in shlex.split(text.partition(" -- ")[0])}
+        assert {word for word in used if word.startswith("--")} <= {*named, "--help-all"}
+        assert len(examples) > 1 or len(EXAMPLES[name]) == 1
 
 
 @pytest.mark.parametrize("name", [n for n, (f, _) in COMMANDS.items() if f.startswith("run:")])
