@@ -212,7 +212,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     if others := [work for work in works if not work.ends_here]:
         check_answered(unscored(others))  # answer sets that another machine scores
     message = headline(evaluation) if verdict is None else verdict.summary
-    message = "; ".join(part for part in (message, note) if part)
+    message = "; ".join(part for part in (message.removesuffix("."), note) if part)
     return message, _gated(evaluation, verdict)
 
 

@@ -95,8 +95,12 @@ def promote(
         )
 
     benchmarks = [answers.manifest.specification.benchmark.name for answers in sets]
+    names_others = True
 
     def check(current: Mapping[str, AnswerSet]) -> None:
+        nonlocal names_others
+        known = [answers.manifest.answer_set_id for answers in current.values()]
+        names_others = any(answers.manifest.answer_set_id not in known for answers in sets)
         if first and not current.keys().isdisjoint(benchmarks):
             raise NotFirstError(alias)
         for answers in sets:
@@ -115,7 +119,8 @@ def promote(
             move_alias_tag(uri, alias, moved.answer_sets)
     except TrackingError as error:
         logger.warning("the alias is not in MLflow: %s", error)
-    moved_text = f"alias {alias} names {sets[0].manifest.specification.model.name} now"
+    since = "now" if names_others else "already"
+    moved_text = f"alias {alias} names {sets[0].manifest.specification.model.name} {since}"
     if not first:
         return moved_text
     created = f"baseline created: {moved_text}"

@@ -19,11 +19,16 @@ from regrade.comparing.verdict import judge
 from regrade.settings import GateSettings, ScoringOptions
 from regrade.settings.errors import SettingsError
 
-_SAME = (
-    "Baseline and candidate are the same answers of {0.model}: nothing was compared. "
-    "Name another baseline, or promote a candidate only after the gate."
-)
-
+_SAME: dict[bool, tuple[Verdict, str]] = {
+    # A run judges what its model is now; whoever names two sides wants two, and may have promoted before the gate.
+    True: ("pass", "The baseline is these answers of {0.model}: there was nothing to compare."),
+    False: (
+        "cannot tell",
+        "Baseline and candidate are the same answers of {0.model}: nothing was compared. "
+        "Name another baseline, or promote a candidate only after the gate.",
+    ),
+}
+"""Verdict and reason for one and the same answers on both sides, by whether a run has just made the candidate's."""
 
 _NO_DROP = (
     "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
@@ -76,11 +81,15 @@ def gate(
         ),
         check=partial(check_pairs, settings) if isinstance(candidate, str) else None,
     )
-    return gate_report(compared, settings, stopped or {})
+    return gate_report(compared, settings, stopped or {}, just_made=isinstance(candidate, Side))
 
 
 def gate_report(
-    compared: ComparedBenchmarks, settings: GateSettings, stopped: Mapping[str, Stopped]
+    compared: ComparedBenchmarks,
+    settings: GateSettings,
+    stopped: Mapping[str, Stopped],
+    *,
+    just_made: bool = False,
 ) -> GateReport:
     """Return the verdict on compared benchmarks; see `gate`."""
     accepted = accepted_drops(settings)
@@ -106,7 +115,13 @@ def gate_report(
         reason = _NO_DROP.format(name, scale.low, scale.high)
         verdicts[name] = _no_verdict(name, reason, 0.0)
     for name, pair in same.items():
-        verdicts[name] = _no_verdict(name, _SAME.format(pair.comparison.base), drops[name])
+        verdict, reason = _SAME[just_made]
+        verdicts[name] = BenchmarkVerdict(
+            benchmark=name,
+            verdict=verdict,
+            reason=reason.format(pair.comparison.base),
+            max_drop=drops[name],
+        )
     for name, reason in compared.refused.items():
         verdicts[name] = _no_verdict(name, reason, drops[name])
     for name in compared.only_base:

@@ -88,13 +88,13 @@ class GateReport(Part):
 
 
 def summarised(overall: Verdict, benchmarks: Iterable[BenchmarkVerdict]) -> dict[str, list[str]]:
-    """Return the reasons that stand in a report's summary, each with its benchmarks, and at most `SUMMARISED`; none if all pass.
+    """Return the reasons that stand in a report's summary, each with its benchmarks, and at most `SUMMARISED`.
 
-    The other benchmarks have a section of their own for their reason.
+    If all benchmarks pass, it is the reason that all share, if there is one. The other benchmarks have a section of their own for their reason.
     """
     decisive = [benchmark for benchmark in benchmarks if benchmark.verdict == overall]
     found: dict[str, list[str]] = {}
-    if overall != "pass" or len(decisive) == 1:
+    if overall != "pass" or len({verdict.reason for verdict in decisive}) == 1:
         for verdict in decisive:
             if verdict.reason in found or len(found) < SUMMARISED:
                 found.setdefault(verdict.reason, []).append(verdict.benchmark)

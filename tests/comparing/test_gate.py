@@ -63,6 +63,19 @@ def test_a_baseline_is_not_judged_against_itself(repository: LocalRepository) ->
         )
 
 
+def test_answers_that_a_run_has_made_and_that_are_the_baseline_pass_without_a_comparison(
+    repository: LocalRepository,
+) -> None:
+    side = find_side("org/base", repository.uri)
+
+    report = gate(side, GateSettings(), answers=repository.uri)
+
+    assert (report.verdict, report.exit_code) == ("pass", 0)
+    assert report.summary == (
+        "pass: sums, products: The baseline is these answers of org/base: there was nothing to compare."
+    )
+
+
 def test_equal_answers_of_another_model_pass(repository: LocalRepository) -> None:
     for name in ("sums", "products"):
         answer(repository, "org/same", right=380, benchmark=name)
@@ -424,6 +437,7 @@ def test_a_benchmark_without_numbers_has_a_section_unless_the_summary_tells_its_
     # The same words as a reason that the summary has, of another verdict.
     assert told("regression", ("regression", "Sure."), ("pass", "Sure.")) == (1, ["b1"])
     assert told("cannot tell", ("cannot tell", "Same."), ("cannot tell", "Same.")) == (1, [])
-    assert told("pass", ("pass", "Sure."), ("pass", "Sure.")) == (0, ["b0", "b1"])
+    assert told("pass", ("pass", "Same."), ("pass", "Same.")) == (1, [])
+    assert told("pass", ("pass", "Sure."), ("pass", "Better.")) == (0, ["b0", "b1"])
     many = [("cannot tell", f"Reason {n}.") for n in range(7)]
     assert told("cannot tell", *many) == (5, ["b5", "b6"])

@@ -191,6 +191,15 @@ def test_the_alias_follows_models_that_pass_and_no_others(
     assert str(state.message).endswith("alias last-good names org/first now")
     assert aliased(repository) == first.manifest.answer_set_id
 
+    state = evaluated(
+        repository, monkeypatch, first, tmp_path
+    )  # the same job, and an unchanged model
+    assert str(state.message) == (
+        "pass: sums: The baseline is these answers of org/first: there was nothing to compare; "
+        "alias last-good names org/first already"
+    )
+    assert _exit_code(client, state) == 0
+
     worse = answer(repository, "org/worse", right=300)
     state = evaluated(repository, monkeypatch, worse, tmp_path)
     assert str(state.message).startswith("regression")
