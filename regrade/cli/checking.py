@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cyclopts.exceptions import (
     CycloptsError,
@@ -21,7 +21,12 @@ from regrade.settings.errors import SettingsError, of_setting
 from regrade.settings.marks import parameters_of
 from regrade.settings.problems import one_line, sentence
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 _Job = TypeVar("_Job", bound=Settings)
+_WORK = ("benchmarks", "datasets", "lm_eval")
+"""Parameters of which each can name what to evaluate."""
 
 
 def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | None = None) -> _Job:
@@ -49,6 +54,33 @@ def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | No
         with of_setting("`scorer`"):
             load_scorer(scorer)
     return job
+
+
+def check_given(kind: type[Settings], parameters: Mapping[str, Any]) -> None:
+    """Refuse parameters of a run on another machine that no deployment and no worker can take.
+
+    What a deployment may add, a parameter that only another job has, and names that only the worker may have installed are
+    left to the server and the worker.
+
+    Raises:
+        SettingsError: If a value is invalid, or two contradict each other.
+    """
+
+    def is_left(problem: "ErrorDetails") -> bool:
+        place, context = problem["loc"], problem.get("ctx", {})
+        if not place:  # it may lack only what a deployment adds
+            return issubclass(kind, BenchmarkChoice) and not {*_WORK} & parameters.keys()
+        if len(place) == 1 and problem["type"] in ("missing", "extra_forbidden"):
+            return True
+        return isinstance(getattr(context.get("error"), "__cause__", None), UnknownNameError)
+
+    try:
+        kind.model_validate(parameters)
+    except ValidationError as error:
+        problems: list[Any] = [p for p in error.errors() if not is_left(p)]
+        if problems:
+            told = ValidationError.from_exception_data(error.title, problems)
+            raise SettingsError(sentence(one_line(told, kind))) from error
 
 
 def check_names(parameters: Iterable[str], known: Collection[str], file: Path | None) -> None:

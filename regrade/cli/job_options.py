@@ -481,7 +481,7 @@ def harness_tasks(chosen: Mapping[str, Any]) -> dict[str, Any]:
 def as_json(job: type[BaseModel], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters as the schema of a deployment has them: no words for groups, and no YAML's `on` and `off`.
 
-    What a job refuses stays as it is: the server says what is wrong with it.
+    What a job refuses stays as it is, and is told of when a run is to start.
     """
     spelled = dict(parameters)
     for name, info in parameters_of(job).items():

@@ -48,7 +48,7 @@ def _known_scorer(name: str) -> str:
         raise ValueError(str(error)) from error
     if base in registry.names("scorer") or re.fullmatch(registry.IN_FILE, base):
         return name
-    raise ValueError(str(UnknownNameError("scorer", base, registry.names("scorer"))))
+    raise _unknown("scorer", base)
 
 
 def _known_or_original(name: str) -> str:
@@ -60,7 +60,14 @@ def _known_benchmark(name: str) -> str:
     """Refuse a name that is not installed."""
     if registry.is_known("benchmark", name):
         return name
-    raise ValueError(str(UnknownNameError("benchmark", name, registry.names("benchmark"))))
+    raise _unknown("benchmark", name)
+
+
+def _unknown(kind: str, name: str) -> ValueError:
+    """Return the error of pydantic for a name that is not installed here, which tells what it is by its cause."""
+    problem = ValueError(str(error := UnknownNameError(kind, name, registry.names(kind))))
+    problem.__cause__ = error
+    return problem
 
 
 if TYPE_CHECKING:

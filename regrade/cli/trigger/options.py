@@ -57,6 +57,18 @@ class Following:
         ),
     ] = None
 
+    def check(self) -> None:
+        """Refuse seconds that are none.
+
+        Raises:
+            SettingsError: If there are some.
+        """
+        for name in ("start_timeout", "timeout", "patience"):
+            seconds = getattr(self, name)
+            if seconds is not None and not seconds >= 0:  # which a `nan` is not either
+                option = f"--{name.replace('_', '-')}"
+                raise SettingsError(f"`{option}` should be 0 or more, not {seconds:g}.")
+
 
 # Convert options to the parameters of a deployment, checked against its JSON schema.
 

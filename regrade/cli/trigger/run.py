@@ -5,10 +5,12 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from regrade.cli.checking import check_given
 from regrade.cli.output import Output, begin_reports, reported_on_failure
 from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting
+from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
@@ -36,7 +38,8 @@ def trigger_run(
         output: Form of the output on stdout.
 
     Raises:
-        SettingsError: If a report or the id cannot be written, or the deployment does not exist or refuses the parameters.
+        SettingsError: If a parameter or a time is invalid, a report or the id cannot be written, or the deployment does not exist or
+            refuses the parameters.
         NotThisServerError: If PREFECT_API_URL leads to something else, such as a login page.
         ServerGoneError: If the server is down for too long.
     """
@@ -52,6 +55,8 @@ def trigger_run(
         begin_reports(deployment, following.id_file, following.markdown, junit=following.junit)
         if following.html is not None:
             following.html.unlink(missing_ok=True)
+        check_given(EvaluationJob, chosen)
+        following.check()
         with connected(following.patience) as server:
             deployed = server.deployment(deployment)
             schema = deployed.parameter_openapi_schema or {}

@@ -3,12 +3,15 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
+from regrade.cli.checking import check_given
 from regrade.cli.main import run
+from regrade.jobs.job import EvaluationJob
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger
 from tests.server_process import free_port
 
@@ -126,6 +129,52 @@ def test_a_file_that_cannot_be_written_is_noticed_before_a_request(
     assert code == 3
     assert f"'{path}' cannot be written" in capsys.readouterr().err
     assert seen == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("--patience -1", "`--patience` should be 0 or more, not -1."),
+        ("--timeout nan", "`--timeout` should be 0 or more, not nan."),
+        ("--start-timeout=-0.5", "`--start-timeout` should be 0 or more, not -0.5."),
+        ("--limit 0", "`--limit` should be 1 or more, not 0."),
+        (
+            "--temperature 3 --benchmark of_the_worker",
+            "`--temperature` should be 2 or less, not 3.",
+        ),
+        ("--baseline org/model --promote", "`--promote` moves an alias, and 'org/model' cannot be"),
+        (
+            "--benchmark gsm8k --source mmlu=x.csv",
+            "a source is given for 'mmlu', which is not among",
+        ),
+    ],
+)
+def test_what_no_deployment_takes_is_refused_before_a_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, says: str
+) -> None:
+    junit = tmp_path / "report.xml"
+    with between(lambda *_: Reply(500)) as (url, seen), temporary_settings({PREFECT_API_URL: url}):
+        code = run([*EVALUATE[:5], *given.split(), "--junit", str(junit)])
+
+    assert code == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"regrade: {says}")
+    assert seen == []
+    (error,) = ElementTree.parse(junit).getroot().iter("error")
+    assert says.split()[1] in str(error.get("message"))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"limit": 5, "stale": True},
+        {"model": "m"},
+        {"model": "m", "shots": [{"benchmark": "mmlu", "n_shots": 5}]},
+        {"model": "m", "benchmarks": ["of_the_worker"], "scorer": "of_the_worker"},
+    ],
+)
+def test_what_a_deployment_adds_or_only_a_worker_has_is_left_to_them(given: dict[str, Any]) -> None:
+    check_given(EvaluationJob, given)
 
 
 def test_a_report_of_an_earlier_run_does_not_outlast_the_start(tmp_path: Path) -> None:
