@@ -4,7 +4,7 @@ Imports no Prefect: `regrade score` runs this without a flow run if there is no 
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
@@ -378,7 +378,15 @@ def score_stored(job: ScoringJob) -> Evaluation:
         job = job.model_copy(update={"scorer": stored_name(job.scorer)})
     stored = choose_sets(job)
     damaged = stored.damaged
-    chosen = [(answers, _scorers(answers, job)) for answers in stored.sets if _is_whole(answers)]
+    unknown: set[str] = set()
+    whole = [answers for answers in stored.sets if _is_whole(answers)]
+    chosen = [(answers, _scorers(answers, job, unknown.add)) for answers in whole]
+    for name in sorted(unknown if job.scorer is None else ()):
+        logger.warning(
+            "scorings by '%s' are left as they are: no scorer of that name can be used here. If it is a function in a file, name "
+            "the file: `regrade score --stale --scorer path/to/file.py:%s`",
+            *(name, name),
+        )
     for answers, scorers in chosen:
         if not scorers and not job.stale:
             logger.info(
@@ -416,7 +424,10 @@ def _is_whole(answers: AnswerSet) -> bool:
     return manifest.stopped is None
 
 
-def _scorers(answers: AnswerSet, job: ScoringJob) -> tuple[str, ...]:
+def _scorers(
+    answers: AnswerSet, job: ScoringJob, on_unknown: Callable[[str], object]
+) -> tuple[str, ...]:
     if job.stale:
-        return tuple(name for name in stale_scorers(answers) if job.scorer in (None, name))
+        stale = stale_scorers(answers, on_unknown)
+        return tuple(name for name in stale if job.scorer in (None, name))
     return (job.scorer,) if job.scorer else own_scorers(answers)

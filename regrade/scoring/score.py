@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from regrade.answers.result import Result
-from regrade.answers.scorefile import ScoreFile, environment_suffix
+from regrade.answers.scorefile import ORIGINAL, ScoreFile, environment_suffix
 from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import check_rows, intact_part
 from regrade.records.columns import SCORING_SCHEMA
@@ -145,9 +145,20 @@ def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
     return older or bool(file.left_out) or set(file.answers) != shards
 
 
-def stale_scorers(answers: AnswerSet) -> tuple[str, ...]:
-    """Return the scorers whose stored scorings of an answer set are all stale."""
-    files = [file for file in answers.scores() if label_now(file.scorer)]
+def stale_scorers(
+    answers: AnswerSet, on_unknown: Callable[[str], object] = lambda _: None
+) -> tuple[str, ...]:
+    """Return the scorers whose stored scorings of an answer set are all stale.
+
+    Args:
+        answers: The answer set.
+        on_unknown: Called with each scorer that cannot be used here, of which nothing can be told: of a function in a file, only the
+            name is stored.
+    """
+    scored = [file for file in answers.scores() if file.scorer != ORIGINAL]
+    files = [file for file in scored if label_now(file.scorer)]
+    for name in {file.scorer for file in scored} - {file.scorer for file in files}:
+        on_unknown(name)
     current = {file.scorer for file in files if not is_stale(file, answers)}
     return tuple(dict.fromkeys(file.scorer for file in files if file.scorer not in current))
 

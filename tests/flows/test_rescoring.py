@@ -15,8 +15,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import ScoringJob
+from regrade.scorers.user_functions.files import forget_files
 from regrade.scoring.diff import Diff
 from regrade.scoring.diff_sides import diff_with_before
+from regrade.scoring.source_hash import source_hash
 from regrade.settings.errors import DamagedAnswersError, UserError
 from regrade.tracking.connection import connect
 from tests.builders import row
@@ -156,6 +158,35 @@ def test_a_comparison_that_cannot_be_shown_costs_no_score(
     assert any(
         "products" in record.message and "v0 -> v3" in record.message for record in caplog.records
     )
+
+
+def test_a_function_in_a_file_is_graded_again_where_the_file_is_named_and_told_of_otherwise(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    answers = publish(repository, numbers(0, 2))
+    file = tmp_path / "mine.py"
+    file.write_text("def lenient(text: str, target: str) -> bool:\n    return True\n")
+    named = ("--scorer", f"{file}:lenient")
+    try:
+        score(repository, *named)
+        assert "nothing is stale" in score(repository, "--stale", *named).err
+        forget_files()
+        source_hash.cache_clear()
+        file.write_text(file.read_text().replace("True", "False"))
+
+        left = score(repository, "--stale")
+        found = score(repository, "--stale", *named)
+    finally:
+        forget_files()
+        source_hash.cache_clear()
+
+    said = " ".join(left.err.split())
+    assert left.document["answer_sets"] == []
+    assert "scorings by 'lenient' are left as they are" in said
+    assert "regrade score --stale --scorer path/to/file.py:lenient" in said
+    (only,) = found.document["answer_sets"]
+    assert [scoring["metrics"]["accuracy"] for scoring in only["scores"]] == [0.0]
+    assert len(stored(answers)) == 2
 
 
 def test_a_scorer_that_does_not_fit_one_set_costs_the_others_nothing(
