@@ -227,11 +227,11 @@ class _Set:
             note_speed(work.spool, str(self._session.id), work.speed)
         work.generate_seconds = progress.seconds
         logger.info(
-            "%s: %d answers in %.1f s, %.0f tokens/s%s",
+            "%s: %d answers in %.1f s%s%s",
             work.title,
             progress.new,
             progress.seconds,
-            progress.tokens_per_second,
+            progress.speed_text,
             "".join(
                 f", {count} {word}"
                 for count, word in ((progress.failed, "failed"), (progress.refused, "refused"))
@@ -301,9 +301,7 @@ class ProgressArtifact:
         time_left = "" if left is None or progress.finished else f", {duration_text(left)} left"
         # Changing numbers first, because the page shows only the beginning.
         done = f"{progress.done:,} of {progress.total:,} answers"
-        description = (
-            f"{done}{time_left}, {progress.tokens_per_second:,.0f} tokens/s: {self._title}"
-        )
+        description = f"{done}{time_left}{progress.speed_text}: {self._title}"
         if stopped:
             description = f"{done}, stopped: they are kept. Submit the same form again for the rest: {self._title}"
         percent = 100.0 * progress.done / progress.total

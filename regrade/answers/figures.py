@@ -101,7 +101,7 @@ FIGURES: list[Figure] = [
         "tokens_per_second",
         "tokens/s",
         "",
-        _sum(lambda totals: totals.tokens_per_second),
+        _sum(lambda totals: totals.per_second(totals.completion_tokens)),
         ",.0f",
         metric="generation/completion_tokens_per_second",
         shown=("report",),

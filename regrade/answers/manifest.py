@@ -116,6 +116,11 @@ class Session(StrictModel):
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
+    @property
+    def shared(self) -> bool:
+        """The engine answered more than these rows until they were complete, as it measured: those of other sets, lost ones, or choices."""
+        return self.speed is not None and self.speed.requests > self.rows
+
     def counted(self, shards: Iterable[Shard]) -> Self:
         """Return the session with the counts of those shards that it generated; unchanged without an `id`."""
         if self.id is None:
@@ -152,15 +157,12 @@ class Totals:
     prompt_tokens: int
     completion_tokens: int
     """Generated tokens, reasoning included."""
+    shared: bool
+    """The seconds were not spent on these tokens alone, as far as known."""
 
-    @property
-    def tokens_per_second(self) -> float | None:
-        """Generated tokens per second of generating; None if either is not known."""
-        return (
-            self.completion_tokens / self.seconds
-            if self.completion_tokens and self.seconds
-            else None
-        )
+    def per_second(self, tokens: int) -> float | None:
+        """Return some of the tokens per second of generating; None if either is not known, or others had a share of the engine."""
+        return tokens / self.seconds if tokens and self.seconds and not self.shared else None
 
 
 class Manifest(StrictModel):
@@ -234,6 +236,7 @@ class Manifest(StrictModel):
             load_seconds=sum((session.load_seconds for session in self.sessions), 0.0),
             prompt_tokens=sum(session.prompt_tokens for session in self.sessions),
             completion_tokens=sum(session.completion_tokens for session in self.sessions),
+            shared=any(session.shared for session in self.sessions),
         )
 
     @property

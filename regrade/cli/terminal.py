@@ -191,12 +191,12 @@ class TerminalDisplay:
 
     def advance(self, title: str, progress: "GenerationProgress") -> None:
         """Show the progress of an answer set."""
-        speed = f"{progress.tokens_per_second:,.0f} tokens/s"
-        self._update(title, progress.done, progress.total, speed)
+        speed = progress.speed_text
+        self._update(title, progress.done, progress.total, speed.removeprefix(", "))
         if not stderr.is_terminal and self._pace.is_due():
             left = progress.seconds_left
             self._log.info(
-                "%s: %d of %d answers, %s%s",
+                "%s: %d of %d answers%s%s",
                 title,
                 progress.done,
                 progress.total,

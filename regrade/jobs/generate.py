@@ -44,6 +44,8 @@ class Progress:
     """Rows of this session whose request cannot succeed."""
     seconds: float = 0.0
     """The set's seconds of the session until its last answer: all of them, or its share if several sets share the engine."""
+    shared: bool = False
+    """Other sets had a share of these seconds."""
 
     @property
     def new(self) -> int:
@@ -62,9 +64,15 @@ class Progress:
         return (self.total - self.done - self.left_out) * self.seconds / since if since else None
 
     @property
-    def tokens_per_second(self) -> float:
-        """Completion tokens per second of this session."""
-        return self.completion_tokens / self.seconds if self.seconds else 0.0
+    def tokens_per_second(self) -> float | None:
+        """Completion tokens per second of this session; None if others shared it, because a share of seconds has no speed."""
+        return self.completion_tokens / self.seconds if self.seconds and not self.shared else None
+
+    @property
+    def speed_text(self) -> str:
+        """`, 387 tokens/s`; empty if it is not known."""
+        rate = self.tokens_per_second
+        return "" if rate is None else f", {rate:,.0f} tokens/s"
 
 
 class SharedClock:
@@ -240,6 +248,7 @@ def fill(
             {n: sum(_tokens(c) for _, c in batches[n]) for n in incomplete & batches.keys()}
         )
         for number, batch in batches.items():
+            fillings[number].progress.shared = clock.seconds[number] < sum(clock.seconds)
             fillings[number].take(batch, clock.seconds[number])
         for number in sorted(n for n in incomplete if not fillings[n].unanswered):
             incomplete.remove(number)

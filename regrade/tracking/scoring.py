@@ -111,8 +111,8 @@ class Scoring:
         metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
         if sessions and (speed := sessions[-1].speed) is not None:
             metrics |= {f"generation/{name}": value for name, value in speed.scalars().items()}
-        if totals.seconds > 0:
-            metrics["generation/prompt_tokens_per_second"] = totals.prompt_tokens / totals.seconds
+        if (rate := totals.per_second(totals.prompt_tokens)) is not None:
+            metrics["generation/prompt_tokens_per_second"] = rate
         if self.cost is not None:
             metrics["generation/cost"] = self.cost
         return {key: float(value) for key, value in metrics.items()}

@@ -161,3 +161,20 @@ def test_a_set_alone_has_all_seconds_of_the_session_also_without_counted_tokens(
     (file,) = spools[0].seal()
     assert filling.progress.seconds == 6.0
     assert file.rows == 3
+
+
+def test_a_set_has_a_speed_until_another_set_has_a_share_of_the_seconds(
+    at: list[float], spools: list[Spool]
+):
+    class Slow(Answering):
+        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+            for request in requests:
+                at[0] += 2.0
+                yield [Completion(request.key, "sent", text="1", completion_tokens=3)]
+
+    first, second = (Filling(requests(3), spool, lambda _: None) for spool in spools[:2])
+    fill([first, second], Slow())
+
+    assert (first.progress.seconds, first.progress.speed_text) == (6.0, ", 2 tokens/s")
+    assert second.progress.seconds == 6.0
+    assert (second.progress.tokens_per_second, second.progress.speed_text) == (None, "")

@@ -17,7 +17,9 @@ from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report, markdown_report
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
+from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
+from tests.builders import session
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Page, Reader
 from tests.stored import score
@@ -91,3 +93,22 @@ def test_what_is_not_known_is_none(tmp_path: Path):
 
     assert set(figures_of(imported, None).values()) == {None}
     assert metrics_of(imported, None) == {}
+
+
+def test_a_set_that_shared_its_engine_has_seconds_and_tokens_but_no_speed(tmp_path: Path):
+    manifest = answer(LocalRepository(tmp_path / "answers"), "org/model", right=2, total=5).manifest
+
+    def figures(requests: int) -> dict[str, float | None]:
+        one = session(
+            id=None,
+            rows=5,
+            generate_seconds=2.0,
+            completion_tokens=10,
+            speed=Speed(requests=requests),
+        )
+        return figures_of(manifest.model_copy(update={"sessions": (one,)}), None)
+
+    assert figures(5)["tokens_per_second"] == 5.0
+    shared = figures(6)
+    assert shared["tokens_per_second"] is None
+    assert (shared["seconds"], shared["completion_tokens"]) == (2.0, 10)

@@ -113,7 +113,8 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
     totals = manifest.totals
     asked = (totals.seconds, *_kept_times(point.answers))
     seconds = fmean(asked)
-    rate = totals.completion_tokens / seconds if totals.tokens_per_second and seconds else None
+    whole = totals.per_second(totals.completion_tokens) is not None
+    rate = totals.completion_tokens / seconds if whole and seconds else None
     times = _times(point.answers)
     speed = _speed(sessions, times)
     notes = [
