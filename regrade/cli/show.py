@@ -257,7 +257,7 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
         for other in shelf.sets
         if other.answers.manifest.specification.benchmark.name == specification.benchmark.name
     ]
-    apart = settings_apart([other.answers.manifest.specification for other in alike])
+    apart = settings_apart([other.manifest for other in alike])
     settings = apart[[other.id for other in alike].index(stored.id)]
     if settings:
         _print(", ".join(f"{name}={value}" for name, value in settings.items()), "dim")

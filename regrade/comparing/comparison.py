@@ -33,6 +33,7 @@ from regrade.judging.labels.calibrated import UNCALIBRATED, labelled_verdicts
 from regrade.judging.labels.items import verdicts_of
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.readings import judged_answers
+from regrade.records.messages import asked
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.scoring.originals import first_scorer
 from regrade.settings import Difference, ScoringOptions
@@ -129,7 +130,7 @@ def _judged(
 
 # Examples of questions that one side answered right and the other wrong, with both answers.
 
-COLUMNS = ("sample_id", "repeat", "prompt", "target", "text")
+COLUMNS = ("sample_id", "repeat", "question", "prompt", "target", "text")
 
 
 def flip_examples(
@@ -156,7 +157,7 @@ def flip_examples(
                 kind="right to wrong" if pairs.change[row] < 0 else "wrong to right",
                 question=str(pairs.base_id[row]),
                 subset=str(pairs.subset[row]),
-                prompt=sides[0].answers.public(old)["prompt"],
+                prompt=asked(sides[0].answers.public(old)),
                 target=old["target"],
                 base_text=old["text"],
                 base_extracted=old["extracted"],

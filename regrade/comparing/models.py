@@ -72,6 +72,7 @@ class FlipExample(Part):
     """Sample id in the baseline."""
     subset: str
     prompt: str | None
+    """The question where no prompt is stored; None for imported answers with neither."""
     target: str | None
     base_text: str | None
     base_extracted: str | None

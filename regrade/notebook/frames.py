@@ -53,8 +53,7 @@ def sets_frame(library: Library, sets: Sequence[StoredSet]) -> "pd.DataFrame":
     """Return a row for each answer set, with the settings that distinguish sets of a benchmark, and the headline."""
     import pandas as pd
 
-    specs = [stored.answers.manifest.specification for stored in sets]
-    apart = settings_apart(specs)
+    apart = settings_apart([stored.manifest for stored in sets])
     rows = [_set_row(stored, library.calibration(stored, stored.headline)) for stored in sets]
     names = list(dict.fromkeys(name for settings in apart for name in settings))
     last = [*(figure.name for figure in FIGURES), "date"]

@@ -83,6 +83,12 @@ def with_short_marks(text: str, images: Collection[str]) -> str:
     return "".join(map(short_text, parts_of(text, images)))
 
 
+def asked(row: Mapping[str, Any]) -> str | None:
+    """Return what was asked of a stored row: the prompt, or the question where no prompt is stored, as of imported answers."""
+    prompt: str | None = row["prompt"]
+    return row["question"] if prompt is None else prompt
+
+
 def short_text(part: Part) -> str:
     """Return the text of a part, or a few words that stand for a stored image."""
     return part.text if part.sha256 is None else f"[image {part.sha256[:8]}]"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.records.messages import asked
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import FloatArray, IntArray
@@ -18,7 +19,7 @@ from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
 from regrade.stats.scale import SHARES, Scale
 
-COLUMNS = ("sample_id", "repeat", "prompt", "target", "text", "reasoning")
+COLUMNS = ("sample_id", "repeat", "question", "prompt", "target", "text", "reasoning")
 Mask = NDArray[np.bool_]
 
 
@@ -95,7 +96,7 @@ class Example(_Part):
     repeat: int
     subset: str
     prompt: str | None
-    """None for imported answers without a prompt."""
+    """The question where no prompt is stored; None for imported answers with neither."""
     text: str | None
     target: str | None
     """None for imported answers without a right answer."""
@@ -301,7 +302,7 @@ def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Exampl
         sample_id=stored["sample_id"],
         repeat=stored["repeat"],
         subset=str(rows.subset[row]),
-        prompt=stored["prompt"],
+        prompt=asked(stored),
         text=stored["text"],
         target=stored["target"],
         extracted_before=before,

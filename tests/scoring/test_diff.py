@@ -290,6 +290,22 @@ def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRep
     assert diff_with_before(score_answers(again(answers), "number")) is None  # scored before
 
 
+def test_an_example_shows_the_question_where_no_prompt_is_stored(
+    repository: LocalRepository,
+) -> None:
+    imported = [
+        row(1, prompt=None, question="How much is 1?"),
+        row(2, prompt="[INST] How much is 2? [/INST]", question="How much is 2?"),
+        row(3, prompt=None),
+    ]
+    score_with_an_older_scorer(publish(repository, imported), lambda _: WRONG)
+
+    found = diff_scorings(again(publish(repository, imported)), None, None)
+
+    asked = [example.prompt for example in found.examples]
+    assert asked == ["How much is 1?", "[INST] How much is 2? [/INST]", None]
+
+
 def test_repeats_of_a_question_make_one_cluster(repository: LocalRepository) -> None:
     twice = [row(number, repeat=repeat) for number in range(4) for repeat in range(2)]
     answers = publish(repository, twice, total=4, repeats=2)

@@ -145,7 +145,7 @@ def gather(request: Request) -> Report:
         raise SettingsError("There is no answer set beside the baseline: name one.")
     if damaged := [error for stored in chosen for error in stored.damaged]:
         raise damaged[0]
-    apart = settings_apart([stored.answers.manifest.specification for stored in chosen])
+    apart = settings_apart([stored.manifest for stored in chosen])
     pairing = Pairing()
     sets = tuple(
         _reported(stored, settings, bases, len(chosen), request, pairing)

@@ -81,7 +81,7 @@ def set_list(shelf: Shelf, filters: SetFilters, links: Links) -> SetList:
     benchmarks = sorted({stored.benchmark for stored in shelf.sets})
     if filters.benchmark is not None and filters.benchmark not in benchmarks:
         raise p.AddressError("benchmark", filters.benchmark, f"one of {', '.join(benchmarks)}")
-    apart = settings_apart([stored.answers.manifest.specification for stored in shelf.sets])
+    apart = settings_apart([stored.manifest for stored in shelf.sets])
     rows = [
         SetRow(stored, settings, links.answers(stored.id, AnswerFilters(at=filters.at)))
         for stored, settings in zip(shelf.sets, apart, strict=True)

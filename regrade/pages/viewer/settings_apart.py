@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from regrade.records.specification import Specification
+from regrade.answers.manifest import Manifest
 
 _SHORT = {
     "model.revision": 12,
@@ -20,19 +20,20 @@ _JUDGED_SET = f"{_JUDGED}answer_set_id"
 MAX_VALUE = 40
 
 
-def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, str]]:
-    """Return, for each specification, the settings in which sets of its benchmark differ, by name.
+def settings_apart(manifests: Sequence[Manifest]) -> list[dict[str, str]]:
+    """Return, for each answer set, the settings in which sets of its benchmark differ, by name.
 
     The names of model and benchmark are left out, because they have columns of their own. Settings of the model, and of the
-    source of the questions, only tell sets of one model apart.
+    source of the questions, only tell sets of one model apart. A setting of the engine that was left to it is what its sessions
+    recorded, if they did.
     """
     flat = [
-        dict(_flatten(specification.model_dump(mode="json"))) for specification in specifications
+        dict(_flatten(manifest.specification.model_dump(mode="json"))) for manifest in manifests
     ]
     by_benchmark: dict[str, list[int]] = defaultdict(list)
-    for place, specification in enumerate(specifications):
-        by_benchmark[specification.benchmark.name].append(place)
-    found: list[dict[str, str]] = [{} for _ in specifications]
+    for place, manifest in enumerate(manifests):
+        by_benchmark[manifest.specification.benchmark.name].append(place)
+    found: list[dict[str, str]] = [{} for _ in manifests]
     for places in by_benchmark.values():
         names = dict.fromkeys(name for place in places for name in flat[place])
         for name in names:
@@ -44,13 +45,22 @@ def settings_apart(specifications: Sequence[Specification]) -> list[dict[str, st
             values: dict[str, dict[int, str]] = defaultdict(dict)
             for place in places:
                 model = flat[place]["model.name"] if of_model else ""
-                unset = "default" if name.startswith("engine.") else "none"
-                values[model][place] = flat[place].get(name, unset)
+                values[model][place] = flat[place].get(name) or _unset(name, manifests[place])
             for group in values.values():
                 if len(set(group.values())) > 1:
                     for place, value in group.items():
                         found[place][_title(name)] = _short(name, value)
     return found
+
+
+def _unset(name: str, manifest: Manifest) -> str:
+    """Return what stands for a setting that a set does not have."""
+    group, _, setting = name.partition(".")
+    if group != "engine":
+        return "none"
+    recorded = [record for session in manifest.sessions for record in (session, session.computed)]
+    used = (getattr(record, setting, None) for record in recorded)
+    return " and ".join(dict.fromkeys(str(value) for value in used if value)) or "default"
 
 
 def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:  # noqa: ANN401 - JSON

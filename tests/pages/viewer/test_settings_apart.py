@@ -1,9 +1,19 @@
 """Settings that tell answer sets apart: those that differ, and no others."""
 
-from regrade.pages.viewer.settings_apart import settings_apart
+from regrade.answers.manifest import Manifest
+from regrade.pages.viewer import settings_apart as module
+from regrade.records.computed import Computed
 from regrade.records.specification import ModelIdentity, Specification
 from regrade.settings import SamplingParams
-from tests.builders import specification
+from tests.builders import session, specification
+
+
+def settings_apart(sets: list[Specification], **sessions: object) -> list[dict[str, str]]:
+    """Return what tells sets apart, of which the last has one session that recorded something."""
+    made = [Manifest.model_construct(specification=one, sessions=()) for one in sets]
+    if sessions:
+        made[-1] = made[-1].model_copy(update={"sessions": (session(**sessions),)})
+    return module.settings_apart(made)
 
 
 def of_model(name: str, revision: str) -> Specification:
@@ -44,3 +54,14 @@ def test_a_revision_only_tells_sets_of_one_model_apart():
 def test_a_setting_of_the_engine_that_only_one_set_has_is_the_default_for_the_other():
     sets = [specification(engine={"dtype": "float16"}), specification()]
     assert settings_apart(sets) == [{"dtype": "float16"}, {"dtype": "default"}]
+
+
+def test_a_setting_that_was_left_to_the_engine_is_the_one_that_it_used():
+    sets = [specification(engine={"dtype": "float16"}), specification()]
+    assert settings_apart(sets, dtype="bfloat16") == [{"dtype": "float16"}, {"dtype": "bfloat16"}]
+    assert settings_apart(sets, dtype="float16") == [{}, {}]
+    cache = [specification(engine={"kv_cache_dtype": "fp8"}), specification()]
+    assert settings_apart(cache, computed=Computed(kv_cache_dtype="bfloat16")) == [
+        {"kv_cache_dtype": "fp8"},
+        {"kv_cache_dtype": "bfloat16"},
+    ]
