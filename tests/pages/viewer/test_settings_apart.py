@@ -1,5 +1,7 @@
 """Settings that tell answer sets apart: those that differ, and no others."""
 
+from typing import Any
+
 from regrade.answers.manifest import Manifest
 from regrade.pages.viewer import settings_apart as module
 from regrade.records.computed import Computed
@@ -8,7 +10,7 @@ from regrade.settings import SamplingParams
 from tests.builders import session, specification
 
 
-def settings_apart(sets: list[Specification], **sessions: object) -> list[dict[str, str]]:
+def settings_apart(sets: list[Specification], **sessions: Any) -> list[dict[str, str]]:
     """Return what tells sets apart, of which the last has one session that recorded something."""
     made = [Manifest.model_construct(specification=one, sessions=()) for one in sets]
     if sessions:
