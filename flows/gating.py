@@ -99,8 +99,8 @@ def promote(
 
     def check(current: Mapping[str, AnswerSet]) -> None:
         nonlocal names_others
-        known = [answers.manifest.answer_set_id for answers in current.values()]
-        names_others = any(answers.manifest.answer_set_id not in known for answers in sets)
+        ids = [answers.manifest.answer_set_id for answers in current.values()]
+        names_others = any(answers.manifest.answer_set_id not in ids for answers in sets)
         if first and not current.keys().isdisjoint(benchmarks):
             raise NotFirstError(alias)
         for answers in sets:

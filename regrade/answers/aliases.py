@@ -103,7 +103,7 @@ def move_alias(
     """
     if not is_alias_name(name):
         raise SettingsError(
-            f"'{name}' should be up to 63 lower-case letters, digits, `-` and `_`, and begin with a letter."
+            f"Alias '{name}' should be up to 63 lower-case letters, digits, `-` and `_`, and begin with a letter, such as `baseline`."
         )
     moved = {
         answers.manifest.specification.benchmark.name: answers.manifest.answer_set_id

@@ -60,6 +60,12 @@ def diff_scorings(
         others = [file for file in files if file.scorer == scorer and file.label != label]
         if others:
             older = others[-1]
+        elif not any(file.scorer == scorer for file in files) and before is None:
+            set_id = answers.manifest.answer_set_id
+            raise SettingsError(
+                f"Answer set '{set_id}' has no stored scoring by '{scorer}' to compare '{label}' with: `regrade score --answer-set "
+                f"{set_id}` stores one, or name another with `--baseline`. {_known(files)}"
+            )
         elif before is None or label_of(before, options) == label:
             changed = (
                 ""

@@ -290,6 +290,20 @@ def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRep
     assert diff_with_before(score_answers(again(answers), "number")) is None  # scored before
 
 
+def test_answers_that_were_never_scored_have_nothing_to_compare_and_it_says_how_to_score_them(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, numbers(0, 2))
+
+    set_id = answers.manifest.answer_set_id
+    with pytest.raises(SettingsError, match=f"`regrade score --answer-set {set_id}` stores one"):
+        diff_scorings(answers, None, None)
+
+    score(answers)
+    with pytest.raises(SettingsError, match="it is the only scoring by 'number'"):
+        diff_scorings(again(answers), None, None)
+
+
 def test_an_example_shows_the_question_where_no_prompt_is_stored(
     repository: LocalRepository,
 ) -> None:
