@@ -99,7 +99,13 @@ def gate_report(
             f"A drop is accepted for benchmark '{unknown[0]}', which neither side has. Known: {', '.join(sorted(known))}."
         )
     drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
-    same = {name: pair for name, pair in compared.compared.items() if pair.comparison.same_answers}
+    # Limits on the candidate's own answers are tested in any case.
+    limited = just_made and (settings.max_unparsed, settings.max_truncated) != (None, None)
+    same = {
+        name: pair
+        for name, pair in compared.compared.items()
+        if pair.comparison.same_answers and not limited
+    }
     unset = {
         name: pair.comparison.scale
         for name, pair in compared.compared.items()

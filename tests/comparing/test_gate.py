@@ -24,7 +24,7 @@ from regrade.text.blocks import Heading
 from regrade.text.markdown import markdown
 from tests.builders import session
 from tests.comparing.sides import answer
-from tests.stored import commit_manifest
+from tests.stored import commit_manifest, score
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +74,18 @@ def test_answers_that_a_run_has_made_and_that_are_the_baseline_pass_without_a_co
     assert report.summary == (
         "pass: sums, products: The baseline is these answers of org/base: there was nothing to compare."
     )
+
+
+def test_limits_hold_for_answers_that_are_the_baseline_too(repository: LocalRepository) -> None:
+    bad = answer(repository, "org/bad", right=200, unparsed=200)
+    score(bad)
+    move_alias(repository, "last", [bad])
+    settings = GateSettings(baseline="last", max_unparsed=1.0)
+
+    report = gate(find_side("org/bad", repository.uri), settings, answers=repository.uri)
+
+    assert report.verdict == "regression"
+    assert "unparsed" in report.summary
 
 
 def test_equal_answers_of_another_model_pass(repository: LocalRepository) -> None:
