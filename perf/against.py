@@ -11,7 +11,6 @@ Ends with 1 if the median ratio is above 1.05: that of CPU time, which other wor
 programs, whose processes end in namespaces that do not count them. Killed processes of mathematical answers are counted.
 """
 
-import argparse
 import io
 import re
 import shutil
@@ -25,7 +24,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from perf.measuring import ROOT, Ran, data_folder, python, report, spread
+from perf.measuring import ROOT, Ran, arguments_of, data_folder, python, report, spread
 from perf.multiple_choice import select
 from perf.server import SERVER_OPTIONS
 from perf.serving import NAME, vllm_server
@@ -175,9 +174,7 @@ def compare(
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("commit")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--at-once", action="store_true")

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from perf.measuring import RESULTS, ROOT, report
+from perf.measuring import RESULTS, ROOT, arguments_of, report
 from perf.workloads import CACHE_BYTES, checkpoint
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
@@ -40,9 +40,7 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 def main() -> None:
     """Print the table and the ratio; end with 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", type=Path, default=ROOT / "infra/demo/regrade-demo")
     parser.add_argument("--checkpoints", type=int, default=20)
     parser.add_argument("--questions", type=int, default=40, help="of each benchmark of the demo")

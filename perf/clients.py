@@ -26,7 +26,7 @@ from typing import Any
 
 import orjson
 
-from perf.measuring import python, report, spread
+from perf.measuring import arguments_of, python, report, spread
 from perf.server import SERVER_OPTIONS
 from perf.serving import NAME, vllm_server
 from perf.workloads import prompts
@@ -232,9 +232,7 @@ async def measure(name: str, base_url: str, n: int, tokens: int, in_flight: int)
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument(
         "--vllm", action="store_true", help="start `vllm serve` with the demo model"
     )

@@ -10,7 +10,6 @@ a bare threshold (observed drop above `max_drop`) reports a regression. The gate
 questions with many repeats, and losses of different shapes (`LossShape`).
 """
 
-import argparse
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from math import sqrt
@@ -18,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from perf.measuring import report
+from perf.measuring import arguments_of, report
 from regrade.stats.decision import changes_of_counts, paired_changes, pass_p, regression_p
 from regrade.stats.estimates import FloatArray
 from regrade.stats.power import detectable_drop
@@ -217,9 +216,7 @@ def rows(repetitions: int, only: str | None = None) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Simulate and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=4_000)
     parser.add_argument(
         "--only", choices=("noise", "boundary", "power", "family", "repeats", "passages", "few")

@@ -22,7 +22,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from perf.measuring import RESULTS, python, report, spread
+from perf.measuring import RESULTS, arguments_of, python, report, spread
 from perf.workloads import (
     CACHE_BYTES,
     ENGINE_OPTIONS,
@@ -118,9 +118,7 @@ _SPY = "import os, sys; os.execvp('py-spy', ['py-spy', *sys.argv[1:]])"
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", help="instead of the copy of the demo model")
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", choices=[*WORKLOADS])

@@ -17,7 +17,6 @@ model in float32 and without compilation: that tries the script, and the rates m
 - `rates`: time against bare `LLM.generate` (perf.engine_overhead), and questions of MMLU's form a second with five examples.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -30,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, ROOT, machine
+from perf.measuring import RESULTS, ROOT, arguments_of, machine
 from perf.workloads import CACHE_BYTES, checkpoint
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
@@ -562,9 +561,7 @@ def write_mmlu(folder: Path, n: int) -> Path:
 
 def main() -> int:
     """Run the parts and print the table; return 1 if a row says `no`."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--minutes", type=float, default=20)
     parser.add_argument("--only", choices=PARTS, nargs="+", default=PARTS)
     parser.add_argument("--questions", type=int, default=32, help="of each kind, for `answers`")

@@ -30,7 +30,7 @@ from typing import Any
 
 import psutil
 
-from perf.measuring import RESULTS, python, report
+from perf.measuring import RESULTS, arguments_of, python, report
 from perf.workloads import ENGINE_OPTIONS, write_questions
 from regrade.stats.drawing import COLOURS, SMALL, style
 
@@ -249,9 +249,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
 def main() -> None:
     """Measure, report and plot."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--generate", type=int, nargs="+", default=[1_000, 10_000, 100_000])
     parser.add_argument("--score", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])

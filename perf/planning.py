@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from perf.measuring import RESULTS, python, report
+from perf.measuring import RESULTS, arguments_of, python, report
 from perf.workloads import WORDS
 
 CHARACTERS = 600
@@ -105,9 +105,7 @@ def write_questions(path: Path, n: int) -> None:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--questions", type=int, default=300_000)
     parser.add_argument("--repetitions", type=int, default=1)

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perf.measuring import RESULTS, ROOT, report, spread
+from perf.measuring import RESULTS, ROOT, arguments_of, report, spread
 from perf.workloads import CACHE_BYTES, prompts
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
@@ -55,9 +55,7 @@ SHARE_OF_STEPS = 0.7
 
 def main() -> None:
     """Print the table; end with 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")

@@ -17,7 +17,7 @@ import sys
 import time
 from pathlib import Path
 
-from perf.measuring import RESULTS, python, report, spread
+from perf.measuring import RESULTS, arguments_of, python, report, spread
 
 
 def score(folder: Path) -> None:
@@ -68,9 +68,7 @@ def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--peer-rows", type=int, default=3_000)
     parser.add_argument("--repetitions", type=int, default=3)

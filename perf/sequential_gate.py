@@ -13,7 +13,6 @@ gate's promise, which is about such questions. The error rate is 5 %.
 `real` are answers of real models to GSM8K (`../shared/data`), permuted. With `max_drop` equal to their drop, each verdict is wrong.
 """
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from perf.gate_simulation import ALPHA, GSM8K, MMLU, few_changes
-from perf.measuring import report
+from perf.measuring import arguments_of, report
 from regrade.answers.local import LocalRepository
 from regrade.comparing.together import compare_sides
 from regrade.exchange.importing.base import Columns, TableOptions
@@ -267,9 +266,7 @@ def rows(repetitions: int, only: str | None = None) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Simulate and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=400)
     parser.add_argument("--only", choices=("boundary", "unchanged", "worse", "real"))
     options = parser.parse_args()

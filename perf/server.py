@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, python, report, spread
+from perf.measuring import RESULTS, arguments_of, python, report, spread
 from perf.serving import NAME, vllm_server
 from perf.workloads import CACHE_BYTES, prompts, write_questions
 
@@ -177,9 +177,7 @@ def serving(options: argparse.Namespace) -> Iterator[str]:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--base-url", help="URL of a running server, without `/v1`")
     parser.add_argument("--served", default=NAME, help="name of the model on the server")

@@ -27,7 +27,7 @@ from pathlib import Path
 
 import psutil
 
-from perf.measuring import RESULTS, Ran, python, report, spread
+from perf.measuring import RESULTS, Ran, arguments_of, python, report, spread
 from perf.serving import free_port, is_up
 from perf.synthetic import write_answers
 from perf.workloads import ENGINE_OPTIONS, evaluate_options, write_questions
@@ -210,9 +210,7 @@ class Measuring:
 
 def main() -> int:
     """Measure and report; return 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--only", nargs="+", choices=[*GOALS], default=[*GOALS])

@@ -7,14 +7,13 @@ A judge prefers the candidate by its quality and by the difference of a trait, (
 answers that are alike. docs/judging-labels.md has the result.
 """
 
-import argparse
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
-from perf.measuring import report
+from perf.measuring import arguments_of, report
 from regrade.stats.bias import controlled_wins
 
 
@@ -79,7 +78,7 @@ def rows(simulations: int) -> Iterator[dict[str, Any]]:
 
 def main() -> None:
     """Run the simulations and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments_of(__doc__)
     parser.add_argument("--simulations", type=int, default=400)
     report("style_control", list(rows(parser.parse_args().simulations)))
 

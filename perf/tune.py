@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, python, report
+from perf.measuring import RESULTS, arguments_of, python, report
 from perf.workloads import CACHE_BYTES
 
 GOAL = 0.95
@@ -58,9 +58,7 @@ def rates(sweep: dict[str, Any]) -> dict[tuple[int, int], float]:
 
 def main() -> None:
     """Measure and report."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
     parser.add_argument("--max-tokens", type=int, default=64)

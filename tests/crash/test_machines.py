@@ -66,8 +66,7 @@ def test_four_machines_make_one_answer_set_and_one_of_them_completes_it(
     check(found, questions)
     assert [ended["state"] for ended in found["ended"]] == ["complete"] * 4
     assert sum(ended["ends_here"] for ended in found["ended"]) == 1
-    # They share the work. Here a commit takes as long as a quarter of it, so that much is made twice at the end;
-    # perf/shares.py tells how it is with hours of work.
+    # They share the work. Here a commit takes as long as a quarter of it, so that much is made twice at the end.
     assert found["asked"] < 4 * questions
 
 
