@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.filters import AnswerFilters, Within
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.verdicts import VERDICTS, Verdict
 from regrade.settings.errors import SettingsError
@@ -62,9 +62,7 @@ class Filters:
         str | None,
         Parameter(help="Only with this text in question or answer, ignoring case."),
     ] = None
-    within: Annotated[
-        Literal["both", "question", "answer"], Parameter(help="Texts in which `--search` looks.")
-    ] = "both"
+    within: Annotated[Within, Parameter(help="Texts in which `--search` looks.")] = "both"
     min_length: Annotated[
         int | None,
         Parameter(help="Shortest answer, in tokens; in characters if tokens are not known."),
@@ -102,18 +100,11 @@ class Filters:
                 verdicts = verdicts & {*names} if verdicts else {*names}
         if not verdicts and (self.wrong or self.unparsed or self.verdict):
             raise SettingsError("`--wrong`, `--unparsed` and `--verdict` exclude each other here.")
-        return AnswerFilters(
-            verdict=tuple(name for name in VERDICTS if name in verdicts),
-            truncated=self.truncated or "",
-            subset=self.subset,
-            q=self.search,
-            within=self.within,
-            min_length=self.min_length,
-            max_length=self.max_length,
-            min_seconds=self.min_seconds,
-            max_seconds=self.max_seconds,
-            repeat=self.repeat,
-            against=self.against,
-            change=(self.change or "any") if self.against else "",
-            **more,
-        )
+        same = {f.name for f in fields(AnswerFilters)} & {f.name for f in fields(self)}
+        chosen = {name: getattr(self, name) for name in same} | {
+            "verdict": tuple(name for name in VERDICTS if name in verdicts),
+            "truncated": self.truncated or "",
+            "q": self.search,
+            "change": (self.change or "any") if self.against else "",
+        }
+        return AnswerFilters(**chosen, **more)

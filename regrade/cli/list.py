@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,7 +15,7 @@ from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.links import Links
-from regrade.pages.viewer.set_list import SetFilters, SetRow, set_list
+from regrade.pages.viewer.set_list import Order, SetFilters, SetRow, set_list
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
@@ -34,7 +34,7 @@ def list_answers(
     answers: Answers = None,
     model: str | None = None,
     benchmark: str | None = None,
-    sort: Literal["date", "model", "benchmark", "accuracy", "answers", "seconds"] = "date",
+    sort: Order = "date",
     ascending: Annotated[bool, Parameter(negative="")] = False,
     output: Output = TABLE,
 ) -> None:

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from regrade.cli.terminal import plain, stderr, stdout
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.answer_facts import with_choice
-from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.filters import AnswerFilters, Order
 from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
@@ -81,7 +81,7 @@ def show(
     answers: Answers = None,
     filters: Filters | None = None,
     scorer: str | None = None,
-    sort: Literal["number", "length", "seconds", "subset", "verdict", "extracted"] = "number",
+    sort: Order = "number",
     descending: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 10,
     page: int = 1,

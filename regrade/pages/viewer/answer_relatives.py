@@ -10,11 +10,10 @@ from markupsafe import Markup
 from regrade.answers.scorefile import ScoreFile
 from regrade.pages.viewer.answer_list import answer_line, others
 from regrade.pages.viewer.answer_texts import html_of
-from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.filters import AnswerFilters, PairFilters
 from regrade.pages.viewer.index import AnswerIndex
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.links import Links
-from regrade.pages.viewer.parameters import query
 from regrade.pages.viewer.verdicts import VERDICTS
 
 OTHER_ROWS = 200_000
@@ -173,6 +172,6 @@ def other_models(
                 plain,
                 links,
                 title=other.model,
-                compare=links.pair(stored.id, other.id, sample_id, query([("at", filters.at)])),
+                compare=links.pair(stored.id, other.id, sample_id, PairFilters(at=filters.at)),
             )
     return tuple(found), unread

@@ -80,7 +80,7 @@ class Viewer:
         given = _given(request)
         filters = SetFilters.of(given)
         if filters.query != request.url.query:
-            return RedirectResponse(self._links.home(filters.query), 302)
+            return RedirectResponse(self._links.home(filters), 302)
         shelf = self.library.shelf(filters.at)
         page = set_list(shelf, filters, self._links)
         labelled = {
@@ -151,7 +151,7 @@ class Viewer:
         base, candidate = (None if name is None else shelf.find(name).id for name in chosen)
         if base is None or candidate is None:
             raise p.AddressError("base", chosen[0] or "", "chosen, and `candidate` too")
-        return RedirectResponse(self._links.comparison(base, candidate, p.query([("at", at)])), 302)
+        return RedirectResponse(self._links.comparison(base, candidate, PairFilters(at=at)), 302)
 
     def _compare(self, request: Request) -> Response:
         filters = PairFilters.of(_given(request))

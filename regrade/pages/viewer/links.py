@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from regrade.pages.viewer.filters import AnswerFilters
+from regrade.pages.viewer.filters import AnswerFilters, PairFilters
+from regrade.pages.viewer.parameters import PageState
 from regrade.settings.view_address import answer_path, comparison_path, pair_path, set_path
 
 
@@ -13,13 +14,13 @@ class Links:
     root: str
     """Path of the prefix, without a slash at the end; empty for none."""
 
-    def home(self, query: str = "") -> str:
+    def home(self, state: PageState | str = "") -> str:
         """Return the address of the list of answer sets."""
-        return _with(f"{self.root}/", query)
+        return _with(f"{self.root}/", state)
 
     def answers(self, answer_set_id: str, filters: AnswerFilters) -> str:
         """Return the address of a list of answers."""
-        return _with(f"{self.root}{set_path(answer_set_id)}", filters.query)
+        return _with(f"{self.root}{set_path(answer_set_id)}", filters)
 
     def answer(
         self,
@@ -30,27 +31,31 @@ class Links:
         more: str = "",
     ) -> str:
         """Return the address of one answer in a list, as the filters make it."""
-        given = "&".join(part for part in (filters.but(page=1).query, more) if part)
-        return _with(f"{self.root}{answer_path(answer_set_id, sample_id, repeat)}", given)
+        path = answer_path(answer_set_id, sample_id, repeat)
+        return _with(_with(f"{self.root}{path}", filters.but()), more)
 
     def image(self, answer_set_id: str, sha256: str, revision: str) -> str:
         """Return the address of an image of an answer set's benchmark, at a revision."""
         return f"{self.root}{set_path(answer_set_id)}/image/{sha256}?at={revision}"
 
-    def comparison(self, base: str, candidate: str, query: str = "") -> str:
+    def comparison(self, base: str, candidate: str, filters: PairFilters) -> str:
         """Return the address of a comparison of two answer sets."""
-        return _with(f"{self.root}{comparison_path(base, candidate)}", query)
+        return _with(f"{self.root}{comparison_path(base, candidate)}", filters)
 
-    def pair(self, base: str, candidate: str, sample_id: str, query: str = "") -> str:
+    def pair(
+        self, base: str, candidate: str, sample_id: str, filters: PairFilters, more: str = ""
+    ) -> str:
         """Return the address of a question in a comparison."""
-        return _with(f"{self.root}{pair_path(base, candidate, sample_id)}", query)
+        path = pair_path(base, candidate, sample_id)
+        return _with(_with(f"{self.root}{path}", filters), more)
 
     def static(self, name: str) -> str:
         """Return the address of a file for all pages."""
         return f"{self.root}/static/{name}"
 
 
-def _with(path: str, query: str) -> str:
+def _with(path: str, state: PageState | str) -> str:
+    query = state if isinstance(state, str) else state.query
     if not query:
         return path
     return f"{path}{'&' if '?' in path else '?'}{query}"

@@ -139,7 +139,7 @@ def pair_list(
     )
 
 
-def _toggled(filters: PairFilters, kind: str) -> str:
+def _toggled(filters: PairFilters, kind: str) -> PairFilters:
     chosen = {*filters.kind} ^ {kind}
     return filters.but(kind=tuple(name for name in KINDS if name in chosen))
 

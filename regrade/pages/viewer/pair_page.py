@@ -163,21 +163,24 @@ def pair_page(
             return None
         return links.pair(base.id, candidate.id, str(found.sample_id[rows[at]]), filters.but())
 
-    left, right = (
-        library.readers.take(stored.answers, [int(row)], COLUMNS).to_pylist()[0]
-        for stored, row in (
-            (base, found.base_row[place]),
-            (candidate, found.candidate_row[place]),
-        )
+    pairs = found.compared.pairs
+    at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
+    base_row, candidate_row = int(found.base_row[place]), int(found.candidate_row[place])
+    of_base, of_candidate = found.compared.sides
+    both = (
+        (base, of_base, base_row, sample_id, pairs.base[at]),
+        (candidate, of_candidate, candidate_row, str(pairs.candidate_id[at]), pairs.candidate[at]),
     )
-    library.readers.add_images(base.answers, [int(found.base_row[place])], [left])
+    stored_texts = [
+        library.readers.take(stored.answers, [row], COLUMNS).to_pylist()[0]
+        for stored, _, row, _, _ in both
+    ]
+    left = stored_texts[0]
+    library.readers.add_images(base.answers, [base_row], [left])
     makers = TextMaker("plain", full)
     shown = [
-        _said(makers, texts, place_read(scored, int(row)), verdict=stored.run is not None)
-        for stored, texts, scored, row in (
-            (base, left, found.compared.sides[0], found.base_row[place]),
-            (candidate, right, found.compared.sides[1], found.candidate_row[place]),
-        )
+        _said(makers, texts, place_read(scored, row), verdict=stored.run is not None)
+        for texts, (stored, scored, row, _, _) in zip(stored_texts, both, strict=True)
     ]
     same = None
     answers = [marked(text.answer, text.mark) for text in shown]
@@ -185,40 +188,18 @@ def pair_page(
         compared = difference(shown[0].answer, shown[1].answer)
         same = compared.same
         answers = [compared.base, compared.candidate]
-    pairs = found.compared.pairs
-    at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
-    other_id = str(pairs.candidate_id[at])
     sides = [
         PairSide(
             stored=stored,
             value=float(value),
-            extracted=extracted_line(scored, int(row)),
+            extracted=extracted_line(scored, row),
             thought=None if text.thought is None else makers.plain(text.thought),
             thought_open=text.is_open,
             answer=Text(answer, text.cut),
             href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
         )
-        for stored, value, scored, row, texts, text, answer, own_id in (
-            (
-                base,
-                pairs.base[at],
-                found.compared.sides[0],
-                found.base_row[place],
-                left,
-                shown[0],
-                answers[0],
-                sample_id,
-            ),
-            (
-                candidate,
-                pairs.candidate[at],
-                found.compared.sides[1],
-                found.candidate_row[place],
-                right,
-                shown[1],
-                answers[1],
-                other_id,
-            ),
+        for (stored, scored, row, own_id, value), texts, text, answer in zip(
+            both, stored_texts, shown, answers, strict=True
         )
     ]
     target = left["target"]
@@ -244,9 +225,7 @@ def pair_page(
             candidate.id,
             filters.but(page=1 if position is None else position // PAGE_ROWS + 1, view="plain"),
         ),
-        all_texts=links.pair(
-            base.id, candidate.id, sample_id, "&".join(filter(None, [filters.but(), "full=yes"]))
-        ),
+        all_texts=links.pair(base.id, candidate.id, sample_id, filters.but(), "full=yes"),
         toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
     )
 

@@ -3,6 +3,9 @@
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from types import NoneType
+from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
 from urllib.parse import urlencode
 
 from regrade.settings.errors import UserError
@@ -32,12 +35,6 @@ def text(given: Parameters, name: str) -> str | None:
     if len(values) > 1:
         raise AddressError(name, "&".join(values), "given once")
     return values[0] if values else None
-
-
-def subset(given: Parameters) -> str | None:
-    """Return the name of a subset, or None; `EMPTY` is the empty name, because a form sends its empty fields too."""
-    name = text(given, "subset")
-    return "" if name == EMPTY else name
 
 
 def one_of(given: Parameters, name: str, allowed: Sequence[str], default: str) -> str:
@@ -79,6 +76,65 @@ def number(given: Parameters, name: str) -> float | None:
     if not 0 <= parsed < math.inf:
         raise AddressError(name, value, "a number from 0")
     return parsed
+
+
+class PageState:
+    """State of a page, a dataclass: the address has each value under its field's name, as the field's type says, unless it is the default.
+
+    Words are `Literal`, with `""` for none; a subset may have the empty name; a whole number begins with its default, else with 0.
+    """
+
+    __slots__ = ()
+    __dataclass_fields__: ClassVar[dict[str, Any]]
+
+    @classmethod
+    def of(cls, given: Parameters) -> Self:
+        """Return the state in an address.
+
+        Raises:
+            AddressError: If a value cannot be used.
+        """
+        kinds = get_type_hints(cls)
+        read = {f.name: _value(given, f.name, kinds[f.name], f.default) for f in fields(cls)}
+        return cls(**{name: value for name, value in read.items() if value is not None})
+
+    def pairs(self) -> list[tuple[str, object]]:
+        """Return names and values that differ from the default, in the order of the fields."""
+        given = [(f.name, getattr(self, f.name), f.default) for f in fields(self)]
+        return [
+            (name, EMPTY if (name, value) == ("subset", "") else value)
+            for name, value, default in given
+            if value != default
+        ]
+
+    @property
+    def query(self) -> str:
+        """The state as the part of an address after `?`."""
+        return query(self.pairs())
+
+    def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of the fields
+        """Return the state with other values, on the first page unless `page` is given."""
+        first = {"page": 1} if "page" in self.__dataclass_fields__ else {}
+        return replace(self, **first | changes)
+
+
+def _value(given: Parameters, name: str, kind: Any, default: Any) -> Any:  # noqa: ANN401 - any type
+    """Return the value of a field in an address, or None if it is missing."""
+    inner = get_args(kind)
+    if get_origin(kind) is Literal:
+        return one_of(given, name, [word for word in inner if word], default)
+    if get_origin(kind) is tuple:
+        return some_of(given, name, get_args(inner[0]))
+    if kind is bool:
+        return one_of(given, name, ("yes",), "") == "yes"
+    (kind,) = {*(inner or (kind,))} - {NoneType}
+    if kind is int:
+        return whole(given, name, least=default or 0)
+    if kind is float:
+        return number(given, name)
+    value = text(given, name)
+    # A form sends its empty fields, too.
+    return "" if (name, value) == ("subset", EMPTY) else value
 
 
 def query(values: Iterable[tuple[str, object]]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Literal
 
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.filters import AnswerFilters
@@ -10,46 +10,20 @@ from regrade.pages.viewer.library import Shelf, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.settings_apart import settings_apart
 
-SORTS = ("date", "model", "benchmark", "accuracy", "answers", "seconds")
+Order = Literal["date", "model", "benchmark", "accuracy", "answers", "seconds"]
 
 
 @dataclass(frozen=True, slots=True)
-class SetFilters:
+class SetFilters(p.PageState):
     """Filters and order of the list of answer sets; the names are those in the address."""
 
     q: str | None = None
     """Part of a model's name or an answer set's id, in any case of letters."""
     benchmark: str | None = None
-    sort: str = "date"
+    sort: Order = "date"
     ascending: bool = False
     """Smallest first; names always begin with A unless this is set."""
     at: str | None = None
-
-    @classmethod
-    def of(cls, given: p.Parameters) -> Self:
-        """Return the filters in an address.
-
-        Raises:
-            AddressError: If a value cannot be used.
-        """
-        return cls(
-            q=p.text(given, "q"),
-            benchmark=p.text(given, "benchmark"),
-            sort=p.one_of(given, "sort", SORTS, "date"),
-            ascending=p.one_of(given, "ascending", ("yes",), "") == "yes",
-            at=p.text(given, "at"),
-        )
-
-    def but(self, **changes: Any) -> str:  # noqa: ANN401 - values of the fields
-        """Return the query of an address with other values."""
-        given = {name: getattr(self, name) for name in self.__slots__} | changes
-        plain = SetFilters()
-        return p.query((k, v) for k, v in given.items() if v != getattr(plain, k))
-
-    @property
-    def query(self) -> str:
-        """The filters as the part of an address after `?`."""
-        return self.but()
 
 
 @dataclass(frozen=True, slots=True)

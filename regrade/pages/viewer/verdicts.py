@@ -22,7 +22,7 @@ Verdict = Literal[
     "other",
 ]
 """Every answer has exactly one. `measured`: values, but no right or wrong. `failed`: no answer, or no target; `other`: an outcome that this version does not know."""
-VERDICTS: tuple[str, ...] = get_args(Verdict)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 _BY_OUTCOME = {
     name: VERDICTS.index(name) for name in ("unparsed", "unfinished", "timeout", "measured")
 }
