@@ -27,6 +27,29 @@ class BenchmarkCard:
     """Answers per question, if their number is not set."""
 
 
+class UsualBenchmark:
+    """Properties that most benchmarks have: nothing is ranked, cut or kept back; `Benchmark` describes them."""
+
+    repeats: int = 1
+    withheld: bool = False
+    images_stay: bool = False
+    cut: Cut | None = None
+    cuts_when_scored: bool = False
+    long_thoughts: bool = False
+
+    def labels(self, sample: Sample) -> tuple[str, ...]:  # noqa: ARG002 - texts are generated or read
+        """Return (): there are no labels to rank."""
+        return ()
+
+    def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - one rule for all
+        """Return the rule by which letters become tokens."""
+        return "labels"
+
+    def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
+        """Return (): the same prompt stands before all labels."""
+        return ()
+
+
 class Benchmark(Protocol):
     """Questions and prompts of a benchmark. Opening a benchmark is cheap; `samples` reads the data."""
 
@@ -56,11 +79,11 @@ class Benchmark(Protocol):
 
     @property
     def withheld(self) -> bool:
-        """True if the questions must not be published: the answer repository then holds none."""
+        """True if the questions must not be published: the answer repository then holds only ids, targets and answers."""
 
     @property
     def images_stay(self) -> bool:
-        """True if its images must not be copied into the answer repository."""
+        """True if its images must not be copied: the answer repository then names their dataset, revision and row."""
 
     @property
     def repeats(self) -> int:

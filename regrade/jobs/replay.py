@@ -9,10 +9,11 @@ from pydantic import Field, model_validator
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.sets import AnswerSet
+from regrade.benchmarks.base import UsualBenchmark
 from regrade.benchmarks.questions.samples import spread
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import Answers, EngineJob, EngineSettings, default_answers
-from regrade.records import Message, RankingRule, Sample, StoredAnswer
+from regrade.records import Message, Sample, StoredAnswer
 from regrade.records.specification import (
     BenchmarkIdentity,
     PromptIdentity,
@@ -98,7 +99,7 @@ class ReplayJob(Settings):
         return VllmEngine.model_validate(given)
 
 
-class ReplayQuestions:
+class ReplayQuestions(UsualBenchmark):
     """Benchmark `replay:<benchmark of the answers>`: the answers of a set, each of which a model reads.
 
     A question has an answer to read for each of its stored ones, and as many again for each further reading.
@@ -109,15 +110,9 @@ class ReplayQuestions:
     paper = ""
     method: Method = "rank"
     scorers: tuple[str, ...] = ()
-    repeats = 1
-    withheld = False
     groups: Mapping[str, tuple[str, ...]] = {}
     sampling = SamplingParams()
     prompt_identity = PromptIdentity(format="completion", template="replay", n_shots=0)
-    images_stay = False
-    cuts_when_scored = False
-    cut = None
-    long_thoughts = False
 
     def __init__(self, answers: AnswerSet, *, readings: int, limit: int | None) -> None:
         """Read the answers.
@@ -181,18 +176,6 @@ class ReplayQuestions:
         """Return the stored prompt."""
         prompt: str = sample.fields["prompt"]
         return prompt
-
-    def labels(self, sample: Sample) -> tuple[str, ...]:  # noqa: ARG002 - answers are read
-        """Return (): the stored answer is read."""
-        return ()
-
-    def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - as above
-        """Return the rule of most benchmarks."""
-        return "labels"
-
-    def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
-        """Return (): nothing is ranked."""
-        return ()
 
     def _refuse(self) -> None:
         specification, manifest = self._specification, self._answers.manifest

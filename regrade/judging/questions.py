@@ -8,12 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from regrade.benchmarks.base import UsualBenchmark
 from regrade.benchmarks.questions.prompting import chat_settings
 from regrade.benchmarks.questions.samples import check_limit, spread
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
 from regrade.judging.criteria import CriteriaSource, numbered, points_text, target_of
 from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
-from regrade.records import Message, RankingRule, Sample
+from regrade.records import Message, Sample
 from regrade.records.patterns import compiled
 from regrade.records.rubrics.base import (
     ANSWER,
@@ -166,18 +167,13 @@ class Judged:
     groups: Mapping[str, tuple[str, ...]] | None = None
 
 
-class JudgeQuestions:
+class JudgeQuestions(UsualBenchmark):
     """Benchmark `judge:<rubric>:<judged benchmark>`: a question for each judged answer, with its sample id."""
 
     version = VERSION
     paper = ""
     method: Method = "generate"
     scorers = (JUDGE,)
-    repeats = 1
-    images_stay = False
-    cuts_when_scored = False
-    cut = None
-    long_thoughts = False
 
     def __init__(
         self,
@@ -309,18 +305,6 @@ class JudgeQuestions:
             return "\n\n".join(filter(None, (system, messages[0]["content"]))) + "\n"
         head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
         return (*head, *messages)
-
-    def labels(self, sample: Sample) -> tuple[str, ...]:  # noqa: ARG002 - texts are generated
-        """Return (): verdicts are generated."""
-        return ()
-
-    def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - as above
-        """Return the rule of most benchmarks."""
-        return "labels"
-
-    def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
-        """Return (): nothing is ranked."""
-        return ()
 
     @property
     def _parts(self) -> int:

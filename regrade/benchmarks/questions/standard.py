@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from regrade.benchmarks.base import BenchmarkCard
+from regrade.benchmarks.base import BenchmarkCard, UsualBenchmark
 from regrade.benchmarks.questions.configs import open_configs
 from regrade.benchmarks.questions.prompting import (
     Turn,
@@ -29,15 +29,15 @@ from regrade.benchmarks.questions.samples import (
 )
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError
-from regrade.records import Message, RankingRule, Sample
+from regrade.records import Message, Sample
 from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
-from regrade.settings import Cut, Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
+from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
 
 
-class StandardBenchmark(ABC):
+class StandardBenchmark(UsualBenchmark, ABC):
     """Base of all benchmarks. A subclass reads rows, and formats questions and the answers of worked examples."""
 
     name: str
@@ -46,21 +46,11 @@ class StandardBenchmark(ABC):
     paper: str
     method: Method
     scorers: tuple[ScorerName, ...]
-    repeats: int = 1
-    """Answers per question, if their number is not set."""
-    withheld: bool = False
-    """True if the questions must not be published: the answer repository then holds only ids, targets and answers."""
-    images_stay: bool = False
-    """True if its images must not be copied: the answer repository then names their dataset, revision and row."""
     rubric: str | None = None
     """Rubric by which a judge grades the answers, if their headline number comes from one."""
     split: str
     shots_split: str = ""
     """Split with worked examples; "" if the dataset has none."""
-    cuts_when_scored = False
-    cut: Cut | None = None
-    """Place at which a prompt that does not fit is cut without being asked to; None: it fails."""
-    long_thoughts = False
     only_chat = False
     """True if it is always asked in a chat."""
     shots_by_subset: bool = False
@@ -161,7 +151,7 @@ class StandardBenchmark(ABC):
         """
         return None
 
-    def check(self, sample: Sample) -> None:  # noqa: B027 - optional
+    def check(self, sample: Sample) -> None:
         """Check a selected question after its whole split was read.
 
         Raises:
@@ -250,14 +240,6 @@ class StandardBenchmark(ABC):
             return ()
         space = "" if self.format == "chat" else " "
         return tuple(space + letter for letter in LETTERS[: len(sample.choices)])
-
-    def ranking(self, sample: Sample) -> RankingRule:  # noqa: ARG002 - one rule for all
-        """Return the rule by which letters become tokens."""
-        return "labels"
-
-    def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:  # noqa: ARG002 - as above
-        """Return (): the same prompt stands before all letters."""
-        return ()
 
     @cached_property
     def _loaded(self) -> tuple[list[Sample], dict[str, list[Turn]]]:
