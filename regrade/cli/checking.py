@@ -24,9 +24,17 @@ from regrade.settings.problems import one_line, sentence
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+    from regrade.cli.job_options import JobOptions
+
 _Job = TypeVar("_Job", bound=Settings)
 _WORK = ("benchmarks", "datasets", "lm_eval")
 """Parameters of which each can name what to evaluate."""
+
+
+def job_of(kind: type[_Job], options: "JobOptions", **words: object) -> _Job:
+    """Return the job of a command's options and of the words beside them; None and () were not given. Errors as in `checked_job`."""
+    given = {name: value for name, value in words.items() if value not in (None, ())}
+    return checked_job(kind, options.parameters() | given, options.config)
 
 
 def checked_job(kind: type[_Job], parameters: Mapping[str, Any], file: Path | None = None) -> _Job:

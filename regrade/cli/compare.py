@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
@@ -39,9 +39,8 @@ def compare(
         candidate: Answer set id, model or alias to compare with the base.
         markdown: File for the comparison as markdown.
     """
-    options = options or CompareOptions()
-    chosen = {**options.parameters(), "base": base, "candidate": candidate}
-    comparisons = checked_job(CompareJob, chosen, options.config).compared().comparisons
+    job = job_of(CompareJob, options or CompareOptions(), base=base, candidate=candidate)
+    comparisons = job.compared().comparisons
     if markdown is not None:
         write_file(markdown, as_markdown(blocks(comparisons)))
     page = blocks(comparisons) if comparisons.compared else []  # the error gives the reason

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.cli.short_help import RUN_OPTIONS, short_help
@@ -42,8 +42,7 @@ def gate(
     Args:
         candidate: Answer set id, model or alias.
     """
-    options = options or GateOptions()
-    job = checked_job(GateJob, {**options.parameters(), "candidate": candidate}, options.config)
+    job = job_of(GateJob, options or GateOptions(), candidate=candidate)
     if old := [text for text in job.benchmarks if "=" in text]:
         raise SettingsError(
             f"`--benchmark {old[0]}`: another drop for one benchmark is `--max-drop-of {old[0]}`."

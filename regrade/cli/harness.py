@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.import_answers import show_imports
 from regrade.cli.job_options import JobOptions, options_for
@@ -37,11 +37,5 @@ def harness(
             `{base_url}`, `{model}` and `{output}` stand for the server's address, the model's name there, and the folder whose
             files are imported.
     """
-    options = options or HarnessOptions()
-    chosen = options.parameters()
-    if model is not None:
-        chosen["model"] = model
-    if arguments:
-        chosen["arguments"] = arguments
-    job = checked_job(HarnessJob, chosen, options.config)
+    job = job_of(HarnessJob, options or HarnessOptions(), model=model, arguments=arguments)
     show_imports(run_flow("run_harness", Imports, job, output), job.answers, output)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from regrade.answers.opening import open_repository
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
@@ -42,11 +42,7 @@ def judge(
     output: Output = TABLE,
 ) -> None:
     """Let judge models grade stored answers, and keep their verdicts as answer sets of their own."""
-    options = options or JudgeOptions()
-    chosen = options.parameters()
-    if answer_set:
-        chosen["answer_sets"] = answer_set
-    job = checked_job(JudgeJob, chosen, options.config)
+    job = job_of(JudgeJob, options or JudgeOptions(), answer_sets=answer_set)
     check_judging(job)
     print_result(run_flow("judge_answers", Evaluation, job, output), output)
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
@@ -33,11 +33,7 @@ def noise(
         model: Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint. Required, here or in the
             `--config` file.
     """
-    options = options or NoiseOptions()
-    chosen = options.parameters()
-    if model is not None:
-        chosen["model"] = model
-    job = checked_job(NoiseJob, chosen, options.config)
+    job = job_of(NoiseJob, options or NoiseOptions(), model=model)
     job.check_invariance()
     report = run_flow("measure_noise", NoiseReport, job, output, job)
     output.show(report, lambda: print_blocks(blocks(report)))

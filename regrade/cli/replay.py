@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
@@ -41,9 +41,7 @@ def replay(
     Args:
         answer_set: Answer set id (the first digits are enough), model or alias.
     """
-    options = options or ReplayOptions()
-    chosen = {**options.parameters(), "answer_set": answer_set}
-    job = checked_job(ReplayJob, chosen, options.config)
+    job = job_of(ReplayJob, options or ReplayOptions(), answer_set=answer_set)
     find_side(job.answer_set, job.answers)  # refused before Prefect is imported
     result = run_flow("replay_answers", Replay, job, output)
     document = {"verdict": result.verdict, **result.model_dump(mode="json")}

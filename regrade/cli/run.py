@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.options import MetricsPort
@@ -41,8 +41,7 @@ def evaluate(
     output: Output = TABLE,
 ) -> None:
     """Evaluate a model: generate missing answers, publish, score and track them."""
-    options = options or EvaluateOptions()
-    job = checked_job(EvaluationJob, options.parameters(), options.config)
+    job = job_of(EvaluationJob, options or EvaluateOptions())
     if job.judge is not None:
         _check_judge(job.judge, job.names)
     if "sleep" in job.between:
@@ -80,8 +79,7 @@ def generate(
     output: Output = TABLE,
 ) -> None:
     """Generate and publish missing answers, without scoring them."""
-    options = options or GenerateOptions()
-    job = checked_job(GenerationJob, options.parameters(), options.config)
+    job = job_of(GenerationJob, options or GenerateOptions())
     _serve_metrics(metrics_port)
     print_result(run_flow("generate_answers", Evaluation, job, output, job), output)
 
@@ -99,8 +97,7 @@ def generate(
 )
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:
     """Score stored answers at one pinned commit, without a model."""
-    options = options or ScoreOptions()
-    job = checked_job(ScoringJob, options.parameters(), options.config)
+    job = job_of(ScoringJob, options or ScoreOptions())
     if job.answer_set is not None and ANSWER_SET_START.fullmatch(job.answer_set) is None:
         repository, revision = open_answers(job.answers)
         found = named_id(repository, revision, job.answer_set)

@@ -26,7 +26,7 @@ from rich.progress import (
 from rich.text import Text
 
 from regrade.cli.naming import NAMING
-from regrade.results.display import Pace, log_scored
+from regrade.results.display import Display, Pace, log_scored
 from regrade.scorers.user_functions.files import is_specification
 from regrade.text.text import visible
 
@@ -120,7 +120,7 @@ class _Seconds(TimeRemainingColumn):
         return super().render(task)
 
 
-class TerminalDisplay:
+class TerminalDisplay(Display):
     """Progress of loading and generating on stderr; no bar if `quiet`."""
 
     def __init__(self, *, quiet: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from regrade.cli.checking import checked_job
+from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
@@ -20,7 +20,6 @@ else:
 @short_help(*MODEL_OPTIONS, "--ttft-p99", "--tpot-p99", *RUN_OPTIONS)
 def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
-    options = options or TuneOptions()
-    job = checked_job(TuneJob, options.parameters(), options.config)
+    job = job_of(TuneJob, options or TuneOptions())
     result = run_flow("tune_settings", TuneResult, job, output, job)
     output.show(result, lambda: print_blocks(blocks(result)))

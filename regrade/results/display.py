@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
-from typing import Protocol
 
 from pydantic import BaseModel
 
@@ -45,10 +44,10 @@ def log_scored(title: str, done: int, total: int) -> None:
 logger = logging.getLogger("regrade.generate")
 
 
-class Display(Protocol):
-    """Shows the progress of a flow."""
+class Display:
+    """Shows the progress of a flow; here nothing of it."""
 
-    begun: float | None
+    begun: float | None = None
     """Time of `time.monotonic` at which the command was started; None for a flow without one."""
 
     def loading(self, what: str) -> None:
@@ -82,12 +81,11 @@ class Display(Protocol):
         """Called after that, with the reason if it failed."""
 
 
-class NoDisplay:
+class NoDisplay(Display):
     """No display, for runs whose progress is in the log and on Prefect's page."""
 
     def __init__(self) -> None:
         self._pace = Pace()
-        self.begun: float | None = None
 
     def loading(self, what: str) -> None:
         """Log that the engine is loading, which takes a minute or more."""
@@ -97,31 +95,10 @@ class NoDisplay:
         """Log the step: loading takes a minute or more."""
         logger.info("loading: %s", step)
 
-    def loaded(self) -> None:
-        """Show nothing."""
-
-    def advance(self, title: str, progress: Progress) -> None:
-        """Show nothing."""
-
     def scoring(self, title: str, done: int, total: int) -> None:
         """Log the progress from time to time."""
         if self._pace.is_due():
             log_scored(title, done, total)
-
-    def published(self, evaluation: Evaluation) -> None:
-        """Show nothing."""
-
-    def finished(self, evaluation: Evaluation) -> None:
-        """Show nothing."""
-
-    def judged(self, verdict: BaseModel) -> None:
-        """Show nothing."""
-
-    def began(self, model: str) -> None:
-        """Show nothing."""
-
-    def ended(self, model: str, error: str | None) -> None:
-        """Show nothing."""
 
 
 _NOTHING = NoDisplay()

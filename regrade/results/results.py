@@ -280,8 +280,8 @@ def score_result(
     )
 
 
-class SomeNotScoredError(OperationError):
-    """Some answers could not be scored because they are damaged; the other scorings were kept."""
+class EvaluationError(RegradeError):
+    """A part of an evaluation failed, and its other results were kept."""
 
     def __init__(self, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -291,12 +291,12 @@ class SomeNotScoredError(OperationError):
         return some_not_scored(self.evaluation)
 
 
-class SomeUnansweredError(OperationError):
-    """Not all questions were answered; everything else is done."""
+class SomeNotScoredError(EvaluationError, OperationError):
+    """Some answers could not be scored because they are damaged; the other scorings were kept."""
 
-    def __init__(self, evaluation: Evaluation) -> None:
-        self.evaluation = evaluation
-        super().__init__(evaluation)
+
+class SomeUnansweredError(EvaluationError, OperationError):
+    """Not all questions were answered; everything else is done."""
 
     def __str__(self) -> str:
         lines = [
@@ -308,12 +308,8 @@ class SomeUnansweredError(OperationError):
         return " ".join([*lines, "The same command sends their requests again."])
 
 
-class TooFewVerdictsError(OperationError):
+class TooFewVerdictsError(EvaluationError, OperationError):
     """A judge gave too few verdicts for a headline number; everything else is done."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        self.evaluation = evaluation
-        super().__init__(evaluation)
 
     def __str__(self) -> str:
         return " ".join(
@@ -325,15 +321,8 @@ class TooFewVerdictsError(OperationError):
         )
 
 
-class SomeUnfitError(SettingsError):
+class SomeUnfitError(EvaluationError, SettingsError):
     """The requested scorer does not fit some answer sets; the other scorings were kept."""
-
-    def __init__(self, evaluation: Evaluation) -> None:
-        self.evaluation = evaluation
-        super().__init__(evaluation)
-
-    def __str__(self) -> str:
-        return some_not_scored(self.evaluation)
 
 
 def some_not_scored(evaluation: Evaluation) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -141,18 +141,8 @@ class _Rows:
     """Scale of the scorer; `value` is the share of it, from 0 to 1."""
 
     def at(self, rows: IntArray) -> "_Rows":
-        return _Rows(
-            self.sample[rows],
-            self.question[rows],
-            self.value[rows],
-            self.unparsed[rows],
-            self.unfinished[rows],
-            self.timeout[rows],
-            self.measured[rows],
-            self.ungraded[rows],
-            self.truncated[rows],
-            self.scale,
-        )
+        arrays = {name: getattr(self, name)[rows] for name in self.__slots__ if name != "scale"}
+        return replace(self, **arrays)
 
 
 def summarise(
