@@ -14,10 +14,10 @@ from cyclopts.exceptions import (
 )
 from pydantic import ValidationError
 
-from regrade.jobs.job import EvaluationJob
+from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
-from regrade.settings.errors import SettingsError, of_setting
+from regrade.settings.errors import SettingsError, UnknownNameError, of_setting
 from regrade.settings.marks import parameters_of
 from regrade.settings.problems import one_line, sentence
 
