@@ -106,7 +106,9 @@ class RowTemplate:
             if "line" in facts
             else "cannot be compiled"
         )
-        return SettingsError(f"The template {self._name} {problem}: {facts['problem']}. {_AS_ROW}")
+        return SettingsError(
+            f"The template {self._name} {problem}: {facts['problem'].rstrip('.')}. {_AS_ROW}"
+        )
 
 
 _ALLOWED = {

@@ -273,7 +273,10 @@ def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
     [
         ({"name": "gsm8k"}, "The name 'gsm8k' belongs to an installed benchmark"),
         ({"scorer": "choice_letter"}, "which needs choices. Set `datasets.choices_column`"),
-        ({"prompt": "{{ question"}, "The template `datasets.prompt` is not valid Jinja"),
+        (
+            {"prompt": "{{ question"},
+            "The template `datasets.prompt` is not valid Jinja (line 1): unexpected end of template, expected 'end of print statement'. A",
+        ),
         ({"shot_answer": "{% if %}"}, "The template `datasets.shot_answer` is not valid Jinja"),
         ({"revision": "main"}, "reads local files"),
         ({"config": "main"}, "reads local files"),
