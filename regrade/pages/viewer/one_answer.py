@@ -1,6 +1,6 @@
 """The page of one answer: question, prompt, thought, answer, all scorings, repeats, and other models."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,7 @@ from regrade.pages.viewer.answer_texts import (
     thought_and_answer,
 )
 from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
-from regrade.pages.viewer.index import AnswerIndex, Rows
+from regrade.pages.viewer.index import Rows
 from regrade.pages.viewer.judged import Grading, People, PersonLabel, gradings_of
 from regrade.pages.viewer.library import (
     Library,
@@ -42,6 +42,18 @@ from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.records.messages import prompt_messages
 from regrade.settings.errors import DamagedAnswersError
 from regrade.text.hidden import as_html
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """The place of a page in the list that it was opened from."""
+
+    position: int | None
+    """Number in the list, from 1; None if the filters leave it out."""
+    previous: str | None
+    next: str | None
+    page: int
+    """Page of the list that shows it; else the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +101,8 @@ class OneAnswer:
     """Reason why they cannot be read; "" if they can."""
     unread: int
     """Other sets of the benchmark that are not read unless asked for."""
-    position: int | None
-    """Number in the list, from 1; None if the filters leave it out."""
+    spot: Spot
     matching: int
-    previous: str | None
-    next: str | None
     back: str
     all_texts: str
     all_models: str
@@ -143,9 +152,13 @@ def one_answer(
     thought, answer, mark, is_open = thought_and_answer(
         texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
-    place = np.flatnonzero(selection.rows == row)
-    position = int(place[0]) if place.size else None
-    near = _near(index, selection.rows, position, filters, links, stored.id)
+    spot = spot_in(
+        selection.rows,
+        row,
+        lambda other: links.answer(
+            stored.id, str(index.sample_id[other].as_py()), int(index.repeat[other]), filters
+        ),
+    )
     siblings, unread = other_models(
         library, shelf, stored, index.scoring, sample_id, filters, links, every_model
     )
@@ -197,14 +210,9 @@ def one_answer(
         labels=labels,
         labels_problem=labels_problem,
         unread=unread,
-        position=None if position is None else position + 1,
+        spot=spot,
         matching=len(selection.rows),
-        previous=near[0],
-        next=near[1],
-        back=links.answers(
-            stored.id,
-            filters.but(page=1 if position is None else position // PAGE_ROWS + 1),
-        ),
+        back=links.answers(stored.id, filters.but(page=spot.page)),
         all_texts=self_link(filters, "full=yes"),
         all_models=self_link(filters, "models=all"),
         toggled_format=self_link(
@@ -241,23 +249,14 @@ def pictures_of(
     return pictures
 
 
-def _near(
-    index: AnswerIndex,
-    rows: Rows,
-    position: int | None,
-    filters: AnswerFilters,
-    links: Links,
-    set_id: str,
-) -> tuple[str | None, str | None]:
-    """Return the addresses of the previous and the next answer in the list."""
-    if position is None:
-        return None, None
-    found: list[str | None] = []
-    for place in (position - 1, position + 1):
-        if not 0 <= place < len(rows):
-            found.append(None)
-            continue
-        row = int(rows[place])
-        sample_id = str(index.sample_id[row].as_py())
-        found.append(links.answer(set_id, sample_id, int(index.repeat[row]), filters))
-    return found[0], found[1]
+def spot_in(rows: Rows, row: int, href: Callable[[int], str]) -> Spot:
+    """Return the place of a row in a list; `href` makes the address of another row's page."""
+    (found,) = np.nonzero(rows == row)
+    if not found.size:
+        return Spot(None, None, None, 1)
+    place = int(found[0])
+    near = [
+        href(int(rows[other])) if 0 <= other < len(rows) else None
+        for other in (place - 1, place + 1)
+    ]
+    return Spot(place + 1, near[0], near[1], place // PAGE_ROWS + 1)

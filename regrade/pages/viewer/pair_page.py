@@ -10,10 +10,10 @@ from markupsafe import Markup
 
 from regrade.comparing.models import Comparison
 from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answer
-from regrade.pages.viewer.filters import KINDS, PAGE_ROWS, AnswerFilters, PairFilters
+from regrade.pages.viewer.filters import KINDS, AnswerFilters, PairFilters
 from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
 from regrade.pages.viewer.links import Links
-from regrade.pages.viewer.one_answer import pictures_of
+from regrade.pages.viewer.one_answer import Spot, pictures_of, spot_in
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
 from regrade.records.patterns import compiled
 from regrade.text.hidden import Span, as_html, highlighted, marked
@@ -117,10 +117,8 @@ class PairPage:
     question: Text
     target: Markup | None
     same: float | None
-    position: int | None
+    spot: Spot
     matching: int
-    previous: str | None
-    next: str | None
     back: str
     all_texts: str
     toggled_view: str
@@ -155,14 +153,11 @@ def pair_page(
     if filters.subset is not None:
         mask &= found.subset == filters.subset
     rows = np.flatnonzero(mask)
-    here = np.flatnonzero(rows == place)
-    position = int(here[0]) if here.size else None
-
-    def link(at: int | None) -> str | None:
-        if at is None or not 0 <= at < len(rows):
-            return None
-        return links.pair(base.id, candidate.id, str(found.sample_id[rows[at]]), filters.but())
-
+    spot = spot_in(
+        rows,
+        place,
+        lambda other: links.pair(base.id, candidate.id, str(found.sample_id[other]), filters.but()),
+    )
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
     base_row, candidate_row = int(found.base_row[place]), int(found.candidate_row[place])
@@ -216,15 +211,9 @@ def pair_page(
         question=makers.sent(text or "", pictures_of(library, base, left, links)),
         target=None if target is None else as_html(target),
         same=same,
-        position=None if position is None else position + 1,
+        spot=spot,
         matching=len(rows),
-        previous=link(None if position is None else position - 1),
-        next=link(None if position is None else position + 1),
-        back=links.comparison(
-            base.id,
-            candidate.id,
-            filters.but(page=1 if position is None else position // PAGE_ROWS + 1, view="plain"),
-        ),
+        back=links.comparison(base.id, candidate.id, filters.but(page=spot.page, view="plain")),
         all_texts=links.pair(base.id, candidate.id, sample_id, filters.but(), "full=yes"),
         toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
     )
