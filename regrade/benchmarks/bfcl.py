@@ -65,28 +65,24 @@ class Bfcl(WrittenConversations):
         """Return the reason to leave a question out: it offers no function, so that nothing could be called."""
         return None if row["function"] else "they offer no function"
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return the questions with their functions, and the right calls as targets."""
-        return [_question(index, row) for index, row in enumerate(rows)]
-
-
-def _question(index: int, row: Mapping[str, Any]) -> Question:
-    tools = tools_of(index, "function", row["function"])
-    question = row["question"]
-    if not isinstance(question, list) or len(question) != 1:
-        raise RowError(
-            index,
-            f"the question is {str(question)[:100]!r}; expected a list with one list of messages: these categories have one turn",
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question with its functions, and the right calls as the target."""
+        tools = tools_of(index, "function", row["function"])
+        question = row["question"]
+        if not isinstance(question, list) or len(question) != 1:
+            raise RowError(
+                index,
+                f"the question is {str(question)[:100]!r}; expected a list with one list of messages: these categories have one turn",
+            )
+        turns = turns_of(index, "the question's turn", question[0])
+        return Question(
+            content={"question": turns},
+            target=expected_calls(index, "ground_truth", row["ground_truth"], tools),
+            fields={"turns": turns},
+            subset=row[SUBSET],
+            doc={TOOLS: list(tools)},
+            tools=tools,
         )
-    turns = turns_of(index, "the question's turn", question[0])
-    return Question(
-        content={"question": turns},
-        target=expected_calls(index, "ground_truth", row["ground_truth"], tools),
-        fields={"turns": turns},
-        subset=row[SUBSET],
-        doc={TOOLS: list(tools)},
-        tools=tools,
-    )
 
 
 class _Files(ABC):

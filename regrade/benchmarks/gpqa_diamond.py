@@ -16,7 +16,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions, shuffled
 from regrade.benchmarks.questions.problems import REASONING
-from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.benchmarks.questions.targets import needed_text
 from regrade.settings import SamplingParams
 
 CHOICES = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
@@ -43,12 +43,7 @@ class GpqaDiamond(ChoiceQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
         """Return the shuffled choices and the place of the right one."""
-        texts = []
-        for column in CHOICES:
-            text = text_target(row[column])
-            if text is None:
-                raise RowError(index, f"'{column}' is {row[column]!r}; expected a text or number")
-            texts.append(text.strip())
+        texts = [needed_text(index, f"'{name}'", row[name]).strip() for name in CHOICES]
         return shuffled(row["Question"].strip(), texts)
 
 

@@ -10,12 +10,12 @@ The target is the number after `####`, without thousands commas: `#### 2,125` ha
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, number_target
+from regrade.benchmarks.questions.targets import RowError, number_target, question_text
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
@@ -49,9 +49,20 @@ class Gsm8k(PublishedBenchmark):
         stop = (NEXT_QUESTION,) if self.format == "completion" else ()
         return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return questions whose target is the number after `####`."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question whose target is the number after `####`."""
+        question, answer = question_text(index, row["question"]), row["answer"]
+        if not isinstance(answer, str) or "####" not in answer:
+            raise RowError(
+                index, f"the answer is {answer!r}; expected a text that ends with `#### N`"
+            )
+        target = number_target(answer)
+        if target is None:
+            text = answer.rpartition("####")[2].strip()
+            raise RowError(
+                index, f"the target {text!r} is not a number; expected a number after `####`"
+            )
+        return Question(content=question, target=target, fields=row)
 
     def question(self, sample: Sample) -> str:
         """Return the question as it appears in the prompt."""
@@ -60,21 +71,6 @@ class Gsm8k(PublishedBenchmark):
     def answer(self, sample: Sample) -> str:
         """Return the worked solution, which ends with `#### N`."""
         return _ANNOTATION.sub("", sample.fields["answer"]).strip()
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    question, answer = row["question"], row["answer"]
-    if not isinstance(question, str) or not question.strip():
-        raise RowError(index, f"the question is {question!r}; expected a text")
-    if not isinstance(answer, str) or "####" not in answer:
-        raise RowError(index, f"the answer is {answer!r}; expected a text that ends with `#### N`")
-    target = number_target(answer)
-    if target is None:
-        text = answer.rpartition("####")[2].strip()
-        raise RowError(
-            index, f"the target {text!r} is not a number; expected a number after `####`"
-        )
-    return Question(content=question, target=target, fields=row)
 
 
 benchmark = Gsm8k

@@ -10,12 +10,12 @@ Asked for are an explanation, the answer and how sure the model is of it. `regra
 rubric `correct`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, question_text, text_target
+from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
 from regrade.records import Sample
 from regrade.scorers import JUDGE
 from regrade.settings import Method, SamplingParams, ScorerName
@@ -57,9 +57,16 @@ class Hle(PublishedBenchmark):
         """Return the reason to leave a question out: it has an image."""
         return "they have an image" if row["image"] else None
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return the questions with their field as subset."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question with its field as subset."""
+        question = question_text(index, row["question"])
+        target = needed_text(index, "the answer", row["answer"])
+        return Question(
+            content=question,
+            target=target,
+            fields={name: row[name] for name in ("question", "answer_type")},
+            subset=text_target(row["category"]) or "",
+        )
 
     def question(self, sample: Sample) -> str:
         """Return the question as it appears in the prompt."""
@@ -68,19 +75,6 @@ class Hle(PublishedBenchmark):
     def answer(self, sample: Sample) -> str:
         """Return the target."""
         return f"Answer: {sample.target}"
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    question = question_text(index, row["question"])
-    target = text_target(row["answer"])
-    if target is None:
-        raise RowError(index, f"the answer is {row['answer']!r}; expected a text or number")
-    return Question(
-        content=question,
-        target=target,
-        fields={name: row[name] for name in ("question", "answer_type")},
-        subset=text_target(row["category"]) or "",
-    )
 
 
 benchmark = Hle

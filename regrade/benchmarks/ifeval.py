@@ -10,7 +10,7 @@ as it stands (prompt-level, strict); the other three numbers are metrics of the 
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
@@ -44,9 +44,17 @@ class IfEval(PublishedBenchmark):
         """Greedy decoding with 1,280 tokens, as in lm-evaluation-harness."""
         return SamplingParams(temperature=0.0, max_tokens=1280)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return requests with their instructions as `doc`; the target is a list of the instructions' names."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a request with its instructions as `doc`; the target is a list of the instructions' names."""
+        prompt = question_text(index, row["prompt"])
+        instructions = read_instructions(index, row)
+        given = [instruction["kwargs"] for instruction in instructions]
+        return Question(
+            content={"prompt": prompt, "kwargs": given},
+            target=", ".join(str(instruction["id"]) for instruction in instructions),
+            fields={"prompt": prompt},
+            doc={"key": row["key"], "prompt": prompt, "instructions": instructions},
+        )
 
     def question(self, sample: Sample) -> str:
         """Return the request."""
@@ -55,18 +63,6 @@ class IfEval(PublishedBenchmark):
     def answer(self, sample: Sample) -> str:
         """Return the target; there are no worked examples."""
         return sample.target
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    prompt = question_text(index, row["prompt"])
-    instructions = read_instructions(index, row)
-    given = [instruction["kwargs"] for instruction in instructions]
-    return Question(
-        content={"prompt": prompt, "kwargs": given},
-        target=", ".join(str(instruction["id"]) for instruction in instructions),
-        fields={"prompt": prompt},
-        doc={"key": row["key"], "prompt": prompt, "instructions": instructions},
-    )
 
 
 def read_instructions(index: int, row: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ commit from which the questions came, or from the same file (`regrade score --so
 
 import json
 from calendar import monthrange
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date, datetime
 from typing import Any
 
@@ -99,11 +99,8 @@ class LiveCodeBench(PublishedBenchmark):
             return f"no contest between {self.first_day or 'the first day'} and {self.last_day or 'the last day'}"
         return None
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return the problems; there is no target, but hidden tests."""
-        return [self._read_row(index, row) for index, row in enumerate(rows)]
-
-    def _read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a problem; there is no target, but hidden tests."""
         name, starter = text_of(index, row, "question_id"), row["starter_code"] or ""
         question, function = text_of(index, row, "question_content"), _function(index, row)
         if function and "class Solution" in starter:

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
-from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.benchmarks.questions.targets import RowError, needed_text
 from regrade.records import Sample
 from regrade.settings import Cut, SamplingParams
 
@@ -59,12 +59,8 @@ class LongBenchV2(ChoiceQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
         """Return the choices and the place of the right one."""
-        texts = []
-        for column in (f"choice_{letter}" for letter in _LETTERS):
-            text = text_target(row[column])
-            if text is None:
-                raise RowError(index, f"'{column}' is {row[column]!r}; expected a text or number")
-            texts.append(text)
+        names = [f"choice_{letter}" for letter in _LETTERS]
+        texts = [needed_text(index, f"'{name}'", row[name]) for name in names]
         if row["answer"] not in tuple(_LETTERS):
             raise RowError(index, f"answer is {row['answer']!r}; expected A, B, C or D")
         if not isinstance(row["context"], str):

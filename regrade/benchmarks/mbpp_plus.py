@@ -10,7 +10,7 @@ tests (`plus`); `base` is the share that passes the three of MBPP.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.problems import checked_doc, text_of
@@ -58,9 +58,38 @@ class MbppPlus(PublishedBenchmark):
             return SamplingParams(temperature=0.0, max_tokens=768, stop=stop)
         return SamplingParams(temperature=0.0, max_tokens=2048)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return problems with their tests; the target is the reference solution."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a problem with its tests; the target is the reference solution."""
+        prompt, code = text_of(index, row, "prompt"), text_of(index, row, "code")
+        tests, imports = row["test_list"], row["test_imports"] or []
+        if (
+            not isinstance(tests, list)
+            or not tests
+            or not all(isinstance(test, str) for test in tests)
+        ):
+            raise RowError(index, f"test_list is {tests!r}; expected a list of tests")
+        if not isinstance(imports, list) or not all(isinstance(line, str) for line in imports):
+            raise RowError(index, f"test_imports is {imports!r}; expected a list of imports")
+        called = [
+            name for name in _FUNCTION.findall(code) if re.search(rf"\b{name}\s*\(", tests[0])
+        ]
+        if not called:
+            raise RowError(
+                index, f"the first test, {tests[0]!r}, calls none of the functions in `code`"
+            )
+        return Question(
+            content={"task_id": row["task_id"], "prompt": prompt, "test": tests[0]},
+            target=code,
+            fields={"prompt": prompt, "first_test": tests[0]},
+            doc=checked_doc(
+                index,
+                function=called[-1],
+                tests=[
+                    {"name": "base", "source": "\n".join([*imports, *tests])},
+                    {"name": "plus", "source": text_of(index, row, "test")},
+                ],
+            ),
+        )
 
     def question(self, sample: Sample) -> str:
         """Return the problem as it appears in the prompt."""
@@ -76,33 +105,6 @@ class MbppPlus(PublishedBenchmark):
         prompt, test = sample.fields["prompt"], sample.fields["first_test"]
         docstring = f'"""\n{prompt.strip()}\n{test.strip()}\n"""'
         return {"prompt": prompt, "test_list": [test], "task_prompt": docstring}
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    prompt, code = text_of(index, row, "prompt"), text_of(index, row, "code")
-    tests, imports = row["test_list"], row["test_imports"] or []
-    if not isinstance(tests, list) or not tests or not all(isinstance(test, str) for test in tests):
-        raise RowError(index, f"test_list is {tests!r}; expected a list of tests")
-    if not isinstance(imports, list) or not all(isinstance(line, str) for line in imports):
-        raise RowError(index, f"test_imports is {imports!r}; expected a list of imports")
-    called = [name for name in _FUNCTION.findall(code) if re.search(rf"\b{name}\s*\(", tests[0])]
-    if not called:
-        raise RowError(
-            index, f"the first test, {tests[0]!r}, calls none of the functions in `code`"
-        )
-    return Question(
-        content={"task_id": row["task_id"], "prompt": prompt, "test": tests[0]},
-        target=code,
-        fields={"prompt": prompt, "first_test": tests[0]},
-        doc=checked_doc(
-            index,
-            function=called[-1],
-            tests=[
-                {"name": "base", "source": "\n".join([*imports, *tests])},
-                {"name": "plus", "source": text_of(index, row, "test")},
-            ],
-        ),
-    )
 
 
 benchmark = MbppPlus

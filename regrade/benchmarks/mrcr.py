@@ -7,7 +7,7 @@ Licence:  MIT
 The conversation is sent as it is. It has 4 thousand to a million tokens: an answer whose prompt does not fit fails.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -33,33 +33,30 @@ class Mrcr(WrittenConversations):
     question_template = "{prompt}"
     sampling = SamplingParams(temperature=0.0, max_tokens=8192)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return questions whose subset is the number of texts that were asked for in the same words."""
-        return [_question(index, row) for index, row in enumerate(rows)]
-
-
-def _question(index: int, row: Mapping[str, Any]) -> Question:
-    start, target, needles = row[START], row["answer"], row["n_needles"]
-    if not isinstance(start, str) or not start:
-        raise RowError(index, f"{START} is {start!r}; expected a text")
-    if not isinstance(target, str) or not target.startswith(start):
-        raise RowError(
-            index, f"the answer is {str(target)[:60]!r}; expected a text that begins with {start!r}"
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question whose subset is the number of texts that were asked for in the same words."""
+        start, target, needles = row[START], row["answer"], row["n_needles"]
+        if not isinstance(start, str) or not start:
+            raise RowError(index, f"{START} is {start!r}; expected a text")
+        if not isinstance(target, str) or not target.startswith(start):
+            raise RowError(
+                index,
+                f"the answer is {str(target)[:60]!r}; expected a text that begins with {start!r}",
+            )
+        if not isinstance(needles, int):
+            raise RowError(index, f"n_needles is {needles!r}; expected a number")
+        prompt = row["prompt"]
+        try:
+            turns = orjson.loads(prompt) if isinstance(prompt, str) else None
+        except orjson.JSONDecodeError:
+            turns = prompt
+        return Question(
+            content={"prompt": prompt, "n_needles": needles},
+            target=target,
+            fields={"turns": turns_of(index, "the prompt", turns)},
+            subset=f"{needles} needles",
+            doc={START: start},
         )
-    if not isinstance(needles, int):
-        raise RowError(index, f"n_needles is {needles!r}; expected a number")
-    prompt = row["prompt"]
-    try:
-        turns = orjson.loads(prompt) if isinstance(prompt, str) else None
-    except orjson.JSONDecodeError:
-        turns = prompt
-    return Question(
-        content={"prompt": prompt, "n_needles": needles},
-        target=target,
-        fields={"turns": turns_of(index, "the prompt", turns)},
-        subset=f"{needles} needles",
-        doc={START: start},
-    )
 
 
 benchmark = Mrcr

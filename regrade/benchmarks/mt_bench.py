@@ -12,7 +12,7 @@ file has one; the authors' judge had GPT-4's answers. Decoding is greedy for all
 to 0.7, and an answer may be twice as long.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.samples import Question, UserTurn
@@ -44,34 +44,30 @@ class MtBench(PublishedConversations):
         """The most turns of a conversation."""
         return {TURNS: 2}
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return conversations, each turn with its reference as the target if the judge gets it."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    category, texts = row["category"], row["turns"]
-    if not isinstance(category, str) or not category:
-        raise RowError(index, f"category is {category!r}; expected a text")
-    if not isinstance(texts, list) or not texts:
-        raise RowError(index, f"turns is {texts!r}; expected a list of texts")
-    given = row["reference"] or []
-    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
-        raise RowError(index, f"reference is {given!r}; expected a list of texts")
-    if given and len(given) != len(texts):
-        raise RowError(index, f"there are {len(texts)} turns, and {len(given)} references")
-    if category not in _WITH_REFERENCE or not given:
-        given = [""] * len(texts)
-    turns = tuple(
-        UserTurn(question_text(index, text), reference)
-        for text, reference in zip(texts, given, strict=True)
-    )
-    return Question(
-        content={TURNS: [turn.text for turn in turns], "question_id": str(row["question_id"])},
-        target="\n\n".join(given).strip(),
-        fields={TURNS: turns},
-        subset=category,
-    )
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a conversation, each turn with its reference as the target if the judge gets it."""
+        category, texts = row["category"], row["turns"]
+        if not isinstance(category, str) or not category:
+            raise RowError(index, f"category is {category!r}; expected a text")
+        if not isinstance(texts, list) or not texts:
+            raise RowError(index, f"turns is {texts!r}; expected a list of texts")
+        given = row["reference"] or []
+        if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+            raise RowError(index, f"reference is {given!r}; expected a list of texts")
+        if given and len(given) != len(texts):
+            raise RowError(index, f"there are {len(texts)} turns, and {len(given)} references")
+        if category not in _WITH_REFERENCE or not given:
+            given = [""] * len(texts)
+        turns = tuple(
+            UserTurn(question_text(index, text), reference)
+            for text, reference in zip(texts, given, strict=True)
+        )
+        return Question(
+            content={TURNS: [turn.text for turn in turns], "question_id": str(row["question_id"])},
+            target="\n\n".join(given).strip(),
+            fields={TURNS: turns},
+            subset=category,
+        )
 
 
 benchmark = MtBench

@@ -12,7 +12,7 @@ own. The checks are those of IFEval: where a language has no words between space
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.ifeval import read_instructions
@@ -48,35 +48,31 @@ class MultiIf(PublishedConversations):
         """The most turns of a conversation."""
         return {TURNS: _MOST}
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return conversations, each turn with its instructions as `doc`; the subset is the language."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    if not isinstance(row["language"], str) or not row["language"]:
-        raise RowError(index, f"language is {row['language']!r}; expected a text")
-    turns, content = [], []
-    for number in range(1, _MOST + 1):
-        prompt, names, given = (row[f"turn_{number}_{part}"] for part in _PARTS)
-        if prompt in (None, "", "None"):
-            break
-        text = question_text(index, _content(index, prompt))
-        instructions = read_instructions(
-            index,
-            {"instruction_id_list": _listed(index, names), "kwargs": _listed(index, given)},
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a conversation, each turn with its instructions as `doc`; the subset is the language."""
+        if not isinstance(row["language"], str) or not row["language"]:
+            raise RowError(index, f"language is {row['language']!r}; expected a text")
+        turns, content = [], []
+        for number in range(1, _MOST + 1):
+            prompt, names, given = (row[f"turn_{number}_{part}"] for part in _PARTS)
+            if prompt in (None, "", "None"):
+                break
+            text = question_text(index, _content(index, prompt))
+            instructions = read_instructions(
+                index,
+                {"instruction_id_list": _listed(index, names), "kwargs": _listed(index, given)},
+            )
+            doc = {"key": row["key"], "prompt": text, "instructions": instructions}
+            content.append([text, instructions])
+            turns.append(UserTurn(text, ", ".join(str(one["id"]) for one in instructions), doc))
+        if not turns:
+            raise RowError(index, "turn_1_prompt is empty; expected the user's first turn")
+        return Question(
+            content={TURNS: content, "key": str(row["key"])},
+            target="",
+            fields={TURNS: tuple(turns)},
+            subset=row["language"],
         )
-        doc = {"key": row["key"], "prompt": text, "instructions": instructions}
-        content.append([text, instructions])
-        turns.append(UserTurn(text, ", ".join(str(one["id"]) for one in instructions), doc))
-    if not turns:
-        raise RowError(index, "turn_1_prompt is empty; expected the user's first turn")
-    return Question(
-        content={TURNS: content, "key": str(row["key"])},
-        target="",
-        fields={TURNS: tuple(turns)},
-        subset=row["language"],
-    )
 
 
 def _content(index: int, prompt: object) -> object:

@@ -10,12 +10,12 @@ The question is asked as it is. `regrade judge` grades the stored answers as cor
 `correct`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, question_text, text_target
+from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
 from regrade.records import Sample
 from regrade.scorers import JUDGE
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
@@ -47,9 +47,13 @@ class SimpleQaVerified(PublishedBenchmark):
         stop = ("\nQuestion:",) if self.format == "completion" else ()
         return SamplingParams(temperature=0.0, max_tokens=1024, stop=stop)
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return questions whose target is the answer as text, with their topic as subset."""
-        return [_read_row(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question whose target is the answer as text, with its topic as subset."""
+        problem = question_text(index, row["problem"])
+        target = needed_text(index, "the answer", row["answer"])
+        return Question(
+            content=problem, target=target, fields=row, subset=text_target(row["topic"]) or ""
+        )
 
     def question(self, sample: Sample) -> str:
         """Return the question as it appears in the prompt."""
@@ -58,16 +62,6 @@ class SimpleQaVerified(PublishedBenchmark):
     def answer(self, sample: Sample) -> str:
         """Return the target."""
         return sample.target
-
-
-def _read_row(index: int, row: Mapping[str, Any]) -> Question:
-    problem = question_text(index, row["problem"])
-    target = text_target(row["answer"])
-    if target is None:
-        raise RowError(index, f"the answer is {row['answer']!r}; expected a text or number")
-    return Question(
-        content=problem, target=target, fields=row, subset=text_target(row["topic"]) or ""
-    )
 
 
 benchmark = SimpleQaVerified

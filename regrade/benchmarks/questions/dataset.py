@@ -34,6 +34,7 @@ from regrade.benchmarks.questions.targets import (
     choice_letters,
     choice_texts,
     listed,
+    needed_text,
     number_target,
     text_target,
     turns_of,
@@ -428,13 +429,7 @@ class DatasetQuestions(StandardBenchmark):
         column = self._settings.subset_column
         if column is None:
             return ""
-        subset = text_target(row[column])
-        if subset is None:
-            raise RowError(
-                index,
-                f"the subset (column '{column}') is {row[column]!r}; expected a text or number",
-            )
-        return subset
+        return needed_text(index, f"the subset (column '{column}')", row[column])
 
 
 def _texts(index: int, column: str, turns: object) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import LETTERS, RowError, listed, text_target
+from regrade.benchmarks.questions.targets import LETTERS, listed, needed_text, question_text
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
@@ -57,9 +57,19 @@ class ChoiceQuestions(PublishedBenchmark):
             RowError: If the benchmark cannot use the row.
         """
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return questions whose target is the letter of the right choice."""
-        return [self._question(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a question whose target is the letter of the right choice."""
+        question = question_text(index, row[self.question_column])
+        column = self.subset_column
+        subset = "" if column is None else needed_text(index, f"the {column}", row[column])
+        choices, right = self.choices(index, row)
+        return Question(
+            content=question,
+            target=LETTERS[right],
+            fields=row,
+            subset=subset,
+            choices=tuple(choice.strip() for choice in choices),
+        )
 
     def question(self, sample: Sample) -> str:
         """Return the question as it appears in the prompt."""
@@ -82,25 +92,6 @@ class ChoiceQuestions(PublishedBenchmark):
             "choices": "\n".join(listed_choices),
             "letters": ",".join(letters),
         }
-
-    def _question(self, index: int, row: Mapping[str, Any]) -> Question:
-        question = row[self.question_column]
-        if not isinstance(question, str) or not question.strip():
-            raise RowError(index, f"the question is {question!r}; expected a text")
-        subset = "" if self.subset_column is None else text_target(row[self.subset_column])
-        if subset is None:
-            value = row[str(self.subset_column)]
-            raise RowError(
-                index, f"the {self.subset_column} is {value!r}; expected a text or number"
-            )
-        choices, right = self.choices(index, row)
-        return Question(
-            content=question,
-            target=LETTERS[right],
-            fields=row,
-            subset=subset,
-            choices=tuple(choice.strip() for choice in choices),
-        )
 
 
 def shuffled(question: str, choices: Sequence[str]) -> tuple[list[str], int]:

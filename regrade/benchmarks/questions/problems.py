@@ -1,13 +1,13 @@
 r"""Mathematical problems whose answer is asked for in `\boxed{}`: competitions and MATH-500."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.benchmarks.questions.targets import RowError, needed_text, text_target
 from regrade.records import Sample
 from regrade.scorers.programs.task import doc_of
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
@@ -46,9 +46,15 @@ class BoxedProblems(PublishedBenchmark):
         stop = (NEXT_PROBLEM,) if self.format == "completion" else ()
         return REASONING.model_copy(update={"stop": stop})
 
-    def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return problems with their answers as targets."""
-        return [self._question(index, row) for index, row in enumerate(rows)]
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a problem with its answer as the target."""
+        problem = row[self.question_column]
+        if not isinstance(problem, str) or not problem.strip():
+            raise RowError(index, f"the problem is {problem!r}; expected a text")
+        column = self.subset_column
+        subset = "" if column is None else needed_text(index, f"the {column}", row[column])
+        target = self.target(index, row["answer"])
+        return Question(content=problem, target=target, fields=row, subset=subset)
 
     def target(self, index: int, answer: object) -> str:
         """Return the target of an answer of the dataset.
@@ -73,19 +79,6 @@ class BoxedProblems(PublishedBenchmark):
     def parts(self, sample: Sample) -> Mapping[str, Any]:
         """Return the problem as Inspect names it."""
         return {"prompt": sample.fields[self.question_column].strip()}
-
-    def _question(self, index: int, row: Mapping[str, Any]) -> Question:
-        problem = row[self.question_column]
-        if not isinstance(problem, str) or not problem.strip():
-            raise RowError(index, f"the problem is {problem!r}; expected a text")
-        subset = "" if self.subset_column is None else text_target(row[self.subset_column])
-        if subset is None:
-            value = row[str(self.subset_column)]
-            raise RowError(
-                index, f"the {self.subset_column} is {value!r}; expected a text or number"
-            )
-        target = self.target(index, row["answer"])
-        return Question(content=problem, target=target, fields=row, subset=subset)
 
 
 class IntegerProblems(BoxedProblems):

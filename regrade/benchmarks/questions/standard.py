@@ -135,13 +135,17 @@ class StandardBenchmark(UsualBenchmark, ABC):
         """Columns that a row of worked examples must have."""
         return self.columns
 
-    @abstractmethod
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
-        """Return the rows of a split as questions.
+        """Return the rows of a split as questions; errors as in `read_row`."""
+        return [self.read_row(index, row) for index, row in enumerate(rows)]
+
+    def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
+        """Return a row as a question, for benchmarks that do not `read` all rows together.
 
         Raises:
-            RowError: If the benchmark cannot use a row.
+            RowError: If the benchmark cannot use the row.
         """
+        raise NotImplementedError
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:  # noqa: ARG002 - most use all rows
         """Return why a row of the source is no question of the benchmark; None if it is one.

@@ -87,6 +87,18 @@ def text_target(value: object) -> str | None:
     return text if text.strip() else None
 
 
+def needed_text(row: int, name: str, value: object) -> str:
+    """Return a text or number as text; `name` is that of the value in an error.
+
+    Raises:
+        RowError: If it is neither, or blank.
+    """
+    text = text_target(value)
+    if text is None:
+        raise RowError(row, f"{name} is {value!r}; expected a text or number")
+    return text
+
+
 def question_text(row: int, value: object) -> str:
     """Return the text of a question.
 

@@ -9,7 +9,7 @@ from typing import Any
 from regrade.benchmarks.questions.pictures import is_image, with_marks
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import LETTERS, RowError, listed, text_target
+from regrade.benchmarks.questions.targets import LETTERS, RowError, listed, needed_text, text_target
 from regrade.records import Sample
 from regrade.records.images import Image
 from regrade.settings import Method, SamplingParams, ScorerName
@@ -67,15 +67,8 @@ class ImageQuestions(PublishedBenchmark):
         Raises:
             RowError: If it is no text.
         """
-        if self.subset_column is None:
-            return ""
-        subset = text_target(row[self.subset_column])
-        if subset is None:
-            raise RowError(
-                index,
-                f"the {self.subset_column} is {row[self.subset_column]!r}; expected a text",
-            )
-        return subset
+        column = self.subset_column
+        return "" if column is None else needed_text(index, f"the {column}", row[column])
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return the questions with their images. Rows that show the same image share its bytes."""
