@@ -64,10 +64,6 @@ class Gsm8k(PublishedBenchmark):
             )
         return Question(content=question, target=target, fields=row)
 
-    def question(self, sample: Sample) -> str:
-        """Return the question as it appears in the prompt."""
-        return self.question_template.format(question=sample.fields["question"].strip())
-
     def answer(self, sample: Sample) -> str:
         """Return the worked solution, which ends with `#### N`."""
         return _ANNOTATION.sub("", sample.fields["answer"]).strip()

@@ -68,10 +68,6 @@ class Hle(PublishedBenchmark):
             subset=text_target(row["category"]) or "",
         )
 
-    def question(self, sample: Sample) -> str:
-        """Return the question as it appears in the prompt."""
-        return self.question_template.format(question=sample.fields["question"].strip())
-
     def answer(self, sample: Sample) -> str:
         """Return the target."""
         return f"Answer: {sample.target}"

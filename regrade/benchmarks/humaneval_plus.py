@@ -117,10 +117,6 @@ class HumanEvalPlus(PublishedBenchmark):
         """Return the problem as it appears in the prompt."""
         return self.question_template.replace("{prompt}", sample.fields["prompt"].strip())
 
-    def answer(self, sample: Sample) -> str:
-        """Return the reference solution; there are no worked examples."""
-        return sample.target
-
     def parts(self, sample: Sample) -> Mapping[str, Any]:
         """Return the beginning of the function as lm-evaluation-harness and EvalPlus name it."""
         prompt = sample.fields["prompt"]

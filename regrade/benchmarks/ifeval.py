@@ -60,10 +60,6 @@ class IfEval(PublishedBenchmark):
         """Return the request."""
         return str(sample.fields["prompt"])
 
-    def answer(self, sample: Sample) -> str:
-        """Return the target; there are no worked examples."""
-        return sample.target
-
 
 def read_instructions(index: int, row: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the instructions of a row, each with `id` and `kwargs`, as the scorers read them from `doc`.

@@ -122,10 +122,6 @@ class LiveCodeBench(PublishedBenchmark):
         text = self.question_template.replace("{form}", form)
         return text.replace("{question}", sample.fields["question"].strip())
 
-    def answer(self, sample: Sample) -> str:
-        """Return the target; there are no worked examples."""
-        return sample.target
-
     @classmethod
     def cases_of(cls, identity: BenchmarkIdentity, path: str | None) -> CasesOf:
         """Return the function that gives the task of a question, with its public and private tests.

@@ -96,10 +96,6 @@ class MbppPlus(PublishedBenchmark):
         text = self.question_template.replace("{prompt}", sample.fields["prompt"].strip())
         return text.replace("{test}", sample.fields["first_test"].strip())
 
-    def answer(self, sample: Sample) -> str:
-        """Return the reference solution; there are no worked examples."""
-        return sample.target
-
     def parts(self, sample: Sample) -> Mapping[str, Any]:
         """Return the row as lm-evaluation-harness reads it, and the docstring of EvalPlus."""
         prompt, test = sample.fields["prompt"], sample.fields["first_test"]

@@ -153,10 +153,6 @@ class Mmlu(PublishedBenchmark):
         """Return the choices as lines, with the dataset's white space around them."""
         return listed(sample.choices, strip=False)
 
-    def answer(self, sample: Sample) -> str:
-        """Return the letter."""
-        return sample.target
-
 
 def _question(index: int, row: Mapping[str, Any]) -> str:
     question = row["question"]

@@ -16,7 +16,6 @@ from typing import Any
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
-from regrade.records import Sample
 from regrade.scorers import JUDGE
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
@@ -31,6 +30,7 @@ class SimpleQaVerified(PublishedBenchmark):
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = (JUDGE,)
     rubric = "correct"
+    question_column = "problem"
     hub_dataset, config, split, shots_split = "google/simpleqa-verified", None, "eval", ""
     default_n_shots = 0
     default_format: PromptFormat = "chat"
@@ -54,14 +54,6 @@ class SimpleQaVerified(PublishedBenchmark):
         return Question(
             content=problem, target=target, fields=row, subset=text_target(row["topic"]) or ""
         )
-
-    def question(self, sample: Sample) -> str:
-        """Return the question as it appears in the prompt."""
-        return self.question_template.format(question=sample.fields["problem"].strip())
-
-    def answer(self, sample: Sample) -> str:
-        """Return the target."""
-        return sample.target
 
 
 benchmark = SimpleQaVerified

@@ -29,7 +29,6 @@ class ChoiceQuestions(PublishedBenchmark):
     default_format: PromptFormat = "chat"
     instruction = INSTRUCTION
     completion_opening = "The following are multiple choice questions, with their answers."
-    question_column = "question"
     subset_column: str | None = None
     """Column whose values are the subsets."""
 

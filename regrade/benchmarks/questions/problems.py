@@ -67,11 +67,6 @@ class BoxedProblems(PublishedBenchmark):
             raise RowError(index, f"the answer is {answer!r}; expected a text or number")
         return target.strip()
 
-    def question(self, sample: Sample) -> str:
-        """Return the problem as it appears in the prompt."""
-        problem = sample.fields[self.question_column]
-        return self.question_template.format(question=problem.strip())
-
     def answer(self, sample: Sample) -> str:
         """Return the target in a box."""
         return f"\\boxed{{{sample.target}}}"

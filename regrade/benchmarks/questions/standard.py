@@ -48,6 +48,7 @@ class StandardBenchmark(UsualBenchmark, ABC):
     scorers: tuple[ScorerName, ...]
     rubric: str | None = None
     """Rubric by which a judge grades the answers, if their headline number comes from one."""
+    question_column = "question"
     split: str
     shots_split: str = ""
     """Split with worked examples; "" if the dataset has none."""
@@ -162,13 +163,14 @@ class StandardBenchmark(UsualBenchmark, ABC):
             RowError: If no prompt can be made from the question.
         """
 
-    @abstractmethod
     def question(self, sample: Sample) -> str:
         """Return the text of the question, including the cue to answer."""
+        question: str = sample.fields[self.question_column]
+        return self.question_template.format(question=question.strip())
 
-    @abstractmethod
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
+        return sample.target
 
     def turns(self, sample: Sample) -> Sequence[UserTurn]:
         """Return the user's turns of a conversation, the field `TURNS`; () if the benchmark has no parameter of this name."""
@@ -388,10 +390,6 @@ class WrittenConversations(PublishedBenchmark):
         """Return the last turn."""
         return str(sample.fields["turns"][-1]["content"])
 
-    def answer(self, sample: Sample) -> str:
-        """Return the target; there are no worked examples."""
-        return sample.target
-
     def prompt(self, sample: Sample) -> str | tuple[Message, ...]:
         """Return the conversation, after the system message if there is one."""
         if self._wording is not None:
@@ -410,7 +408,3 @@ class PublishedConversations(PublishedBenchmark):
     def question(self, sample: Sample) -> str:
         """Return the user's turn."""
         return sample.question or self.turns(sample)[0].text
-
-    def answer(self, sample: Sample) -> str:
-        """Return the target; there are no worked examples."""
-        return sample.target

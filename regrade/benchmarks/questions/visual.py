@@ -87,10 +87,6 @@ class ImageQuestions(PublishedBenchmark):
         """Return the template of a question."""
         return self.question_template
 
-    def answer(self, sample: Sample) -> str:
-        """Return the target; there are no worked examples."""
-        return sample.target
-
     def _question(self, index: int, row: Mapping[str, Any], known: dict[str, Image]) -> Question:
         for name in self.image_columns:
             if row[name] is not None and not is_image(row[name]):
