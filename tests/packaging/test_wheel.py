@@ -109,7 +109,10 @@ def test_missing_parts_are_installed_with_pip_not_make(installed: Installed):
 
 
 def test_hooks_without_transformers_name_the_extra(installed: Installed):
-    code = "import sys; sys.modules['transformers'] = None; import regrade.checkpoints.training"
+    code = (
+        "import sys; sys.modules['transformers'] = None;"
+        "from regrade.checkpoints.training import EvaluateCheckpoints"
+    )
     done = installed.run([installed.python, "-c", code], {})
     assert "Install it with `pip install 'regrade[hooks]'`." in done.err.splitlines()[-1]
 

@@ -12,10 +12,9 @@ from functools import wraps
 from glob import escape
 from math import ceil
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from transformers import (  # noqa: TID253 - base class; a training script has imported it
-    Trainer,
     TrainerCallback,
     TrainerControl,
     TrainerState,
@@ -27,6 +26,9 @@ from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
 from regrade.checkpoints.training.evaluations import LOGS, Evaluation, EvaluationFailedError
 from regrade.settings import Between
 from regrade.settings.errors import SettingsError
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 logger = logging.getLogger("regrade.hooks")
 INTERVAL = 0.5
@@ -128,7 +130,7 @@ class EvaluateCheckpoints(TrainerCallback):
         self._evaluation: Evaluation | None = None
         self._now: tuple[TrainingArguments, TrainerState, TrainerControl]
 
-    def attach(self, trainer: Trainer) -> "EvaluateCheckpoints":
+    def attach(self, trainer: "Trainer") -> "EvaluateCheckpoints":
         """Add this callback to a trainer, so that metrics also reach the trainer's reporters, such as MLflow.
 
         If it is passed in `Trainer(callbacks=[...])` instead, metrics are only added to `state.log_history`.

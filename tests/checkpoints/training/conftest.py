@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.checkpoints.training import callback, evaluations
+from regrade.checkpoints.training import evaluations
 from tests.checkpoints.training.trainings import quick_command
 from tests.command_line import DEMO
 
@@ -16,8 +16,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluate with a small program instead of `regrade evaluate`, in the environment that a launcher makes."""
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setattr(evaluations, "evaluation_command", quick_command)
-    monkeypatch.setattr(callback, "SETTLE", 0.05)
-    monkeypatch.setattr(callback, "GIVE_UP", 1.5)
+    monkeypatch.setattr("regrade.checkpoints.training.callback.SETTLE", 0.05)
+    monkeypatch.setattr("regrade.checkpoints.training.callback.GIVE_UP", 1.5)
 
 
 @pytest.fixture

@@ -4,20 +4,22 @@ import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from transformers import Trainer, TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.checkpoints import training
 from regrade.checkpoints.training.evaluations import EvaluationFailedError
 from regrade.settings.errors import SettingsError
-from tests.checkpoints.training.trainings import Reporter, history, train
+from tests.checkpoints.training.trainings import Reporter, arguments_in, history, train
 from tests.command_line import ROOT, demo_parameters
+
+if TYPE_CHECKING:
+    from transformers import Trainer
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
-Train = Callable[..., tuple[Trainer, Reporter]]
+Train = Callable[..., "tuple[Trainer, Reporter]"]
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def run(tmp_path: Path, quick: None) -> Train:
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
-    trainer, reporter = run(EvaluateCheckpoints(["sums"], every=2, wait=wait))
+    trainer, reporter = run(training.EvaluateCheckpoints(["sums"], every=2, wait=wait))
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
     reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
@@ -41,7 +43,7 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wa
 def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
     run: Train, tmp_path: Path
 ) -> None:
-    hook = EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
+    hook = training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
 
     trainer, _ = run(hook, save_total_limit=1)
 
@@ -51,8 +53,10 @@ def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
 
 
 def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
-    hook = EvaluateCheckpoints(["sums"], wait=True, stop_on_failure=True)
-    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    from transformers import TrainerState
+
+    hook = training.EvaluateCheckpoints(["sums"], wait=True, stop_on_failure=True)
+    arguments = arguments_in(tmp_path)
 
     hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
 
@@ -80,15 +84,15 @@ def test_the_example_in_the_docs_runs() -> None:
 
 def test_impossible_arguments_are_refused() -> None:
     with pytest.raises(SettingsError, match="benchmarks"):
-        EvaluateCheckpoints()
+        training.EvaluateCheckpoints()
     with pytest.raises(SettingsError, match="every=0"):
-        EvaluateCheckpoints(["gsm8k"], every=0)
+        training.EvaluateCheckpoints(["gsm8k"], every=0)
     with pytest.raises(SettingsError, match="max_waiting=-1"):
-        EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
+        training.EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
     with pytest.raises(
         SettingsError, match="between='rest'.* one of: stay, sleep, deep-sleep, end"
     ):
-        EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
+        training.EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
 
 
 @pytest.mark.slow
@@ -102,7 +106,9 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "training")
     mlflow.set_tracking_uri(uri)
     try:
-        run(EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow")
+        run(
+            training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow"
+        )
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
         logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
@@ -122,7 +128,7 @@ def test_a_checkpoint_is_evaluated_with_real_vllm(
     demo = demo_parameters()
     del demo["model"]
     config.write_text(json.dumps({**demo, "datasets": demo["datasets"][:1]}))
-    hook = EvaluateCheckpoints(
+    hook = training.EvaluateCheckpoints(
         limit=8,
         answers=str(tmp_path / "answers"),
         arguments=["--config", str(config)],

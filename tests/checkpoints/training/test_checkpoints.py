@@ -3,9 +3,9 @@
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import save_file
+from safetensors.numpy import save_file
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue
@@ -53,9 +53,9 @@ def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
 
 def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
     tensors = {
-        "metadata": torch.zeros(2),
-        "model_config": torch.zeros(3),
-        "data_offsets": torch.zeros(1),
+        "metadata": np.zeros(2),
+        "model_config": np.zeros(3),
+        "data_offsets": np.zeros(1),
     }
     save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
     assert problem_of(checkpoint) is None

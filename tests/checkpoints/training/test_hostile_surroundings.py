@@ -9,21 +9,29 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from transformers import TrainerControl, TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints, evaluations
+from regrade.checkpoints import training
+from regrade.checkpoints.training import evaluations
 from regrade.checkpoints.training.checkpoints import Queue
 from regrade.checkpoints.training.evaluations import Evaluation, EvaluationFailedError, metrics_of
+from tests.checkpoints.training.trainings import arguments_in
+
+if TYPE_CHECKING:
+    from transformers import TrainerState
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
 
 
-def save(hook: EvaluateCheckpoints, output: Path, *steps: int, **arguments: Any) -> TrainerState:
+def save(
+    hook: "training.EvaluateCheckpoints", output: Path, *steps: int, **arguments: Any
+) -> "TrainerState":
     """Call the hook like a training that saves checkpoints at these steps and ends."""
-    chosen = TrainingArguments(output_dir=str(output), use_cpu=True, **arguments)
+    from transformers import TrainerControl, TrainerState
+
+    chosen = arguments_in(output, **arguments)
     state, control = TrainerState(), TrainerControl()
     hook.on_train_begin(chosen, state, control)
     for step in steps:
@@ -34,13 +42,13 @@ def save(hook: EvaluateCheckpoints, output: Path, *steps: int, **arguments: Any)
     return state
 
 
-def steps(state: TrainerState) -> list[int]:
+def steps(state: "TrainerState") -> list[int]:
     return [logs["step"] for logs in state.log_history]
 
 
 @pytest.fixture
-def hook(quick: None) -> EvaluateCheckpoints:
-    return EvaluateCheckpoints(["sums"])
+def hook(quick: None) -> "training.EvaluateCheckpoints":
+    return training.EvaluateCheckpoints(["sums"])
 
 
 def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
@@ -77,7 +85,7 @@ def vanish(weights: Path) -> None:
     ],
 )
 def test_an_odd_checkpoint_is_named_and_the_next_is_evaluated(
-    hook: EvaluateCheckpoints,
+    hook: "training.EvaluateCheckpoints",
     output: Path,
     caplog: pytest.LogCaptureFixture,
     change: Callable[[Path], object],
@@ -95,7 +103,9 @@ def test_an_odd_checkpoint_is_named_and_the_next_is_evaluated(
 def test_a_failed_evaluation_is_a_warning_with_the_last_line_of_its_log(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert steps(save(EvaluateCheckpoints(["sums"], arguments=["--fail"]), output, 4)) == []
+    assert (
+        steps(save(training.EvaluateCheckpoints(["sums"], arguments=["--fail"]), output, 4)) == []
+    )
     assert "checkpoint-4 was not evaluated: out of memory" in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -103,7 +113,7 @@ def test_a_failed_evaluation_is_a_warning_with_the_last_line_of_its_log(
 def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_the_next_begins_anew(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state = save(EvaluateCheckpoints(["sums"], arguments=["--die"]), output, 1, 2, 3)
+    state = save(training.EvaluateCheckpoints(["sums"], arguments=["--die"]), output, 1, 2, 3)
     assert steps(state) == [2, 3]
     message = "checkpoint-1 was not evaluated: exit code 1: the engine ended: out of memory"
     assert message in caplog.text
@@ -115,7 +125,7 @@ def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_
 
 
 def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_its_own(
-    hook: EvaluateCheckpoints, output: Path
+    hook: "training.EvaluateCheckpoints", output: Path
 ) -> None:
     assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
     (log,) = (output / "regrade-logs").glob("*.log")
@@ -135,13 +145,13 @@ def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_
 def test_one_process_evaluates_all_and_its_engine_does_what_was_set_between_them(
     quick: None, output: Path, arguments: dict[str, Any], between: str
 ) -> None:
-    assert steps(save(EvaluateCheckpoints(["sums"], **arguments), output, 1, 2)) == [1, 2]
+    assert steps(save(training.EvaluateCheckpoints(["sums"], **arguments), output, 1, 2)) == [1, 2]
     (log,) = (output / "regrade-logs").glob("*.log")
     assert f"between: {between}\n" in log.read_text()
 
 
 def test_a_missing_program_is_a_warning(
-    hook: EvaluateCheckpoints,
+    hook: "training.EvaluateCheckpoints",
     output: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -153,7 +163,7 @@ def test_a_missing_program_is_a_warning(
 
 
 def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evaluated(
-    hook: EvaluateCheckpoints,
+    hook: "training.EvaluateCheckpoints",
     output: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
@@ -171,7 +181,7 @@ def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evalua
 
 
 def test_a_reporter_that_fails_does_not_end_the_training(
-    hook: EvaluateCheckpoints, output: Path, caplog: pytest.LogCaptureFixture
+    hook: "training.EvaluateCheckpoints", output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     class Stub:
         def __init__(self) -> None:
@@ -208,7 +218,7 @@ def in_a_fork(action: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("total_limit", [None, 1])
 def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
-    hook: EvaluateCheckpoints, output: Path, total_limit: int | None
+    hook: "training.EvaluateCheckpoints", output: Path, total_limit: int | None
 ) -> None:
     def train() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # EFBIG instead of ENOSPC
@@ -220,7 +230,7 @@ def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
 
 
 def test_folders_that_cannot_be_made_do_not_end_the_training(
-    hook: EvaluateCheckpoints, output: Path, caplog: pytest.LogCaptureFixture
+    hook: "training.EvaluateCheckpoints", output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("regrade-kept", "regrade-logs"):
         (output / name).write_text("a file in the place of the folder")
@@ -234,7 +244,7 @@ def test_folders_that_cannot_be_made_do_not_end_the_training(
 def test_only_stop_on_failure_ends_the_training(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hook = EvaluateCheckpoints(["sums"], arguments=["--fail"], stop_on_failure=True)
+    hook = training.EvaluateCheckpoints(["sums"], arguments=["--fail"], stop_on_failure=True)
     with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: out of memory"):
         save(hook, output, 1)
 
@@ -242,7 +252,7 @@ def test_only_stop_on_failure_ends_the_training(
 def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    slow = EvaluateCheckpoints(
+    slow = training.EvaluateCheckpoints(
         ["sums"], limit=8, environment={"SECONDS": "1"}, max_waiting=1, answers="my answers"
     )
 
@@ -257,7 +267,7 @@ def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
 
 
 def test_what_an_evaluation_printed_stays_beside_its_log(
-    hook: EvaluateCheckpoints, output: Path
+    hook: "training.EvaluateCheckpoints", output: Path
 ) -> None:
     save(hook, output, 1)
     lines = (output / "regrade-logs/checkpoint-1.json").read_text().splitlines()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from transformers import TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.checkpoints import training
 from regrade.processes.tree import is_running
+from tests.checkpoints.training.trainings import arguments_in
 from tests.command_line import ROOT, demo_parameters
 from tests.processes.trees import wait_until
 
@@ -46,11 +46,13 @@ ENDINGS = {
 def test_no_evaluation_outlives_its_training(
     quick: None, output: Path, ending: str, holds_a_fork: bool
 ) -> None:
+    from transformers import TrainerState
+
     mark = f"{output}-{ending}-{holds_a_fork}"
     pid = os.fork()
     if pid == 0:  # the training
-        hook = EvaluateCheckpoints(["sums"], environment={"MARK": mark, "SECONDS": "600"})
-        arguments = TrainingArguments(output_dir=str(output), use_cpu=True)
+        hook = training.EvaluateCheckpoints(["sums"], environment={"MARK": mark, "SECONDS": "600"})
+        arguments = arguments_in(output)
         hook.on_save(arguments, TrainerState(global_step=3), None)  # type: ignore[arg-type]
         log = output / "regrade-logs/checkpoint-3.log"
         wait_until(lambda: log.exists() and "started" in log.read_text())

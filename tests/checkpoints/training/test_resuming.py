@@ -2,13 +2,16 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from transformers import TrainerState, TrainingArguments
 
-from regrade.checkpoints.training import EvaluateCheckpoints
+from regrade.checkpoints import training
 from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
-from tests.checkpoints.training.trainings import history, keep, train
+from tests.checkpoints.training.trainings import arguments_in, history, keep, train
+
+if TYPE_CHECKING:
+    from transformers import TrainerState
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
@@ -17,22 +20,22 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
     tmp_path: Path, quick: None
 ) -> None:
-    hook = EvaluateCheckpoints(["sums"], every=2)
+    hook = training.EvaluateCheckpoints(["sums"], every=2)
     first, _ = train(tmp_path, hook, max_steps=3)
     assert history(first) == {2: 0.02}
     # As if the first process had been killed before it evaluated this checkpoint.
     keep(tmp_path / "tiny-run/checkpoint-3")
 
-    second, reporter = train(tmp_path, EvaluateCheckpoints(["sums"], every=2), resume=True)
+    second, reporter = train(tmp_path, training.EvaluateCheckpoints(["sums"], every=2), resume=True)
 
     assert sorted(reporter.logged) == [3, 4], "3 was left, and 4 is the fourth save of the training"
     assert history(second).keys() >= {3, 4}
     assert not (tmp_path / "tiny-run/regrade-kept").exists()
 
 
-def begin(output: Path, state: TrainerState) -> None:
-    hook = EvaluateCheckpoints(["sums"])
-    arguments = TrainingArguments(output_dir=str(output), use_cpu=True)
+def begin(output: Path, state: "TrainerState") -> None:
+    hook = training.EvaluateCheckpoints(["sums"])
+    arguments = arguments_in(output)
     hook.on_train_begin(arguments, state, None)  # type: ignore[arg-type]
     hook.on_train_end(arguments, state, None)  # type: ignore[arg-type]
 
@@ -49,8 +52,10 @@ def begin(output: Path, state: TrainerState) -> None:
 def test_the_process_that_resumes_knows_which_save_it_is(
     output: Path, quick: None, strategy: str, state: dict[str, float], evaluated: bool
 ) -> None:
-    hook = EvaluateCheckpoints(["sums"], every=2)
-    arguments = TrainingArguments(output_dir=str(output), use_cpu=True, save_strategy=strategy)
+    from transformers import TrainerState
+
+    hook = training.EvaluateCheckpoints(["sums"], every=2)
+    arguments = arguments_in(output, save_strategy=strategy)
     resumed = TrainerState(global_step=3, **state)  # type: ignore[arg-type]
     hook.on_train_begin(arguments, resumed, None)  # type: ignore[arg-type]
     hook.on_save(arguments, resumed, None)  # type: ignore[arg-type]
@@ -61,6 +66,8 @@ def test_the_process_that_resumes_knows_which_save_it_is(
 def test_a_new_training_removes_what_an_older_one_left_and_says_so(
     output: Path, quick: None, caplog: pytest.LogCaptureFixture
 ) -> None:
+    from transformers import TrainerState
+
     keep(output / "checkpoint-2")
     state = TrainerState()
 
@@ -73,6 +80,8 @@ def test_a_new_training_removes_what_an_older_one_left_and_says_so(
 
 
 def test_a_resumed_training_logs_what_was_left_at_its_step(output: Path, quick: None) -> None:
+    from transformers import TrainerState
+
     keep(output / "checkpoint-2")
     state = TrainerState(global_step=5)
 

@@ -4,21 +4,15 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    Trainer,
-    TrainerCallback,
-    TrainerState,
-    TrainingArguments,
-)
-
-from regrade.checkpoints.training import EvaluateCheckpoints, evaluations
+from regrade.checkpoints import training
+from regrade.checkpoints.training import evaluations
 from regrade.checkpoints.training.checkpoints import Queue
 from tests.command_line import DEMO
+
+if TYPE_CHECKING:
+    from transformers import Trainer, TrainerState, TrainingArguments
 
 # Replaces `regrade evaluate --follow`: opens each model that comes, and prints lines of the same form.
 EVALUATE = """
@@ -55,14 +49,14 @@ def quick_command(words: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-c", EVALUATE, *words)
 
 
-class Reporter(TrainerCallback):
+class Reporter:
     """A reporter such as MLflow: it logs at the step of the state until training ends."""
 
     def __init__(self) -> None:
         self.logged: dict[int, dict[str, float]] = {}
         self.ended = False
 
-    def on_log(self, args: Any, state: TrainerState, control: Any, logs: Any, **_: Any) -> None:
+    def on_log(self, args: Any, state: "TrainerState", control: Any, logs: Any, **_: Any) -> None:
         assert not self.ended
         ours = {name: value for name, value in logs.items() if name.startswith("regrade/")}
         if ours:
@@ -72,20 +66,28 @@ class Reporter(TrainerCallback):
         self.ended = True
 
 
+def arguments_in(output: Path, **arguments: Any) -> "TrainingArguments":
+    from transformers import TrainingArguments
+
+    return TrainingArguments(output_dir=str(output), use_cpu=True, **arguments)
+
+
 def train(
-    home: Path, hook: EvaluateCheckpoints, *, resume: bool = False, **arguments: Any
-) -> tuple[Trainer, Reporter]:
+    home: Path, hook: "training.EvaluateCheckpoints", *, resume: bool = False, **arguments: Any
+) -> "tuple[Trainer, Reporter]":
     """Train for a few steps in `home/tiny-run`, with a checkpoint at each step."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerCallback
+
     tokenizer = AutoTokenizer.from_pretrained(DEMO / "regrade-demo")
     model = AutoModelForCausalLM.from_pretrained(DEMO / "regrade-demo", dtype=torch.float32)
     ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
-    reporter = Reporter()
+    reporter = type("ReporterOfTraining", (Reporter, TrainerCallback), {})()
     chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}
     trainer = Trainer(
         model=model,
-        args=TrainingArguments(
-            output_dir=str(home / "tiny-run"),
-            use_cpu=True,
+        args=arguments_in(
+            home / "tiny-run",
             per_device_train_batch_size=1,
             learning_rate=1e-5,
             disable_tqdm=True,
@@ -109,7 +111,7 @@ def keep(checkpoint: Path) -> Path:
     return queue.folder / checkpoint.name
 
 
-def history(trainer: Trainer) -> dict[int, float]:
+def history(trainer: "Trainer") -> dict[int, float]:
     return {
         logs["step"]: logs["regrade/sums/accuracy"]
         for logs in trainer.state.log_history
@@ -123,7 +125,7 @@ if __name__ == "__main__":
         evaluations.evaluation_command = quick_command
     trained, _ = train(
         Path(home),
-        EvaluateCheckpoints(**json.loads(hook_arguments)),
+        training.EvaluateCheckpoints(**json.loads(hook_arguments)),
         **json.loads(training_arguments),
     )
     rank = trained.args.process_index
