@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 RANK, ALPHA = 4, 8
 TARGETS = ("q_proj", "v_proj", "o_proj", "gate_proj", "down_proj")
@@ -35,7 +35,9 @@ def write_config(folder: Path, layers: Sequence[str] = ("up_proj",), **changes: 
     }
     (folder / "adapter_config.json").write_text(json.dumps(config | changes))
     names = [f"base_model.model.model.layers.0.mlp.{name}.lora_A.weight" for name in layers]
-    save_file({name: torch.zeros(1) for name in names}, folder / "adapter_model.safetensors")
+    save_file(
+        {name: np.zeros(1, np.float32) for name in names}, folder / "adapter_model.safetensors"
+    )
     return folder
 
 
@@ -54,8 +56,8 @@ def write_adapter(
     matrices = {}
     for name, (rows, columns) in _layers(model).items():
         a, b = random.normal(size=(RANK, columns)), random.normal(size=(rows, RANK))
-        matrices[f"{prefix}{name}.lora_A.weight"] = torch.tensor(a / columns**0.5).float()
-        matrices[f"{prefix}{name}.lora_B.weight"] = torch.tensor(b * scale).float()
+        matrices[f"{prefix}{name}.lora_A.weight"] = (a / columns**0.5).astype(np.float32)
+        matrices[f"{prefix}{name}.lora_B.weight"] = (b * scale).astype(np.float32)
     write_config(folder, base_model_name_or_path=model.name)
     save_file(matrices, folder / "adapter_model.safetensors")
     return folder
@@ -63,6 +65,8 @@ def write_adapter(
 
 def write_merged(folder: Path, model: Path, adapter: Path) -> Path:
     """Write the model with the adapter added to its weights, in float32."""
+    from safetensors.torch import load_file, save_file
+
     shutil.copytree(model, folder)
     config = json.loads((model / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"dtype": "float32"}))
@@ -79,9 +83,9 @@ def write_merged(folder: Path, model: Path, adapter: Path) -> Path:
 
 def _layers(model: Path) -> dict[str, tuple[int, int]]:
     """Shapes of the adapted layers, by name."""
-    weights = load_file(model / "model.safetensors")
-    return {
-        name: tuple(weight.shape)
-        for full, weight in weights.items()
-        if (name := full.removesuffix(".weight")).endswith(TARGETS)
-    }
+    with safe_open(model / "model.safetensors", "np") as weights:
+        return {
+            name: tuple(weights.get_slice(full).get_shape())
+            for full in weights.keys()
+            if (name := full.removesuffix(".weight")).endswith(TARGETS)
+        }

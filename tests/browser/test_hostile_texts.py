@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 import uvicorn
-from mlflow import MlflowClient
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -254,6 +253,8 @@ def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
 
 def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tuple[str, list[str]]):
     text, more = (each.replace("SPY", spy[0]) for each in (HOSTILE, MORE))
+    from mlflow import MlflowClient
+
     port = free_port()
     where = f"http://127.0.0.1:{port}"
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]

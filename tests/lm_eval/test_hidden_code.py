@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import evaluate
 import pytest
 
 from regrade.lm_eval.index import entries_of
@@ -59,7 +58,7 @@ def test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     asked = []
-    monkeypatch.setattr(evaluate, "load", lambda *given: asked.append(given))
+    monkeypatch.setattr("evaluate.load", lambda *given: asked.append(given))
     index = {entry.name: entry for entry in entries_of(tasks_folder() / "noticia")}
     monkeypatch.setenv("REGRADE_REMOTE_CODE", "0")
     config = plan_tasks("noticia", index).configs["noticia"]
@@ -71,6 +70,8 @@ def test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it(
 def test_a_task_with_a_metric_of_the_hub_is_refused_where_the_worker_does_not_allow_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
+    import evaluate
+
     monkeypatch.setattr(evaluate, "load", evaluate.load)  # as it was, after the test
     index = {entry.name: entry for entry in entries_of(tasks_folder() / "polemo2")}
     plan_tasks("polemo2_in", index)

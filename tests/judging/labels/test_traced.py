@@ -6,7 +6,6 @@ from typing import Any
 
 import httpx
 import pytest
-from mlflow import MlflowClient
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
@@ -140,6 +139,8 @@ def test_feedback_that_was_changed_counts_by_its_newest_value(labelling: Labelli
 
 @pytest.mark.parametrize("value", ["x", "-1", "9" * 5000, "\u0661"])
 def test_a_tag_that_somebody_changed_is_named(labelling: Labelling, value: str) -> None:
+    from mlflow import MlflowClient
+
     assert labelling.label("--to-mlflow", "--sample", "1")[0] == 0
     (trace,) = labelling.traces()
     MlflowClient(tracking_uri=labelling.server).set_trace_tag(

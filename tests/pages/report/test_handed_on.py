@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from mlflow import MlflowClient
 
 from flows.evaluate_model import hand_on
 from flows.scoring import Scorings
@@ -53,6 +52,8 @@ def evaluation_run(answers: AnswerSet, uri: str) -> str:
 
 
 def artifact(uri: str, run_id: str, tmp_path: Path) -> str:
+    from mlflow import MlflowClient
+
     client = MlflowClient(uri)
     assert "report.html" in {artifact.path for artifact in client.list_artifacts(run_id)}
     return Path(client.download_artifacts(run_id, "report.html", str(tmp_path))).read_text()
