@@ -48,6 +48,8 @@ limited.available_cores = lambda: 1
 # Without it, each process that imports tests writes their assertions anew: ten seconds of a CPU.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# No test cuts the power: flushing to the disk is a third of the time of tests of stored answers. Those that record it wrap this.
+os.fsync = lambda fd: None
 # A shell that starts the tests in the background has its processes ignore Ctrl-C, and those that they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # An address that nothing answers: a test that forgets its own Hub fails at once instead of asking the real one.
