@@ -4,6 +4,7 @@ A row of its table is made of the manifest and the score files of an answer set,
 did not change since, the row is kept: a commit reads the files of the answer sets that it changes, not of all others.
 """
 
+import functools
 import hashlib
 import html
 import logging
@@ -137,7 +138,7 @@ def _completed(front: str, configs: Mapping[str, str]) -> str:
     """Return the YAML with missing entries added; unchanged if it is not a mapping or not YAML."""
     for key in ("tags", "configs", "dataset_info"):
         try:
-            root = yaml.compose(front, Loader=yaml.SafeLoader)
+            root = _composed(front)
         except (yaml.YAMLError, RecursionError):  # RecursionError: absurdly deep nesting
             return front
         wanted = dict.fromkeys(TAGS, "") if key == "tags" else configs
@@ -148,6 +149,12 @@ def _completed(front: str, configs: Mapping[str, str]) -> str:
         elif isinstance(root, yaml.MappingNode) and not root.flow_style:
             front = _extended(front, root, key, wanted)
     return front
+
+
+@functools.lru_cache(maxsize=4)
+def _composed(front: str) -> yaml.Node | None:
+    """Nodes of the YAML, to read only; the last ones are kept, since most commits leave it as it is."""
+    return yaml.compose(front, Loader=yaml.SafeLoader)
 
 
 def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Mapping[str, str]) -> str:
