@@ -1,6 +1,7 @@
 """The command line as a person runs it, in this process or in one of its own."""
 
 import contextlib
+import functools
 import io
 import json
 import logging
@@ -11,13 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
-from regrade.cli.paths import from_this_folder
+from regrade.cli.paths import from_this_folder, schema_of
 from regrade.jobs.job import EvaluationJob
+
+if TYPE_CHECKING:
+    from prefect.context import SettingsContext
 
 ROOT = Path(__file__).parents[1]
 DATA = ROOT.parent / "shared" / "data"
@@ -26,7 +30,7 @@ DEMO = ROOT / "infra" / "demo"
 
 def demo_parameters() -> dict[str, Any]:
     """Return the parameters of `make demo`, with paths that begin in the repository's root."""
-    schema = EvaluationJob.model_json_schema()
+    schema = schema_of(EvaluationJob)
     found: dict[str, Any] = from_this_folder(
         yaml.safe_load((DEMO / "demo.yaml").read_text()),
         schema,
@@ -120,13 +124,13 @@ def loggers_as_before(*more: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _variables(environment: dict[str, str]) -> Iterator[None]:
     """Set environment variables, also as settings of Prefect, and set back all that the block changes."""
-    from prefect.context import root_settings_context
     from prefect.logging.handlers import APILogHandler
 
     before = dict(os.environ)
     os.environ.update(environment)
+    of_prefect = {item for item in os.environ.items() if item[0].startswith("PREFECT_")}
     try:
-        with root_settings_context():
+        with _prefect_settings(frozenset(of_prefect)).model_copy():
             yield
             if "PREFECT_API_URL" in os.environ:
                 APILogHandler().flush()  # while the address is still set
@@ -134,6 +138,14 @@ def _variables(environment: dict[str, str]) -> Iterator[None]:
         for name in os.environ.keys() - before.keys():
             del os.environ[name]
         os.environ.update(before)
+
+
+@functools.cache
+def _prefect_settings(variables: frozenset[tuple[str, str]]) -> "SettingsContext":
+    """Settings of Prefect as a process with these variables makes them, which takes longer than most commands."""
+    from prefect.context import root_settings_context
+
+    return root_settings_context()
 
 
 def run(

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from regrade.cli.naming import NAMING
 from regrade.cli.options import WHAT, WHERE, help_group
-from regrade.cli.paths import from_this_folder
+from regrade.cli.paths import from_this_folder, schema_of
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.settings import HARNESS, EngineName, Settings, registry
 from regrade.settings.errors import SettingsError, of_setting
@@ -406,7 +406,7 @@ def parameters_in_file(job: type[BaseModel], file: Path) -> dict[str, Any]:
         found = os.path.normpath(file.parent / path)
         return found if os.path.isabs(found) else f"./{found}"  # noqa: PTH117 - a text
 
-    schema = job.model_json_schema()
+    schema = schema_of(job)
     changed: dict[str, Any] = from_this_folder(
         read_config(file), schema, root=schema, change=change
     )

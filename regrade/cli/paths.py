@@ -3,12 +3,20 @@
 import operator
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
+
+from pydantic import BaseModel
 
 from regrade.settings.marks import PATH
 
 Schema = Mapping[str, Any]
+
+
+@cache
+def schema_of(job: type[BaseModel]) -> Schema:
+    """JSON schema of a job, made once: it takes a tenth of a second."""
+    return job.model_json_schema()
 
 
 def from_this_folder(

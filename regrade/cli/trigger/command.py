@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from regrade.cli.job_options import JobOptions, as_json, options_for
 from regrade.cli.output import TABLE, Output
-from regrade.cli.paths import from_this_folder
+from regrade.cli.paths import from_this_folder, schema_of
 from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
@@ -49,7 +49,7 @@ def trigger(
 ) -> None:
     """Start a deployment on the Prefect server at PREFECT_API_URL."""
     chosen = as_json(EvaluationJob, (options or TriggerOptions()).parameters())
-    schema = EvaluationJob.model_json_schema()
+    schema = schema_of(EvaluationJob)
     chosen = from_this_folder(chosen, schema, root=schema)
     # `regrade trigger --help` does not need Prefect, whose import takes a second.
     from regrade.cli.trigger.run import trigger_run  # noqa: PLC0415
