@@ -1,5 +1,7 @@
 """A real `mlflow server` on this machine, once per session. Use with `pytest_plugins = ["tests.mlflow_fixtures"]`."""
 
+import fcntl
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,11 +27,18 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def empty_database(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A database of MLflow without runs."""
-    path = tmp_path_factory.mktemp("mlflow-database") / "mlflow.db"
-    with connect(f"sqlite:///{path}") as client:
-        client.search_experiments()
-    return path.read_bytes()
+    """A database of MLflow without runs, made by the first lane that needs it: its tables take seconds."""
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    made = folder / "empty-mlflow.db"
+    with (folder / "empty-mlflow.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            path = tmp_path_factory.mktemp("mlflow-database") / "mlflow.db"
+            with connect(f"sqlite:///{path}") as client:
+                client.search_experiments()
+            path.replace(made)
+    return made.read_bytes()
 
 
 @pytest.fixture

@@ -90,6 +90,7 @@ def test_it_holds_what_it_says(complete: Path, written_by: str) -> None:
     assert (found.answer_sets, found.rows, found.scorings) == (2, ROWS[written_by][0], 2)
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path: Path) -> None:
     complete = copy_of("2026-11-22/complete", tmp_path)
     before = regrade("list", "--answers", complete, "--json").document
@@ -132,6 +133,7 @@ def test_a_folder_with_a_log_goes_on_with_a_file_for_each_commit(tmp_path: Path)
     assert not any("revision" in json.loads(line) for line in closed)
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_what_is_incomplete_is_scored_as_it_is(incomplete: Path, written_by: str) -> None:
     scored = regrade("score", "--answers", incomplete, "--json")
     listed = regrade("list", "--answers", incomplete, "--json").document["answer_sets"]

@@ -16,6 +16,7 @@ from tests.command_line import regrade, run_here
 from tests.stored import again, numbers, publish
 
 
+@pytest.mark.usefixtures("mlflow_database")
 def test_scoring_publishes_and_tracks_without_a_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
