@@ -13,6 +13,7 @@ from regrade.text.blocks import Block, Code, Line, with_code
 
 Part = Literal["loading", "compiling", "filling", "full", "draining", "generating", "idle"]
 """Parts of a run. `generating` stands for three of them, of an engine that does not tell how full it was."""
+_ANSWERING: tuple[Part, ...] = ("filling", "full", "draining", "generating")
 _SIGNS: dict[Part, str] = {
     "loading": "░",
     "compiling": "▒",
@@ -73,9 +74,11 @@ class TimeSpent(BaseModel):
             f"{_SIGNS[part]} {part} {seconds:,.1f} s" for part, seconds in self.parts.items()
         )
         idle = f" ({self.before:,.1f} s before loading, {self.after:,.1f} s after the last answer)"
+        answering = sum(self.parts.get(part, 0.0) for part in _ANSWERING)
+        rate = f"; {self.tokens / answering:,.0f} tokens/s" if self.tokens and answering else ""
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
         lost = f"; {percent(share)} of the tokens in failed or truncated answers" if share else ""
-        return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{lost}."
+        return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{rate}{lost}."
 
     @property
     def bar(self) -> str:

@@ -51,10 +51,10 @@ def test_the_bar_has_the_parts_in_the_order_of_time(now: list[float]):
     assert bar == "···" + "░" * 12 + "▒" * 6 + "▂" + "█" * 18 + "▅" * 4 + "·" * 16
 
 
-def test_the_line_tells_the_parts_and_the_tokens_that_were_lost(now: list[float]):
+def test_the_line_tells_the_parts_the_speed_and_the_tokens_that_were_lost(now: list[float]):
     assert spent_of(now).text == (
         "Where the time went, 100.0 s: ░ loading 20.0 s, ▒ compiling 10.0 s, ▂ filling 1.0 s, █ full 30.0 s, ▅ draining 8.0 s, "
-        "· idle 31.0 s (5.0 s before loading, 25.0 s after the last answer); 3.1 % of the tokens in failed or truncated answers."
+        "· idle 31.0 s (5.0 s before loading, 25.0 s after the last answer); 26 tokens/s; 3.1 % of the tokens in failed or truncated answers."
     )
 
 
