@@ -122,17 +122,23 @@ def blocks(report: GateReport) -> list[Block]:
             block
             for judged in report.benchmarks
             if judged.comparison is not None or judged.benchmark not in told
-            for block in _benchmark(judged)
+            for block in _benchmark(judged, told=judged.benchmark in told)
         ),
     ]
 
 
-def _benchmark(judged: BenchmarkVerdict) -> Iterator[Block]:
-    yield Heading(judged.benchmark, 2, TONES[judged.verdict])
-    yield Line(judged.reason)
+def _benchmark(judged: BenchmarkVerdict, *, told: bool) -> Iterator[Block]:
+    """Yield the section of a benchmark; where its reason was told above, a terminal has none without a doubt or pages to view."""
     comparison = judged.comparison
+    heading = Heading(judged.benchmark, 2, TONES[judged.verdict])
     if comparison is None:
+        yield from (heading, Line(judged.reason))
         return
+    doubted, viewed = list(doubts(comparison)), view_lines(comparison)
+    if not told:
+        yield from (heading, Line(judged.reason))
+    else:
+        yield heading if doubted or viewed else Details((heading,))
     drop = comparison.scale.points_per_unit * judged.max_drop
     tests = (
         f"if the true drop were {drop:g} {'point' if drop == 1 else 'points'}, p {p_text(judged.p_regression)} for a difference this "
@@ -143,8 +149,8 @@ def _benchmark(judged: BenchmarkVerdict) -> Iterator[Block]:
         for check in judged.checks
     ]
     yield Details((Items([tests, *_levels(judged), *facts(comparison), *checks]),))
-    yield Items(list(doubts(comparison)))
-    yield from view_lines(comparison)
+    yield Items(doubted)
+    yield from viewed
     yield Details(example_blocks(comparison))
 
 
