@@ -735,10 +735,10 @@ def test_truncation_is_refused_because_only_the_server_has_the_tokenizer(server)
 @pytest.mark.parametrize(
     "respond",
     [
-        lambda _: web.Response(body=b" " * (200 << 20), content_type="application/json"),
-        lambda _: Streamed(pieces(*["A" * (1 << 20)] * 200)),
+        lambda _: web.Response(body=b" " * (32 << 20), content_type="application/json"),
+        lambda _: Streamed(pieces(*["A" * (1 << 20)] * 32)),
         lambda _: web.Response(
-            body=gzip.compress(b" " * (1 << 28)), headers={"Content-Encoding": "gzip"}
+            body=gzip.compress(b" " * (1 << 26)), headers={"Content-Encoding": "gzip"}
         ),
     ],
     ids=["a long body", "a long stream", "a packed body"],
