@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from regrade.settings.errors import NotInstalledError, SettingsError
 from tests.benchmarks.files import shared
 from tests.scorers.batches import CONTEXT, batch_score, generations
 
-pytest.importorskip("math_verify", reason="the extra `math` is not installed")
+pytestmark = pytest.mark.skipif(
+    find_spec("math_verify") is None, reason="the extra `math` is not installed"
+)
 
 PAIRS: list[dict[str, Any]] = [
     json.loads(line)

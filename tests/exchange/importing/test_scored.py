@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import nltk
 import pytest
 
 from regrade.answers.local import LocalRepository
@@ -32,7 +31,7 @@ DOUBLED, _, SHIFTED = CONTEST_ROWS
 @pytest.fixture
 def nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_nltk_data(tmp_path / "nltk")
-    monkeypatch.setattr(nltk.data, "path", [str(folder)])
+    monkeypatch.setattr("nltk.data.path", [str(folder)])
     monkeypatch.setenv("NLTK_DATA", str(folder))
 
 

@@ -3,7 +3,6 @@ from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
-import nltk
 import pytest
 
 from regrade.processes.limited import LimitedProcesses
@@ -40,7 +39,7 @@ def nltk_data(
     nltk_folder: Path, kept_processes: Open, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """NLTK finds its data here, and nowhere else."""
-    monkeypatch.setattr(nltk.data, "path", [str(nltk_folder)])
+    monkeypatch.setattr("nltk.data.path", [str(nltk_folder)])
     monkeypatch.setattr(scorer, "LimitedProcesses", kept_processes)
     _digest.cache_clear()
     yield nltk_folder

@@ -17,6 +17,13 @@ TAGGER = {
 STOPWORDS = "the\na\nof\nand\n"
 
 
+def nltk_path() -> list[str]:
+    """Folders in which NLTK looks for data; importing it takes longer than collecting all tests here."""
+    import nltk
+
+    return list(nltk.data.path)
+
+
 def write_nltk_data(folder: Path) -> Path:
     punkt = folder / "tokenizers" / "punkt_tab" / "english"
     tagger = folder / "taggers" / "averaged_perceptron_tagger_eng"

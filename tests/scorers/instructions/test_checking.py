@@ -3,10 +3,10 @@
 import importlib
 from typing import Any
 
-import nltk
 import pytest
 
 from regrade.scorers.instructions.checking import _library, check
+from tests.scorers.instructions.nltk_folder import nltk_path
 
 INSTRUCTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("change_case:capital_word_frequency", {"capital_frequency": 2, "capital_relation": "less than"}),
@@ -60,7 +60,7 @@ ROW: dict[str, Any] = {"prompt": "Write two lines.", "benchmark": "ifeval"}
 
 @pytest.mark.usefixtures("nltk_data")
 def test_every_instruction_of_ifeval_is_here():
-    checkers, _ = _library("ifeval", tuple(nltk.data.path))
+    checkers, _ = _library("ifeval", tuple(nltk_path()))
 
     assert {name for name, _ in INSTRUCTIONS} == set(checkers)
 
@@ -79,9 +79,7 @@ def test_every_answer_is_judged_as_the_harness_judges_it():
             "kwargs": [given for _, given in INSTRUCTIONS],
         }
 
-        ours = check(
-            {**ROW, "data": nltk.data.path, "instructions": instructions, "answer": answer}
-        )
+        ours = check({**ROW, "data": nltk_path(), "instructions": instructions, "answer": answer})
         theirs = harness.process_results(document, [answer])
 
         assert ours["strict"] == theirs["inst_level_strict_acc"], answer
@@ -97,7 +95,7 @@ def test_every_answer_is_judged_as_the_harness_judges_it():
 def test_the_language_of_a_text_is_the_same_every_time():
     task = {
         **ROW,
-        "data": nltk.data.path,
+        "data": nltk_path(),
         "instructions": [{"id": "language:response_language", "kwargs": {"language": "en"}}],
         "answer": "no si ok und hotel taxi et la",
     }
@@ -120,7 +118,7 @@ def test_the_language_of_a_text_is_the_same_every_time():
 def test_an_instruction_that_cannot_be_checked_is_unusable(
     benchmark: str, name: str, kwargs: dict[str, Any], says: str
 ):
-    task = {"benchmark": benchmark, "data": nltk.data.path, "prompt": "p", "answer": "An answer."}
+    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": "p", "answer": "An answer."}
 
     result = check({**task, "instructions": [{"id": name, "kwargs": kwargs}]})
 
@@ -153,7 +151,7 @@ def test_an_instruction_that_cannot_be_checked_is_unusable(
 def test_an_argument_that_the_library_ignores_is_checked(
     benchmark: str, name: str, kwargs: dict[str, Any], right: str, wrong: str
 ):
-    task = {"benchmark": benchmark, "data": nltk.data.path, "prompt": "p"}
+    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": "p"}
     task["instructions"] = [{"id": name, "kwargs": kwargs}]
 
     assert [check({**task, "answer": answer}).get("strict") for answer in (right, wrong)] == [
@@ -167,7 +165,7 @@ def test_an_answer_on_which_a_checker_fails_does_not_follow_the_instruction():
     instructions = [{"id": "detectable_format:json_format", "kwargs": {}}]
 
     result = check(
-        {**ROW, "data": nltk.data.path, "instructions": instructions, "answer": "[" * 100_000}
+        {**ROW, "data": nltk_path(), "instructions": instructions, "answer": "[" * 100_000}
     )
 
     assert (result["strict"], result["loose"]) == ([False], [False])
@@ -176,7 +174,7 @@ def test_an_answer_on_which_a_checker_fails_does_not_follow_the_instruction():
 
 @pytest.mark.usefixtures("nltk_data")
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(nltk, "download", lambda *_, **__: pytest.fail("a download"))
+    monkeypatch.setattr("nltk.download", lambda *_, **__: pytest.fail("a download"))
     _library.cache_clear()
 
-    assert len(_library("ifbench", tuple(nltk.data.path))[0]) == 58
+    assert len(_library("ifbench", tuple(nltk_path()))[0]) == 58

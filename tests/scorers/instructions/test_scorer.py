@@ -6,7 +6,6 @@ import random
 from pathlib import Path
 from typing import Any
 
-import nltk
 import pytest
 
 from regrade.answers.local import LocalRepository
@@ -17,6 +16,7 @@ from regrade.scorers.instructions.checking import _library, check
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.builders import row
+from tests.scorers.instructions.nltk_folder import nltk_path
 from tests.scorers.instructions.test_checking import INSTRUCTIONS
 from tests.scorers.test_any_text import check as check_scores
 from tests.scorers.test_any_text import mutated, real_answers
@@ -165,8 +165,8 @@ def test_the_data_is_part_of_the_label(tmp_path: Path, nltk_data: Path):
 def test_without_the_data_the_command_is_named_and_nothing_is_downloaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nltk_data: Path
 ):
-    monkeypatch.setattr(nltk.data, "path", [str(tmp_path)])
-    monkeypatch.setattr(nltk, "download", lambda *_, **__: pytest.fail("a download"))
+    monkeypatch.setattr("nltk.data.path", [str(tmp_path)])
+    monkeypatch.setattr("nltk.download", lambda *_, **__: pytest.fail("a download"))
 
     with pytest.raises(
         SettingsError, match="`python -m nltk.downloader punkt_tab`, or copy it into a folder"
@@ -198,9 +198,9 @@ def every_instruction(benchmark: str) -> str:
     """Return a request with all instructions of a benchmark that can be checked."""
     if benchmark == "ifeval":
         return document(*({"id": name, "kwargs": given} for name, given in INSTRUCTIONS))
-    task = {"benchmark": benchmark, "data": list(nltk.data.path), "prompt": "Write.", "answer": ""}
+    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": "Write.", "answer": ""}
     found = []
-    for name, checker in _library(benchmark, tuple(nltk.data.path))[0].items():
+    for name, checker in _library(benchmark, tuple(nltk_path()))[0].items():
         read = inspect.signature(checker.build_description).parameters
         given = {key: ARGUMENTS[key] for key in read if key in ARGUMENTS}
         instruction = {"id": name, "kwargs": given}
