@@ -127,6 +127,8 @@ def problem_of(error: CycloptsError, command: str) -> str:
         return f"{text} `regrade --help` lists them all."
     if isinstance(error, MissingArgumentError) and error.argument and not error.argument.tokens:
         name = error.argument.name
+        if not error.argument.field_info.required:
+            return f"`{name}` needs a value. See `regrade {command} --help`."
         has_place = error.argument.index is not None
         shown = name.lstrip("-").upper() if has_place else f"`{name}`"
         return f"{shown} is missing. See `regrade {command} --help`."

@@ -1,5 +1,6 @@
 """Files for the verdict of a gate, which `regrade gate` and `regrade evaluate` write for a CI job."""
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from regrade.results.results import Evaluation
 from regrade.text.blocks import Heading, Line
 from regrade.text.files import write_reports
 from regrade.text.markdown import escape, markdown
+
+logger = logging.getLogger("regrade")
 
 
 @Parameter(name="*")
@@ -95,6 +98,8 @@ class VerdictFiles:
             (self.junit, junit_run("evaluate", "")),
             (self.report, json_text(evaluation)),
         )
+        if self.html is not None:
+            logger.warning("'%s' is not written: a first run has no verdict", self.html)
 
 
 NO_FILES = VerdictFiles()

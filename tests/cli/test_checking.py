@@ -70,6 +70,7 @@ def small_index(monkeypatch: pytest.MonkeyPatch):
             "evaluate --model org/m --benchmark hle --judge m --rubric corect",
             "Did you mean 'correct'?",
         ),
+        ("promote m --alias", "`--alias` needs a value"),
         ("score --stale --force", "`--stale`"),
         ("score --scorer numbr", "Did you mean 'number'?"),
         (

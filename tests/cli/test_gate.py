@@ -113,15 +113,19 @@ def test_an_evaluation_writes_its_verdict_even_if_it_fails_afterwards(
     assert page.read_text().startswith("# ❌ regression")
 
 
-def test_a_first_evaluation_is_no_error_in_junit(tmp_path: Path) -> None:
-    xml, page = tmp_path / "verdict.xml", tmp_path / "verdict.md"
-    files = VerdictFiles(junit=xml, markdown=page)
+def test_a_first_evaluation_is_no_error_in_junit_and_says_that_a_report_of_a_verdict_is_not_written(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    xml, page, html = (tmp_path / f"verdict.{ending}" for ending in ("xml", "md", "html"))
+    files = VerdictFiles(junit=xml, markdown=page, html=html)
 
     with files.written("evaluate"):
         files.write_first("baseline", Evaluation(answer_sets=(), repository="answers"))
 
     assert ElementTree.fromstring(xml.read_text()).get("errors") == "0"
     assert "Baseline created" in page.read_text()
+    assert f"'{html}' is not written: a first run has no verdict" in caplog.text
+    assert not html.exists()
 
 
 @pytest.mark.parametrize("option", ["--markdown", "--junit", "--report", "--html"])

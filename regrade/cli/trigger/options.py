@@ -94,9 +94,7 @@ def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> 
                 "This deployment takes at most one `--benchmark`; without it, all benchmarks."
             )
     for text in given:
-        path, equals, value = text.partition("=")
-        if not equals or not path:
-            raise SettingsError(f"`--param {text}` should be `name=value`, such as `limit=100`.")
+        path, value = name_and_value(text)
         *groups, name = path.split(".")
         target: Any = parameters
         for group in groups:
@@ -108,6 +106,18 @@ def fitting(chosen: Mapping[str, Any], given: Iterable[str], schema: Schema) -> 
         if name not in known:
             raise UnknownNameError("parameter", name, tuple(known))
     return parameters
+
+
+def name_and_value(text: str) -> tuple[str, str]:
+    """Return the parts of `name=value`.
+
+    Raises:
+        SettingsError: If it is not of this form.
+    """
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise SettingsError(f"`--param {text}` should be `name=value`, such as 'limit=100'.")
+    return name, value
 
 
 def _value(text: str, schema: Schema | None) -> Any:  # noqa: ANN401 - any JSON

@@ -9,7 +9,7 @@ from regrade.cli.checking import check_given
 from regrade.cli.output import Output, begin_reports, reported_on_failure
 from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
-from regrade.cli.trigger.options import Following, fitting
+from regrade.cli.trigger.options import Following, fitting, name_and_value
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
@@ -55,6 +55,8 @@ def trigger_run(
         begin_reports(deployment, following.id_file, following.markdown, junit=following.junit)
         if following.html is not None:
             following.html.unlink(missing_ok=True)
+        for text in params:
+            name_and_value(text)
         check_given(EvaluationJob, chosen)
         following.check()
         with connected(following.patience) as server:

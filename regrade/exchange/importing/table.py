@@ -46,10 +46,12 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
             f"{', '.join(whole_characters(name) for name in file.columns)}."
         )
     original = _original(columns, options.score_range or (0.0, 1.0))
+    records = file.rows
+    _check_named(file, records, options)
     rows = [
         row
-        for index, record in enumerate(file.rows)
-        for row in table_rows(index, _with_columns(record, columns), options, original.name)
+        for index, record in enumerate(records)
+        for row in table_rows(index, record, options, original.name)
     ]
     recorded = {"columns": columns.model_dump(exclude_none=True)}
     if options.target_after is not None:
@@ -64,16 +66,24 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     )
 
 
-def _with_columns(record: Record, columns: Columns) -> Record:
-    """Refuse a row without a column that the user named; only choices may be absent.
+def _check_named(file: SourceFile, records: Sequence[Record], options: TableOptions) -> None:
+    """Refuse what the user named and no row has: a column, except that of choices, or the text before a target. A row may lack it.
 
     Raises:
-        ImportFileError: If there is one. The message names the option.
+        ImportFileError: If there is such a name. The message names the option.
     """
-    for name, path in columns:
-        if path is not None and name != "choices":
-            record.need(path, f"--column.{name}")
-    return record
+    for name, path in options.columns:
+        if name == "choices" or path is None:
+            continue
+        if all(record.peek(path) is None for record in records):
+            records[0].need(path, f"--column.{name}")
+    after, column = options.target_after, options.columns.target
+    if after is None or column is None:
+        return
+    if not any(after in str(record.peek(column)) for record in records):
+        raise file.error(
+            f"`--target-after '{after}'`: no target in the column '{column}' has this text."
+        )
 
 
 def _original(columns: Columns, ends: tuple[float, float]) -> OriginalScore:
@@ -120,7 +130,7 @@ def table_rows(
 
 def _prompt(record: Record, path: str | None) -> tuple[str | None, Literal["text", "messages"]]:
     """Return a prompt and its kind: a list of objects with `role` and `content` is a conversation."""
-    found = None if path is None else record.need(path)
+    found = None if path is None else record.get(path)
     if not isinstance(found, list) or not found or not all(map(_is_turn, found)):
         return _text(found), "text"
     turns = [{"role": turn["role"], "content": turn["content"]} for turn in found]
@@ -144,7 +154,7 @@ def _answers(record: Record, path: str) -> tuple[str | None, ...]:
 def _target(record: Record, options: TableOptions) -> str | int | float | None:
     """Target as in the file; a number stays a number, because with choices it is an index."""
     path = options.columns.target
-    value = None if path is None else record.need(path)
+    value = None if path is None else record.get(path)
     text = _text(value)
     if text is not None and options.target_after is not None:
         return text.rpartition(options.target_after)[2].strip()
@@ -154,9 +164,9 @@ def _target(record: Record, options: TableOptions) -> str | int | float | None:
 
 def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowScore | None]:
     """Score of each answer in a row; a score of several answers together is not a score of each."""
-    extracted = None if columns.extracted is None else record.need(columns.extracted)
+    extracted = None if columns.extracted is None else record.get(columns.extracted)
     if columns.score is not None:
-        score = record.need(columns.score)
+        score = record.get(columns.score)
         value = finite(score)
         if value is None and _text(score) is not None:
             raise record.error(
@@ -229,7 +239,7 @@ def known_doc(record: Record, row: object) -> str | None:
 
 
 def _as_text(record: Record, path: str | None) -> str | None:
-    return _text(record.need(path)) if path is not None else None
+    return _text(record.get(path)) if path is not None else None
 
 
 def _text(value: Json) -> str | None:

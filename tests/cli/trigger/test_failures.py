@@ -137,6 +137,7 @@ def test_a_file_that_cannot_be_written_is_noticed_before_a_request(
         ("--patience -1", "`--patience` should be 0 or more, not -1."),
         ("--timeout nan", "`--timeout` should be 0 or more, not nan."),
         ("--start-timeout=-0.5", "`--start-timeout` should be 0 or more, not -0.5."),
+        ("--param foo", "`--param foo` should be `name=value`, such as 'limit=100'."),
         ("--limit 0", "`--limit` should be 1 or more, not 0."),
         (
             "--temperature 3 --benchmark of_the_worker",

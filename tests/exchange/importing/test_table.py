@@ -59,9 +59,9 @@ def test_missing_numbers_of_pandas_are_missing(tmp_path: Path):
 
 
 def test_a_number_stays_a_number_and_a_text_a_text(tmp_path: Path):
-    path = jsonl(tmp_path / "a.jsonl", *({"a": "x", "gold": gold} for gold in (1, 1.5, "1", [1])))
+    path = jsonl(tmp_path / "a.jsonl", *({"a": "x", "gold": gold} for gold in (1, 1.5, "# 1", [1])))
     found = read(path, Columns(text="a", target="gold"))
-    assert [row.target for row in found.rows] == [1, 1.5, "1", "[1]"]
+    assert [row.target for row in found.rows] == [1, 1.5, "# 1", "[1]"]
     found = read(path, Columns(text="a", target="gold"), "#")
     assert [row.target for row in found.rows] == ["1", "1.5", "1", "[1]"]
 
@@ -125,6 +125,23 @@ def test_a_column_that_does_not_fit_is_named_with_its_row(
 ):
     with pytest.raises(ImportFileError, match=f"row 0: {says}"):
         read(jsonl(tmp_path / "a.jsonl", ROW), columns)
+
+
+def test_a_row_may_lack_a_column_that_others_have(tmp_path: Path):
+    rows = ({"q": "1+1", "a": "2", "right": "2", "ok": True}, {"q": "1+2", "a": "4"})
+    columns = Columns(text="a", question="q", target="right", score="ok")
+    found = read(jsonl(tmp_path / "a.jsonl", *rows), columns)
+    assert [row.target for row in found.rows] == ["2", None]
+
+
+def test_a_text_before_the_target_that_no_row_has_is_refused(tmp_path: Path):
+    rows = ({"a": "2", "right": "so #### 2"}, {"a": "3", "right": "3"})
+    path, columns = jsonl(tmp_path / "a.jsonl", *rows), Columns(text="a", target="right")
+    assert [row.target for row in read(path, columns, "####").rows] == ["2", "3"]
+    with pytest.raises(
+        ImportFileError, match="`--target-after 'Q:'`: no target in the column 'right'"
+    ):
+        read(path, columns, "Q:")
 
 
 IFEVAL = {
