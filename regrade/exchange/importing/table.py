@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import orjson
@@ -51,7 +52,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     rows = [
         row
         for index, record in enumerate(records)
-        for row in table_rows(index, record, options, original.name)
+        for row in table_rows(index, record, _of_row(record, options), original.name)
     ]
     recorded = {"columns": columns.model_dump(exclude_none=True)}
     if options.target_after is not None:
@@ -84,6 +85,17 @@ def _check_named(file: SourceFile, records: Sequence[Record], options: TableOpti
         raise file.error(
             f"`--target-after '{after}'`: no target in the column '{column}' has this text."
         )
+
+
+def _of_row(record: Record, options: TableOptions) -> TableOptions:
+    """Return the options without the columns that a row lacks; only its answer may not be missing."""
+    lacking = {
+        name: None
+        for name, path in options.columns
+        if name not in ("text", "choices") and path is not None and record.peek(path) is None
+    }
+    columns = options.columns.model_copy(update=lacking)
+    return replace(options, columns=columns) if lacking else options
 
 
 def _original(columns: Columns, ends: tuple[float, float]) -> OriginalScore:
@@ -130,7 +142,7 @@ def table_rows(
 
 def _prompt(record: Record, path: str | None) -> tuple[str | None, Literal["text", "messages"]]:
     """Return a prompt and its kind: a list of objects with `role` and `content` is a conversation."""
-    found = None if path is None else record.get(path)
+    found = None if path is None else record.need(path)
     if not isinstance(found, list) or not found or not all(map(_is_turn, found)):
         return _text(found), "text"
     turns = [{"role": turn["role"], "content": turn["content"]} for turn in found]
@@ -154,7 +166,7 @@ def _answers(record: Record, path: str) -> tuple[str | None, ...]:
 def _target(record: Record, options: TableOptions) -> str | int | float | None:
     """Target as in the file; a number stays a number, because with choices it is an index."""
     path = options.columns.target
-    value = None if path is None else record.get(path)
+    value = None if path is None else record.need(path)
     text = _text(value)
     if text is not None and options.target_after is not None:
         return text.rpartition(options.target_after)[2].strip()
@@ -164,9 +176,9 @@ def _target(record: Record, options: TableOptions) -> str | int | float | None:
 
 def _scores(record: Record, columns: Columns, n_answers: int) -> Sequence[RowScore | None]:
     """Score of each answer in a row; a score of several answers together is not a score of each."""
-    extracted = None if columns.extracted is None else record.get(columns.extracted)
+    extracted = None if columns.extracted is None else record.need(columns.extracted)
     if columns.score is not None:
-        score = record.get(columns.score)
+        score = record.need(columns.score)
         value = finite(score)
         if value is None and _text(score) is not None:
             raise record.error(
@@ -239,7 +251,7 @@ def known_doc(record: Record, row: object) -> str | None:
 
 
 def _as_text(record: Record, path: str | None) -> str | None:
-    return _text(record.get(path)) if path is not None else None
+    return _text(record.need(path)) if path is not None else None
 
 
 def _text(value: Json) -> str | None:
