@@ -58,6 +58,8 @@ SHOWN = (
     "images",
 )
 """Columns of an answer in the JSON document."""
+SETS_NAMED = 8
+"""Most other answer sets of a model that are named."""
 DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
@@ -127,6 +129,8 @@ def show(
         _print_end(texts, start, len(rows), index.rows)
         if start + limit < len(rows):
             stderr.print(plain(f"next page: --page {page + 1}"), soft_wrap=True)
+        if not stored.id.startswith(answer_set) and (others := _others(shelf, stored)):
+            stderr.print(plain(f"other answer sets of this model: {others}"), soft_wrap=True)
         command = f"regrade view {shlex.quote(repository.uri)} {stored.id}"
         shown = index.scoring
         if shown is not stored.headline and shown in stored.scorings:
@@ -145,6 +149,19 @@ def show(
         "first": start + 1,
     }
     output.show({**document, "answers": texts}, draw)
+
+
+def _others(shelf: Shelf, shown: StoredSet) -> str:
+    """Return the ids and benchmarks of the newest other answer sets of a model."""
+
+    def of(stored: StoredSet) -> tuple[str, str]:
+        specification = stored.answers.manifest.specification
+        return specification.model.name, specification.benchmark.name
+
+    found = [
+        f"{s.id} ({of(s)[1]})" for s in shelf.sets if s.id != shown.id and of(s)[0] == of(shown)[0]
+    ]
+    return ", ".join(found[:SETS_NAMED])
 
 
 def _index(

@@ -48,6 +48,24 @@ def test_an_empty_subset_is_not_a_missing_one(tmp_path: Path, capfd: pytest.Capt
     assert "repeat 0 · right" in shown
 
 
+def test_a_model_with_several_answer_sets_is_shown_with_the_ids_of_the_others(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    repository = LocalRepository(tmp_path / "answers")
+    sums, words = (publish(repository, [row(1)], benchmark=name) for name in ("sums", "words"))
+    ids = {found.manifest.answer_set_id: name for found, name in ((sums, "sums"), (words, "words"))}
+
+    assert run(["show", "org/tiny", "--answers", repository.uri]) == 0
+    shown = capfd.readouterr().err
+    (newest,) = [
+        found for found in ids if f"in a browser: regrade view {repository.uri} {found}" in shown
+    ]
+    (other,) = {*ids} - {newest}
+    assert f"other answer sets of this model: {other} ({ids[other]})" in shown
+    assert run(["show", other, "--answers", repository.uri]) == 0
+    assert "other answer sets" not in capfd.readouterr().err
+
+
 def test_a_hostile_text_is_itself_in_json(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     assert show(tmp_path, "--json", subset=HOSTILE) == 0
 
