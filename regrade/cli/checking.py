@@ -14,7 +14,7 @@ from cyclopts.exceptions import (
 )
 from pydantic import ValidationError
 
-from regrade.jobs.job import BenchmarkChoice, EvaluationJob
+from regrade.jobs.job import EvaluationJob
 from regrade.scorers import load_scorer
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError, UnknownNameError, of_setting
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from regrade.cli.job_options import JobOptions
 
 _Job = TypeVar("_Job", bound=Settings)
-_WORK = ("benchmarks", "datasets", "lm_eval")
-"""Parameters of which each can name what to evaluate."""
 
 
 def job_of(kind: type[_Job], options: "JobOptions", **words: object) -> _Job:
@@ -71,13 +69,13 @@ def check_given(kind: type[Settings], parameters: Mapping[str, Any]) -> None:
     left to the server and the worker.
 
     Raises:
-        SettingsError: If a value is invalid, or two contradict each other.
+        SettingsError: If a value is invalid.
     """
 
     def is_left(problem: "ErrorDetails") -> bool:
         place, context = problem["loc"], problem.get("ctx", {})
-        if not place:  # it may lack only what a deployment adds
-            return issubclass(kind, BenchmarkChoice) and not {*_WORK} & parameters.keys()
+        if not place:  # of several parameters, of which the deployment may have others
+            return True
         if len(place) == 1 and problem["type"] in ("missing", "extra_forbidden"):
             return True
         return isinstance(getattr(context.get("error"), "__cause__", None), UnknownNameError)

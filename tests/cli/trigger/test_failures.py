@@ -144,10 +144,6 @@ def test_a_file_that_cannot_be_written_is_noticed_before_a_request(
             "`--temperature` should be 2 or less, not 3.",
         ),
         ("--baseline org/model --promote", "`--promote` moves an alias, and 'org/model' cannot be"),
-        (
-            "--benchmark gsm8k --source mmlu=x.csv",
-            "a source is given for 'mmlu', which is not among",
-        ),
     ],
 )
 def test_what_no_deployment_takes_is_refused_before_a_request(
