@@ -94,8 +94,9 @@ def _of_row(record: Record, options: TableOptions) -> TableOptions:
         for name, path in options.columns
         if name not in ("text", "choices") and path is not None and record.peek(path) is None
     }
-    columns = options.columns.model_copy(update=lacking)
-    return replace(options, columns=columns) if lacking else options
+    if not lacking:
+        return options
+    return replace(options, columns=options.columns.model_copy(update=lacking))
 
 
 def _original(columns: Columns, ends: tuple[float, float]) -> OriginalScore:
