@@ -113,8 +113,10 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
     totals = manifest.totals
     asked = (totals.seconds, *_kept_times(point.answers))
     seconds = fmean(asked)
-    whole = totals.per_second(totals.completion_tokens) is not None
-    rate = totals.completion_tokens / seconds if whole and seconds else None
+    # A share of an engine's seconds, too: the points share them in the same way, so their rates compare.
+    rate = (
+        totals.completion_tokens / seconds if totals.completion_tokens and totals.seconds else None
+    )
     times = _times(point.answers)
     speed = _speed(sessions, times)
     notes = [

@@ -1,5 +1,6 @@
 """Measurements of points: requests without an answer count in no rate, and speed-up needs two whole answer sets."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.result import Result
 from regrade.answers.spool import Spool
+from regrade.stats.speed import Speed
 from regrade.tuning.sweep.measuring import is_steady, keep_times, measure
 from tests.builders import description, row, session
 from tests.stored import again, commit_shards, numbers, score
@@ -58,6 +60,24 @@ def test_the_first_point_is_what_the_others_are_compared_with(tmp_path: Path):
     assert (own.speed_up, own.test) == (1.0, None)
     assert (other.speed_up, other.answers_per_second) == (4.0, 2.0)
     assert other.test is not None
+
+
+def test_a_point_that_shared_its_engine_has_a_rate_too_since_all_points_share_it_alike(
+    tmp_path: Path,
+):
+    alone = point(tmp_path / "1", 8.0)
+    manifest = alone.answers.manifest
+    pooled = [
+        one.model_copy(update={"speed": Speed(requests=TOTAL + 1)}) for one in manifest.sessions
+    ]
+    shared = Result(
+        replace(alone.answers, manifest=manifest.model_copy(update={"sessions": tuple(pooled)})),
+        alone.file,
+    )
+    assert shared.answers.manifest.totals.shared
+    rates = [measure(found, alone, gpus=1).tokens_per_second for found in (alone, shared)]
+    assert rates[0] is not None
+    assert rates[0] == rates[1]
 
 
 def test_without_a_result_of_the_first_point_there_is_nothing_to_compare_with(tmp_path: Path):
