@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.orchestration import get_client
 from prefect.runtime import flow_run
+from prefect.settings import PREFECT_UI_ENABLED
 
 from regrade.results.tables import short_headline
 
@@ -49,8 +50,9 @@ _FENCE = "```"
 
 
 def report(evaluation: Evaluation) -> None:
-    """Show the results with links and a plot on the flow run's page; store the headline metrics."""
-    plot = accuracy_plot(evaluation) if evaluation.answer_sets else None
+    """Show the results with links on the flow run's page, with a plot if Prefect shows pages; store the headline metrics."""
+    seen = bool(evaluation.answer_sets) and PREFECT_UI_ENABLED.value()
+    plot = accuracy_plot(evaluation) if seen else None
     show(RESULT_KEY, markdown(blocks(evaluation, plot)), escape(headline(evaluation)))
     _show_metrics(evaluation)
 

@@ -208,7 +208,9 @@ class TemporaryServer:
         Raises:
             TemporaryServerError: If the server ended, or does not answer in time.
         """
-        import httpx2  # noqa: PLC0415 - the server starts before slow imports
+        # The server starts before slow imports. Prefect imports the encoder when a run begins, and until then there is time.
+        import fastapi.encoders  # noqa: F401, PLC0415
+        import httpx2  # noqa: PLC0415
 
         deadline = time.monotonic() + STARTUP_SECONDS
         with httpx2.Client() as client:
@@ -238,6 +240,7 @@ def prefect_server(temporary: TemporaryServer | None, *, heartbeats: bool = True
         PREFECT_API_AUTH_STRING,
         PREFECT_API_URL,
         PREFECT_FLOWS_HEARTBEAT_FREQUENCY,
+        PREFECT_UI_ENABLED,
         temporary_settings,
     )
 
@@ -248,9 +251,13 @@ def prefect_server(temporary: TemporaryServer | None, *, heartbeats: bool = True
         return
     make_home()
     temporary.wait()
-    # No automation watches heartbeats on a temporary server.
-    address = {PREFECT_API_URL: temporary.api_url, PREFECT_API_AUTH_STRING: temporary.login}
-    with temporary_settings({**address, **no_heartbeats}):
+    # A temporary server has no automation that watches heartbeats, and shows no pages.
+    settings = {
+        PREFECT_API_URL: temporary.api_url,
+        PREFECT_API_AUTH_STRING: temporary.login,
+        PREFECT_UI_ENABLED: False,
+    }
+    with temporary_settings({**settings, **no_heartbeats}):
         try:
             yield
         except PrefectGoneError as error:
