@@ -46,6 +46,7 @@ RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
 _ASKING = "asking for its commit"
 """The first request, which is not sent again if there is no connection."""
+_PATH = "Of a model in a folder, give the path: its answers have only its name."
 _MISTRAL_TOKENIZERS = (
     "tekken.json",
     *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v7m1")),
@@ -169,14 +170,14 @@ def _named_errors(
             case Problem.NO_REPOSITORY:
                 problem = (
                     f"not a folder, and not a model on the Hub that {_who()} can see. Check the name; set HF_TOKEN if "
-                    "it is private."
+                    f"it is private. {_PATH}"
                 )
                 raise ModelError(name, problem) from error
             case Problem.UNREACHABLE:
                 problem = (
                     f"there is no folder '{name}' in '{Path.cwd()}', and no connection to {endpoint() or constants.ENDPOINT} "
                     f"({error}) to look for it on the Hub. Correct the name if it is a folder's, connect this machine, or set "
-                    "HF_HUB_OFFLINE=1 for a cached model."
+                    f"HF_HUB_OFFLINE=1 for a cached model. {_PATH}"
                 )
                 raise HubError(f"hf://{repository}", _ASKING, problem, False) from error
         problem = (

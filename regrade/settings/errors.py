@@ -45,6 +45,13 @@ class SettingsError(UserError):
     """Settings contradict each other, or the model does not support them."""
 
 
+_OWN = {
+    "scorer": " Or a function in a file: `path/to/file.py:name`.",
+    "benchmark": " Or a dataset of your own, given with its description (docs/add-a-benchmark.md).",
+}
+"""What a name of each kind may be beside the known ones."""
+
+
 class UnknownNameError(SettingsError):
     """No benchmark, scorer or engine has this name."""
 
@@ -55,8 +62,10 @@ class UnknownNameError(SettingsError):
     def __str__(self) -> str:
         close = get_close_matches(self.name, self.known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
-        file = " Or a function in a file: `path/to/file.py:name`." if self.kind == "scorer" else ""
-        return f"Unknown {self.kind} '{self.name}'.{hint} Known: {', '.join(sorted(self.known))}.{file}"
+        own = _OWN.get(self.kind, "")
+        return (
+            f"Unknown {self.kind} '{self.name}'.{hint} Known: {', '.join(sorted(self.known))}.{own}"
+        )
 
 
 @contextmanager

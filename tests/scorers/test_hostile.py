@@ -79,6 +79,7 @@ def score_text(scorer: str, text: str) -> dict[str, Any]:
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_megabyte_of_anything_takes_bounded_time(scorer: str, step: int) -> None:
     slowest: dict[str, float] = {}
+    score_text(scorer, "1")  # imports what the scorer needs
     for piece in PIECES[::step]:
         for text in (
             piece * (MEGABYTE // len(piece)),
@@ -99,6 +100,7 @@ def test_nesting_half_a_million_deep_takes_bounded_time(
 ) -> None:
     before, after = pieces
     deep = MEGABYTE // (len(before) + len(after))
+    score_text(scorer, "1")  # imports what the scorer needs
 
     started = time.process_time()
     score_text(scorer, before * deep + "1" + after * deep)

@@ -16,8 +16,10 @@ _OUT_OF_MEMORY = re.compile(
 )
 _OUT_OF_TIME = re.compile(r"^Timeout \((.+)\)!$", re.MULTILINE)
 """Line of `faulthandler`, which watches the chat template (`chat._in_time`)."""
+_DIED = re.compile(r"Worker proc (\S+) died unexpectedly \(exit code: (-\d+)\)")
+"""Line of vLLM about one of its processes that a signal ended: it leaves no error of its own."""
 _CONSEQUENCE = re.compile(
-    r"initialization failed|See (?:stack trace|root cause)|EngineDead|EngineCore encountered",
+    r"initialization failed|See (?:stack trace|root cause)|EngineDead|EngineCore encountered|^cancelled$",
     re.IGNORECASE,
 )
 """Errors that follow from an earlier error."""
@@ -50,6 +52,8 @@ def last_error(log: Path, start: int = 0) -> str:
         error = _ERROR.search(memory_errors[-1])
         line = f"{error[1]}: {error[2]}" if error else memory_errors[-1]
         return f"{_shorten(line)} {_MEMORY_ADVICE}"
+    if died := _DIED.search(text):
+        return f"vLLM's process {died[1]} ended with {status_in_words(int(died[2]))}"
     return _shorten(errors[-1]) if errors else ""
 
 

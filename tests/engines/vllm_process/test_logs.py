@@ -22,6 +22,18 @@ def test_the_cause_is_found_and_not_its_consequences(log: Path):
     assert last_error(log) == "ValueError: head size 7 is not supported"
 
 
+def test_a_process_of_vllm_that_a_signal_ended_is_the_cause(log: Path):
+    log.write_text(
+        "(Worker pid=8) ERROR 11-21 ValueError: of a request, which did not end the worker\n"
+        "(EngineCore pid=7) ERROR 11-21 [multiproc_executor.py:316] Worker proc VllmWorker-1 died unexpectedly "
+        "(exit code: -4), shutting down executor.\n"
+        "(EngineCore pid=7) ERROR 11-21 [core.py:9] EngineCore encountered a fatal error.\n"
+        "(EngineCore pid=7) RuntimeError: cancelled\n"
+    )
+
+    assert last_error(log) == "vLLM's process VllmWorker-1 ended with signal SIGILL"
+
+
 @pytest.mark.parametrize(
     "line",
     [
