@@ -8,6 +8,7 @@ import os
 import secrets
 import socket
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -195,11 +196,11 @@ class TemporaryServer:
 
     @contextmanager
     def ended_by_error(self) -> Iterator[None]:
-        """End the server if the block raises: nothing runs on it then."""
+        """End the server if the block raises: nothing runs on it then, and nobody waits for its end."""
         try:
             yield
         except BaseException:
-            self._process.end()
+            threading.Thread(target=self._process.end, name="ending", daemon=True).start()
             raise
 
     def wait(self) -> None:

@@ -5,6 +5,8 @@ the kernel closes it whenever the owner ends. Calls and results are pickled: onl
 """
 
 import atexit
+import os
+import select
 import subprocess
 import sys
 import threading
@@ -140,5 +142,15 @@ def _serve(connection: "Connection[Any, Any]") -> None:
         connection.send((value, raised))
 
 
+def _end_with_owner(pipe: int) -> None:
+    """End once the owner has ended, also in the middle of imports, which take seconds."""
+    closed = select.poll()
+    closed.register(pipe, 0)  # reports only that the other side is closed
+    closed.poll()
+    os._exit(0)
+
+
 if __name__ == "__main__":
-    _serve(Connection(int(sys.argv[1])))
+    _pipe = int(sys.argv[1])
+    threading.Thread(target=_end_with_owner, args=(_pipe,), name="owner", daemon=True).start()
+    _serve(Connection(_pipe))

@@ -1,6 +1,7 @@
 """Results that flows and commands show in several places: the terminal, Prefect, MLflow, files for CI, reports."""
 
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from prefect.settings import PREFECT_UI_ENABLED, temporary_settings
 
 from regrade.cli import noise, plan, replay, sweep, tune
 from regrade.cli.terminal import print_blocks
@@ -116,6 +118,12 @@ def test_an_evaluation_is_the_same_everywhere(door: Door, prefect: list[str]):
     door.matches("evaluation.txt", "\n-- stderr\n".join(door.capfd.readouterr()))
     artifacts.report(evaluation)
     door.matches("evaluation.prefect.md", "\n".join(prefect))
+
+    seen = "\n".join(prefect)
+    prefect.clear()
+    with temporary_settings({PREFECT_UI_ENABLED: False}):  # as a temporary server: nobody sees its pages
+        artifacts.report(evaluation)
+    assert "\n".join(prefect) == re.sub(r"!\[accuracy\]\(data:.*\)\n+", "", seen)
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -66,6 +66,19 @@ def test_it_ends_with_its_owner_however_that_ends(ending: str):
     wait_until(lambda: not living([pid]))
 
 
+def test_it_ends_with_its_owner_in_the_middle_of_its_imports():
+    code = (
+        "import os, signal\n"
+        "from regrade.tracking import process\n"
+        "process._import_all = signal.pause\n"
+        "process.prepare()\n"
+        "print(process._started[0].process.pid, flush=True)\nos._exit(0)"
+    )
+    owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    pid = int(owner.stdout)
+    wait_until(lambda: not living([pid]))
+
+
 def test_starting_it_waits_for_nothing():
     began = time.monotonic()
     prepare()
