@@ -9,6 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from regrade.processes.importing import quick_imports
+
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
@@ -38,9 +40,10 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
     Raises:
         UnreadableError: If the file's content does not match its type, the file is empty, or a column is missing.
     """
-    import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
-    from datasets import Dataset
-    from datasets.exceptions import DatasetsError
+    with quick_imports():
+        import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
+        from datasets import Dataset
+        from datasets.exceptions import DatasetsError
 
     kind = path.suffix.lower()
     with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
