@@ -45,14 +45,14 @@ def _finish(process: subprocess.Popen) -> int:
 
 
 def test_ending_ends_all_processes(pids: Path, log: Path):
-    engine = EngineProcess(worker(pids), log, grace=1)
+    engine = EngineProcess(worker(pids), log, grace=20)
     tree = read_pids(pids)
 
     started = time.monotonic()
     engine.end()
 
     assert living([engine.pid, *tree]) == []
-    assert time.monotonic() - started < 1, "processes that obey SIGTERM end before the grace period"
+    assert time.monotonic() - started < 15, "processes that obey SIGTERM end before the grace period"
 
 
 def test_a_command_needs_no_channel(pids: Path, log: Path):
@@ -110,7 +110,7 @@ def test_no_process_outlives_an_owner_that_ends(pids: Path, log: Path, then: str
 def test_no_process_outlives_an_owner_whose_fork_holds_the_lifeline(pids: Path, log: Path):
     then = """
 if os.fork() == 0:
-    time.sleep(3)
+    time.sleep(30)
     os._exit(0)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -121,7 +121,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     _finish(process)
 
     wait_until(lambda: living(tree) == [])
-    assert time.monotonic() - started < 2.5, "the fork held the pipe open until 3 s"
+    assert time.monotonic() - started < 20, "the fork held the pipe open until 30 s"
 
 
 def test_ending_is_quick_if_a_fork_of_the_owner_holds_the_lifeline(pids: Path, log: Path):
