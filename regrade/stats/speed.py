@@ -42,7 +42,7 @@ class Goodput(StrictModel):
     unmeasured: int = Field(0, ge=0)
     """Answers that lack a latency that has a limit; they are in neither number."""
     per_second: float | None = Field(None, ge=0)
-    """Answers within the limits, per second of the session."""
+    """Answers within the limits, per second of the session; None if others shared the engine, because a share of seconds has no rate."""
 
     @property
     def share(self) -> float | None:
@@ -173,14 +173,14 @@ class GoodputCount:
         """Add an answer that failed."""
         self._answers += 1
 
-    def result(self, seconds: float) -> Goodput:
-        """Return the goodput of a session that took this long."""
+    def result(self, seconds: float | None) -> Goodput:
+        """Return the goodput of a session that took this long; None: others shared its seconds."""
         return Goodput(
             limits={**self._limits.given},
             answers=self._answers,
             within=self._within,
             unmeasured=self._unmeasured,
-            per_second=self._within / seconds if seconds > 0 else None,
+            per_second=self._within / seconds if seconds else None,
         )
 
 

@@ -121,7 +121,9 @@ def test_an_evaluation_is_the_same_everywhere(door: Door, prefect: list[str]):
 
     seen = "\n".join(prefect)
     prefect.clear()
-    with temporary_settings({PREFECT_UI_ENABLED: False}):  # as a temporary server: nobody sees its pages
+    with temporary_settings(
+        {PREFECT_UI_ENABLED: False}
+    ):  # as a temporary server: nobody sees its pages
         artifacts.report(evaluation)
     assert "\n".join(prefect) == re.sub(r"!\[accuracy\]\(data:.*\)\n+", "", seen)
 

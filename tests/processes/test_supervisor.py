@@ -52,7 +52,9 @@ def test_ending_ends_all_processes(pids: Path, log: Path):
     engine.end()
 
     assert living([engine.pid, *tree]) == []
-    assert time.monotonic() - started < 15, "processes that obey SIGTERM end before the grace period"
+    assert time.monotonic() - started < 15, (
+        "processes that obey SIGTERM end before the grace period"
+    )
 
 
 def test_a_command_needs_no_channel(pids: Path, log: Path):

@@ -87,6 +87,7 @@ def test_goodput_counts_answers_within_every_limit():
 
     assert (goodput.answers, goodput.within, goodput.unmeasured) == (5, 2, 0)
     assert (goodput.share, goodput.per_second) == (0.4, 0.5)
+    assert count.result(None).per_second is None  # other answer sets shared the seconds
 
 
 def test_an_answer_without_the_latency_that_is_limited_is_neither_good_nor_bad():

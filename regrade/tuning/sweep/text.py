@@ -159,9 +159,9 @@ def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:
         measured = _on(point, benchmark)
         goodput = None if measured is None or measured.speed is None else measured.speed.goodput
         if goodput is not None:
+            rate = f"{goodput.per_second:.2f} answers/s, " if goodput.per_second is not None else ""
             yield (
-                f"{point.name}: goodput {_number(goodput.per_second, 2)} answers/s, {goodput.within:,} of "
-                f"{goodput.answers:,} answers within the limits"
+                f"{point.name}: goodput {rate}{goodput.within:,} of {goodput.answers:,} answers within the limits"
             )
         if point.failure is not None:
             yield f"{point.name}: {point.failure}"
