@@ -1,5 +1,6 @@
 """The temporary Prefect server: one that does not start, and who may use it."""
 
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,6 +16,7 @@ from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.command_line import DEMO, regrade
 from tests.prefect_login import LOGIN, Login
+from tests.processes.trees import living, wait_until
 from tests.stored import publish
 
 
@@ -57,12 +59,16 @@ def test_a_command_takes_the_server_that_began_before_its_imports_and_none_begin
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
-    monkeypatch.setattr(server, "server_command", lambda *_, **__: ["sleep", "60"])
+    deaf = ["sh", "-c", "trap '' TERM; sleep 60"]
+    monkeypatch.setattr(server, "server_command", lambda *_, **__: deaf)
     server.begin_server()
     begun = server.begun_server()
     assert begun is not None
+    started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), begun.ended_by_error():
         raise KeyboardInterrupt
+    assert time.monotonic() - started < server.GRACE, "a refusal does not wait for its end"
+    wait_until(lambda: living([begun._process.pid]) == [])
     assert server.begun_server() is None
     monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     server.begin_server()
