@@ -8,7 +8,10 @@ cd "$(dirname "$0")/.."
 [ -x .venv/bin/python ] || { echo "Run \`make install\` first: the peers use its vLLM." >&2; exit 1; }
 [ -x .peers/bin/python ] || .venv/bin/python -m venv .peers
 packages=$(.peers/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$packages/venv.pth"
+{
+    .venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))'
+    echo 'import torchvision_operators' # as in .venv: .pth files of a folder that is added are not read
+} > "$packages/venv.pth"
 .peers/bin/python -m pip --disable-pip-version-check install --quiet --upgrade-strategy only-if-needed \
     'lm_eval==0.4.13' 'inspect_ai==0.3.285' 'py-spy>=0.4'
 # Of these only the code that scores is used (tests/scorers/test_peers.py), which needs none of what they depend on.
