@@ -183,9 +183,7 @@ def main() -> None:
     parser.add_argument("--programs", type=int, nargs=2, default=(164, 10), metavar="N")
     parser.add_argument("--answers", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=2_000)
-    parser.add_argument(
-        "--data", type=Path, help="MMLU's test.parquet and dev.parquet, for `choice`"
-    )
+    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
     options = parser.parse_args()
     # Not in this checkout, whose tests read all programs in it.
     with TemporaryDirectory(prefix="regrade-against-") as folder, ExitStack() as stack:

@@ -177,17 +177,17 @@ def data_folder(given: Path | None, within: str = "") -> Path:
     Without one, the script says what it needs and ends with 0, so that `make perf` goes on.
 
     Args:
-        given: Value of `--data`. None: the folder `within` of PERF_DATA.
-        within: Folder of PERF_DATA.
+        given: Value of `--data`. None: PERF_DATA.
+        within: Folder within it.
     """
-    named = os.environ.get("PERF_DATA")
-    folder = given or (Path(named) / within if named else None)
-    if folder is None:
+    named = given or os.environ.get("PERF_DATA")
+    if not named:
         print(
             "left out: it needs questions of MMLU or GSM8K. Name a folder with mmlu/test.parquet and mmlu/dev.parquet (cais/mmlu, all "
             "subjects), gsm8k/test.jsonl and gsm8k/train.jsonl: `make perf PERF_DATA=FOLDER`, or `--data`."
         )
         raise SystemExit(0)
+    folder = Path(named) / within
     if not folder.is_dir():
         raise SystemExit(f"'{folder}' is no folder with the questions that this script needs.")
     return folder

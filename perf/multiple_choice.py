@@ -167,9 +167,7 @@ def main() -> None:
     """Measure and report."""
     parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument(
-        "--data", type=Path, help="MMLU's test.parquet and dev.parquet; else mmlu/ of PERF_DATA"
-    )
+    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
     parser.add_argument("--per-subject", type=int, default=10)
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
     parser.add_argument("--repetitions", type=int, default=3)

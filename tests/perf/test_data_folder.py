@@ -25,7 +25,8 @@ def test_the_option_goes_before_the_variable(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "mmlu").mkdir()
     monkeypatch.setenv("PERF_DATA", str(tmp_path))
     assert data_folder(None, "mmlu") == tmp_path / "mmlu"
-    assert data_folder(tmp_path, "mmlu") == tmp_path
+    (tmp_path / "other/mmlu").mkdir(parents=True)
+    assert data_folder(tmp_path / "other", "mmlu") == tmp_path / "other/mmlu"
 
 
 def test_a_named_folder_that_is_not_there_is_an_error(tmp_path: Path):

@@ -15,7 +15,7 @@ from perf.gpu_check import NOT_RUN
 pytestmark = pytest.mark.slow  # minutes on two cores
 
 ROOT = Path(__file__).parents[2]
-MMLU = ROOT / "../shared/data/mmlu"
+DATA = ROOT / "../shared/data"
 PEERS = ROOT / ".peers/bin/python"
 
 
@@ -208,12 +208,12 @@ def test_the_generate_stage_is_compared_with_bare_vllm(results: Path, demo_model
 @pytest.mark.skipif(
     not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
 )
-@pytest.mark.skipif(not MMLU.is_dir(), reason="shared/data/mmlu is not beside the repository")
+@pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not beside the repository")
 def test_multiple_choice_gives_the_labels_of_lm_eval(results: Path, demo_model: Path) -> None:
     (row,) = rows_of(
         results,
         "multiple_choice",
-        *("--model", str(demo_model), "--data", str(MMLU), "--shots", "0"),
+        *("--model", str(demo_model), "--data", str(DATA), "--shots", "0"),
         *("--per-subject", "1", "--repetitions", "1"),
     )
 
