@@ -1,6 +1,6 @@
 """Compare a vLLM that measures nothing with one whose statistics regrade's meter adds up: the cost of measuring.
 
-    python -m perf.metering [--model infra/demo/regrade-demo] [--requests 5000] [--tokens 64] [--repeats 5] [--extra load_format=dummy]
+    python -m perf.metering [--model infra/demo/regrade-demo] [--requests 5000] [--tokens 64] [--repeats 3] [--extra load_format=dummy]
 
 One engine, whose measurements are switched between the repetitions: `off` keeps no times, `vllm` keeps vLLM's own
 statistics of each request, `meter` adds them up after each step as regrade does. The modes take turns, so that other work
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path)
     parser.add_argument(
         "--extra", action="append", default=[], help="engine argument, `name=value`"

@@ -118,6 +118,18 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
     assert ("as tested" in shown.err) == (code != 0)
 
 
+def test_a_first_evaluation_which_has_no_verdict_yet_ends_with_exit_code_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    result = Evaluation(answer_sets=(), repository="/answers")
+    monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
+    command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--max-drop", "3"]
+
+    assert run([*command, "--promote", "--answers", str(tmp_path / "none"), "--json"]) == 0
+
+    assert json.loads(capfd.readouterr().out)["gate"] is None
+
+
 def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
     assert run(["list", "--answers", "/nowhere", "--quiet"]) == 2
     shown = capfd.readouterr()

@@ -40,6 +40,14 @@ def test_a_hostile_text_is_shown_and_does_nothing(
     assert "\x1b" not in out
 
 
+def test_a_letter_is_shown_with_the_text_of_its_choice(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    asked = {"text": "The answer is A.", "target": "B", "choices": ["Rome", "Paris"]}
+    assert show(tmp_path, "--scorer", "choice_letter", **asked) == 0
+    assert "extracted A: Rome   target B: Paris" in capfd.readouterr().out
+
+
 def test_an_empty_subset_is_not_a_missing_one(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     assert show(tmp_path, subset="") == 0
 
@@ -256,11 +264,14 @@ def test_a_scoring_by_a_function_of_a_file_is_shown_by_its_stored_name_and_named
 
 
 def test_the_viewer_begins_with_a_scoring_that_exists(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     answers = publish(LocalRepository(tmp_path / "answers"), [row(1)])
     score(answers)
     set_id = answers.manifest.answer_set_id
+    monkeypatch.setattr("regrade.pages.viewer.serving.serve", lambda *_: None)
+    assert run(["view", answers.repository.uri, set_id, "--scorer", "number", "--port", "0"]) == 0
+    assert capfd.readouterr().out.splitlines()[0].endswith(f"/sets/{set_id}?scorer=number")
     assert run(["view", answers.repository.uri, set_id, "--scorer", "close"]) == 2
     assert "`--scorer close` should be a stored scoring" in capfd.readouterr().err
     assert run(["view", answers.repository.uri, "--scorer", "number"]) == 2

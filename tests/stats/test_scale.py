@@ -48,6 +48,7 @@ def test_an_interval_of_points_is_that_of_the_shares_of_the_scale() -> None:
 def test_shares_are_shown_in_per_cent_and_points_as_they_are() -> None:
     assert SHARES.mean_text(0.745, 0.022) == "74.5 ± 2.2 %"
     assert POINTS.mean_text(2.4126, 0.031) == "2.41 ± 0.03"
+    assert (SHARES.mean_text(1.0, 0.0), POINTS.mean_text(3.0, 0.0)) == ("100.0 %", "3.00")
     assert (SHARES.difference_text(-0.0125), POINTS.difference_text(-0.0125)) == ("-1.25", "-0.01")
     assert SHARES.interval_text(0.701, 0.789) == "70.1 to 78.9 %"
     assert POINTS.interval_text(2.3, 2.5) == "2.30 to 2.50"

@@ -151,6 +151,16 @@ def test_markdown_can_be_posted_and_has_no_pictures_in_it(repository: LocalRepos
     assert "data:" not in page
 
 
+def test_a_letter_is_shown_with_the_text_of_its_choice(repository: LocalRepository):
+    cities = ["Rome", "Paris"]
+    asked = [row(n, "The answer is A.", target="B", choices=cities) for n in range(3)]
+    score(publish(repository, asked), "choice_letter")
+    report = made(repository)
+    for page in (markdown_report(report), html_report(report)):
+        assert "Rome" in page
+        assert "Paris" in page
+
+
 def test_a_folded_answer_has_a_heading_without_backslashes(repository: LocalRepository):
     odd = "part_1 <b>*x*\n\n# no"
     rows = [row(1, "#### 9", subset=odd), *numbers(3, 6)]
