@@ -7,6 +7,7 @@ from regrade.answers.sets import readable_sets
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_blocks, stdout
+from regrade.comparing.sides import named_id
 from regrade.settings.errors import SettingsError
 from regrade.text.blocks import Table
 
@@ -31,7 +32,7 @@ def publish_results(
 
     Args:
         model: Model on the Hub, `ORG/NAME`.
-        answer_set: Only this answer set; the first digits of its id are enough.
+        answer_set: Only this answer set: id (the first digits are enough), model or alias.
         pull_request: Propose the files as a pull request.
         commit: Commit the files to the model's repository.
         replace: Replace a result for the same task that came from elsewhere.
@@ -47,6 +48,8 @@ def publish_results(
     from regrade.exchange.exporting.model_repository import ModelRepository  # noqa: PLC0415
 
     repository, revision = open_answers(answers)
+    if answer_set is not None:
+        answer_set = named_id(repository, revision, answer_set)
     found, damaged = readable_sets(repository, revision, model=model, answer_set_id=answer_set)
     if damaged:
         raise damaged[0]

@@ -441,7 +441,7 @@ class ScoringJob(Settings):
     benchmark: str | None = None
     """Only answers to this benchmark. Default: all benchmarks."""
     answer_set: str | None = None
-    """Only this answer set; the first digits of its id are enough. Default: all answer sets."""
+    """Only this answer set: id (the first digits are enough), model or alias. Default: all answer sets."""
     scorer: ScorerName | None = None
     """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
     of each benchmark."""

@@ -180,7 +180,7 @@ def _other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
         for score in answers.scores:
             shown = score.other_results[:MOST_ROWS]
             for result in shown:
-                error = "" if result.stderr is None else f" ± {result.stderr:.4f}"
+                error = f" ± {result.stderr:.4f}" if result.stderr else ""
                 value = f"{result.value:.4f}{error}{_by_people(score, result)}"
                 yield (
                     title,

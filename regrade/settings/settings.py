@@ -561,7 +561,7 @@ class GateSettings(Settings):
     """Largest accepted drop of accuracy, in percentage points. Default: 1. If a fifth of its answers change, an unchanged model passes in
     80 % of the runs from 0.9 points on with 14,042 questions (mmlu), from 3.1 with 1,319 (gsm8k), from 5.5 with 400."""
     max_drop_of: tuple[str, ...] = ()
-    """Different accepted drops for single benchmarks, each `benchmark=points`, such as `gsm8k=0.5`."""
+    """Different accepted drops for single benchmarks, each `benchmark=points`, such as `gsm8k=3`."""
     max_unparsed: float | None = Field(None, ge=0, le=100)
     """Largest accepted share of unparsed answers of the candidate, in percent. Default: no limit."""
     max_truncated: float | None = Field(None, ge=0, le=100)

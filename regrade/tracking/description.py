@@ -138,7 +138,7 @@ def _further(row: Row) -> list[str]:
 
 
 def _value(value: float, error: float | None) -> str:
-    return f"{value:.4f}" + ("" if error is None else f" ± {error:.4f}")
+    return f"{value:.4f}" + (f" ± {error:.4f}" if error else "")
 
 
 def _line(row: Row) -> str:

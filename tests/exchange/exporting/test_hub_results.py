@@ -149,6 +149,8 @@ def test_nothing_is_written_unless_asked_for(team: Team, capfd: pytest.CaptureFi
     assert "value: 75.0" in out
     assert "Nothing is written yet" in out
     assert team.file() is None
+    assert run(["publish-results", team.model, "--answer-set", "good-model"]) == 0  # by its model
+    assert capfd.readouterr().out == out
 
 
 def test_a_pull_request_leaves_the_main_branch_as_it_is(

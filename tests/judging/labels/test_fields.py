@@ -112,6 +112,6 @@ def test_the_results_beside_the_headline_say_if_people_labelled_them(
         rows = other_table(Evaluation(answer_sets=(found,), repository=answers.repository.uri)).rows
         return next(row[4] for row in rows if row[3] == "style")
 
-    assert shown(judged) == "2.0000 ± 0.0000 (uncalibrated)"
+    assert shown(judged) == "2.0000 (uncalibrated)"
     labelled = read(judged, sheet(judged, tmp_path / "labels.csv", label_style="3"))
     assert "(by people's labels 3.00" in shown(labelled)
