@@ -221,7 +221,8 @@ class _Set:
         work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
         if self._goodput is not None:
             speed = work.speed or Speed(measured_by="client")
-            goodput = self._goodput.result(None if progress.shared else progress.seconds)
+            others = progress.shared or speed.requests > progress.new  # as `Session.shared`
+            goodput = self._goodput.result(None if others else progress.seconds)
             work.speed = speed.model_copy(update={"goodput": goodput})
         if work.speed is not None:
             note_speed(work.spool, str(self._session.id), work.speed)

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from regrade.cli import flow_run
 from regrade.engines.vllm import VllmEngine
 from tests.command_line import DEMO, Ran, regrade
 from tests.hub_server.fixtures import Hub
+from tests.processes.trees import wait_until
 
 MODEL = DEMO / "regrade-demo"
 SUMS = ("--dataset.name", "sums", "--dataset.scorer", "number", "--dataset.path")
@@ -106,8 +108,18 @@ def test_a_missing_column_is_named_before_the_run_exists_and_its_server_ends(
     # Other tests of this lane may have left the session's MLflow server, which is Uvicorn, too.
     before = set(psutil.Process().children(recursive=True))
     refused(here, "--model", MODEL, *SUMS, path, says=["question", "frage"])
-    left = set(psutil.Process().children(recursive=True)) - before
-    assert not [child for child in left if "uvicorn" in child.cmdline()]
+
+    def servers() -> list[psutil.Process]:
+        left = set(psutil.Process().children(recursive=True)) - before
+        return [child for child in left if "uvicorn" in _command(child)]
+
+    wait_until(lambda: not servers())
+
+
+def _command(process: psutil.Process) -> list[str]:
+    with suppress(psutil.Error):  # it ended meanwhile
+        return process.cmdline()
+    return []
 
 
 def no_access(
