@@ -46,7 +46,7 @@ RETRIES = RetryPolicy(attempts=4)
 """Retries of a request; the task that plans a run tries again later."""
 _ASKING = "asking for its commit"
 """The first request, which is not sent again if there is no connection."""
-_PATH = "Of a model in a folder, give the path: its answers have only its name."
+_PATH = "If the model is in a folder, give its path: answers store only its name."
 _MISTRAL_TOKENIZERS = (
     "tekken.json",
     *(f"tokenizer.model.{version}" for version in ("v1", "v2", "v3", "v7", "v7m1")),

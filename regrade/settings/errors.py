@@ -49,7 +49,7 @@ _OWN = {
     "scorer": " Or a function in a file: `path/to/file.py:name`.",
     "benchmark": " Or a dataset of your own, given with its description (docs/add-a-benchmark.md).",
 }
-"""What a name of each kind may be beside the known ones."""
+"""Ends of messages about an unknown name, by kind: further names that are taken."""
 
 
 class UnknownNameError(SettingsError):
