@@ -219,10 +219,11 @@ class _Set:
         self._advance(progress)
         work.progress = progress
         work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
+        if work.speed is not None and work.speed.requests > progress.new:
+            progress.shared = True  # as `Session.shared` tells of what is stored
         if self._goodput is not None:
             speed = work.speed or Speed(measured_by="client")
-            others = progress.shared or speed.requests > progress.new  # as `Session.shared`
-            goodput = self._goodput.result(None if others else progress.seconds)
+            goodput = self._goodput.result(None if progress.shared else progress.seconds)
             work.speed = speed.model_copy(update={"goodput": goodput})
         if work.speed is not None:
             note_speed(work.spool, str(self._session.id), work.speed)

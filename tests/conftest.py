@@ -92,6 +92,7 @@ LONG = (
     "tests/orchestration/test_worker.py",
     "tests/cli/test_sandboxes.py",
     "tests/jobs/test_made_up_field.py",
+    "tests/docs/test_examples.py",
     "tests/crash/",
 )
 """Folders and files that take long for their number of tests: a lane that begins one last is alone with it at the end."""

@@ -10,6 +10,7 @@ from cyclopts.exceptions import (
     CycloptsError,
     MissingArgumentError,
     UnknownCommandError,
+    UnknownOptionError,
     UnusedCliTokensError,
 )
 from pydantic import ValidationError
@@ -134,6 +135,8 @@ def problem_of(error: CycloptsError, command: str) -> str:
         words = " ".join(error.unused_tokens or ())
         hint = f" Did you mean `--model {words}`?" if command == "score" else ""
         return f"`{words}` belongs to no option of `regrade {command}`.{hint} See `regrade {command} --help`."
+    if isinstance(error, UnknownOptionError) and command == "judge" and "option: --model." in text:
+        return "`--model` is no option of `regrade judge`: `--judge` names the models that judge, ANSWER_SET whose answers."
     text = re.sub(r'^Command "[^"]*" parameter ', "", text)
     text = _NO_NUMBER.sub(_number_expected, text)
     return f"{text} See `regrade {command} --help`."

@@ -78,7 +78,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "chart --over money --token-price org/model=0.15,0.60",
     ),
     "report": ("report report.html", "report 1f0c6a2b report.md --baseline baseline"),
-    "export": ("export 1f0c6a2b exported/ --format every-eval-ever",),
+    "export": ("export 1f0c6a2b exported/ --format every-eval-ever --organization 'My team'",),
     "publish-results": ("publish-results org/model --pull-request",),
     "score": (
         "score --scorer my_scorer.py:score",
@@ -88,7 +88,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "judge": (
         "judge --judge org/judge-32b",
         "judge 1f0c6a2b --judge org/judge-32b --rubric accuracy_style --judge-repeats 3",
-        "judge org/model --judge served --rubric pairwise --baseline baseline --engine openai --base-url http://127.0.0.1:8000/v1",
+        "judge 1f0c6a2b --judge served --rubric pairwise --baseline baseline --engine openai --base-url http://127.0.0.1:8000/v1",
         "judge --judge org/judge-32b --self-test",
     ),
     "panel": ("panel 1f0c6a2b", "panel 1f0c6a2b --without org/judge-32b"),

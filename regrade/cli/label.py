@@ -73,7 +73,7 @@ def label(
         answer_set: Id of the judge's answer set, or of any other (the first digits are enough); model or alias.
         sample: Answers of the random sample; 200 if not given.
         seed: Seed of the sample. Answer sets with the same questions get the same ones for the same seed.
-        out: Write the sample as CSV, to label it in a spreadsheet (column `label`; `label_NAME` for each of several fields).
+        out: Write the sample as CSV, to label it in a spreadsheet: column `label`, or `label_NAME` for each of several fields.
         show_verdict: Also write the verdict into the sheet, with which people then tend to agree.
         read: Read labels from such a CSV file.
         to_mlflow: Log the sample as traces to MLflow's experiment `regrade`; on its pages, people add feedback named `label`.

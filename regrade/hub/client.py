@@ -69,7 +69,8 @@ def _mask_log_lines() -> None:
 
     def create(*arguments: object, **options: object) -> logging.LogRecord:
         record = original(*arguments, **options)
-        if record.name.partition(".")[0] in _LOGGERS:
+        # `logging.makeLogRecord` makes records without a name.
+        if str(record.name).partition(".")[0] in _LOGGERS:
             record.msg, record.args = unsigned(record.getMessage()), ()
         return record
 
