@@ -25,13 +25,13 @@ from regrade.stats.corrected import (
     rogan_gladen,
 )
 from regrade.stats.estimates import (
+    Z_95,
     FloatArray,
     IntArray,
     clustered_standard_error,
     normal_interval,
     wilson_interval,
 )
-from regrade.stats.paired import Z_95
 
 Interval = tuple[float, float]
 Simulated = tuple[float, dict[str, Interval]]

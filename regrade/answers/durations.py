@@ -5,7 +5,6 @@ the stored sessions.
 """
 
 import logging
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,15 +65,14 @@ def remember(manifest: "Manifest", finished_at: datetime) -> None:
 
 def durations() -> dict[str, Duration]:
     """Return the kept times by benchmark."""
-    return {duration.benchmark: duration for duration in _read()}
-
-
-def _read() -> Iterator[Duration]:
+    kept = {}
     for file in sorted(_folder().glob("*.json")):
         try:
-            yield Duration.model_validate_json(file.read_bytes())
+            duration = Duration.model_validate_json(file.read_bytes())
+            kept[duration.benchmark] = duration
         except (OSError, ValidationError) as error:
             logger.warning("'%s' is left out: %s", file, error)
+    return kept
 
 
 def _folder() -> Path:

@@ -13,16 +13,9 @@ from pathlib import Path
 import orjson
 
 from regrade.answers.base import StoredFile
-from regrade.answers.content import Content, check_path, describe, file_hashes
+from regrade.answers.content import REVISION, Content, check_path, describe, file_hashes
 from regrade.answers.local_files import CARD, SHARD, Files
-from regrade.answers.local_history import (
-    Change,
-    Commit,
-    History,
-    State,
-    new_commit,
-    not_a_revision,
-)
+from regrade.answers.local_history import Change, Commit, History, State, new_commit
 from regrade.records.specification import IMAGES, TOPS
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
@@ -317,7 +310,7 @@ class LocalRepository:
             head = self._head()
             if head is not None and head.revision == revision:
                 return head
-            hint = not_a_revision(revision)
+            hint = "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
             raise RepositoryError(self.uri, f"it has no revision '{revision}'{hint}.") from error
 
     def _edited_card(self, revision: str) -> StoredFile | None:

@@ -19,7 +19,7 @@ import orjson
 from pydantic import Field, ValidationError
 
 from regrade.answers.base import Listing, StoredFile
-from regrade.answers.content import REVISION, check_path
+from regrade.answers.content import check_path
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import (
@@ -377,11 +377,6 @@ class History:
         if commit.revision != _revision(commit):
             raise ValueError("its revision is another")
         return commit
-
-
-def not_a_revision(revision: str) -> str:
-    """Return a hint for a revision that is not in its full form."""
-    return "" if REVISION.fullmatch(revision) else " (40 hex digits; resolve it first)"
 
 
 def _created(path: Path, content: bytes) -> bool:

@@ -103,6 +103,8 @@ class Session(StrictModel):
     """Most requests at a time that the run allowed; None: as many as its engine takes by itself."""
     memory: EngineMemory | None = None
     """Memory and KV cache of the engine at its start. None: not known, as of servers."""
+    sets: int = Field(1, ge=1, exclude_if=lambda sets: sets == 1)
+    """Answer sets that the engine was given in one stream, this one included."""
     speed: Speed | None = None
     """Measurements inside the engine. None: the engine does not measure, or the session did not reach its end."""
     stopped: Stopped | None = None
@@ -118,8 +120,11 @@ class Session(StrictModel):
 
     @property
     def shared(self) -> bool:
-        """The engine answered more than these rows until they were complete, as it measured: those of other sets, lost ones, or choices."""
-        return self.speed is not None and self.speed.requests > self.rows
+        """The engine answered more than these rows until they were complete, as it measured: those of other sets, lost ones, or choices.
+
+        Of a session that was ended before it measured, that it may have: it was given other sets, too.
+        """
+        return self.sets > 1 if self.speed is None else self.speed.requests > self.rows
 
     def counted(self, shards: Iterable[Shard]) -> Self:
         """Return the session with the counts of those shards that it generated; unchanged without an `id`."""

@@ -28,7 +28,7 @@ from regrade.records.specification import IMAGES, Specification, path_component
 from regrade.settings import HARNESS
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.metrics import average_name
-from regrade.stats.scale import SHARES, Scale
+from regrade.stats.scale import Scale
 
 # The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer;
 # images are in configurations of their own, such as `mmmu-images`.
@@ -145,7 +145,7 @@ def _completed(front: str, configs: Mapping[str, str]) -> str:
         if key == "dataset_info":  # not for a configuration that a person wrote
             wanted = {name: path for name, path in configs.items() if f"path: {path}" in front}
         if root is None:
-            front += _block(key, wanted, "")
+            front += _block(key, wanted)
         elif isinstance(root, yaml.MappingNode) and not root.flow_style:
             front = _extended(front, root, key, wanted)
     return front
@@ -160,7 +160,7 @@ def _composed(front: str) -> yaml.Node | None:
 def _extended(front: str, root: yaml.MappingNode, key: str, wanted: Mapping[str, str]) -> str:
     value = next((value for name, value in root.value if name.value == key), None)
     if value is None:
-        return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted, "")
+        return front + ("" if front.endswith("\n") else "\n") + _block(key, wanted)
     if not isinstance(value, yaml.SequenceNode) or value.flow_style or not value.value:
         return front  # written in a style that cannot be extended safely
     listed = set(_names(value))
@@ -183,8 +183,8 @@ def _names(node: yaml.SequenceNode) -> Iterator[str]:
             yield from (value.value for name, value in item.value if name.value == "config_name")
 
 
-def _block(key: str, wanted: Mapping[str, str], indent: str) -> str:
-    return f"{key}:\n" + "".join(_items(key, wanted, indent)) if wanted else ""
+def _block(key: str, wanted: Mapping[str, str]) -> str:
+    return f"{key}:\n" + "".join(_items(key, wanted, "")) if wanted else ""
 
 
 def _items(key: str, wanted: Mapping[str, str], indent: str) -> Iterator[str]:
@@ -240,9 +240,7 @@ def _line(row: CardRow) -> str:
     return f"| {' | '.join(shown)}{noted} |"
 
 
-def _score(
-    scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale = SHARES
-) -> str:
+def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale) -> str:
     value = "no score" if accuracy is None else scale.mean_text(accuracy, stderr, 2)
     return f"{_escaped(scorer)}: {value} (n = {n:,})"
 

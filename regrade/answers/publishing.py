@@ -51,11 +51,11 @@ class _Change:
     removed: list[str]
 
 
-def retry_on_conflict(attempt: Callable[[], Result], *, attempts: int = 8) -> Result:
+def retry_on_conflict(attempt: Callable[[], Result]) -> Result:
     """Run `attempt`; start over if another commit came first (`HeadMovedError`)."""
     retrying = Retrying(
         retry=retry_if_exception(lambda error: isinstance(error, HeadMovedError)),
-        stop=stop_after_attempt(attempts),
+        stop=stop_after_attempt(8),
         wait=wait_random_exponential(multiplier=0.2, max=10),
         reraise=True,
     )

@@ -184,7 +184,7 @@ class Spool:
             raise self._busy(busy) from None
 
     def note_origin(self, origin: dict[str, Any]) -> None:
-        """Store the JSON needed to publish the rows without their run; see `origin_of`."""
+        """Store the JSON needed to publish the rows without their run; see `read_origin`."""
         try:
             with atomic_write(self.folder / ORIGIN) as file:
                 file.write(orjson.dumps(origin))

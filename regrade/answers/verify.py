@@ -65,9 +65,7 @@ def _differences(
     if isinstance(recorded, Mapping) and isinstance(computed, Mapping):
         names = dict.fromkeys([*recorded, *computed])
         later = [  # counts that scorings of earlier versions do not have
-            prefix
-            for prefix in ("unfinished", "timeout")
-            if recorded.get(_COUNTS[prefix], 0) is None
+            prefix for prefix, field in _COUNTS.items() if recorded.get(field, 0) is None
         ]
         pairs = (
             (name, recorded.get(name), computed.get(name))

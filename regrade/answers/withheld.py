@@ -1,7 +1,7 @@
 """Questions that must not be published, such as those of GPQA: kept in a local file, and joined with the answers on reading.
 
 The answer repository of such a benchmark holds ids, targets and answers. The file `<answer set id>.jsonl` in `questions_folder()`
-holds for each question what the columns `COLUMNS` would, by sample id. A copy of it, a private repository (`regrade.answers.withheld`),
+holds for each question what the columns `COLUMNS` would, by sample id. A copy of it, a private repository (`REGRADE_QUESTIONS_REPOSITORY`),
 or a run of the same command brings the questions to another machine.
 """
 
@@ -115,17 +115,10 @@ class WithheldQuestions:
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
         known: dict[str, dict[str, Any]] = {}
-        for question in self._read():
+        for question in _parsed(str(self.path), self.content()):
             kept = known.setdefault(question["sample_id"], {})
             kept.update(_given(question))
         return known
-
-    def _read(self) -> Iterator[dict[str, Any]]:
-        try:
-            content = self.path.read_bytes()
-        except FileNotFoundError:
-            return
-        yield from _parsed(str(self.path), content)
 
     def _add(self, questions: Iterable[dict[str, Any]]) -> None:
         lines = [orjson.dumps(question) + b"\n" for question in questions]

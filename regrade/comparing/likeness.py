@@ -4,6 +4,7 @@ Known differences are refused unless allowed; values that are unknown on a side 
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Any, NoReturn
 
 from regrade.answers.manifest import Manifest
@@ -62,7 +63,7 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifferen
         else:
             known.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
     notes = [f"Unknown on one side or both: {', '.join(unknown)}."] if unknown else []
-    if computed := list(dict.fromkeys(_computed_otherwise(base, candidate))):
+    if computed := computed_otherwise(base, candidate):
         notes.append(f"Not computed alike: {'; '.join(computed)}.")
     notes += [
         f"The answers of {side.answer_set_id} were not all computed alike: {'; '.join(side.mixed)}."
@@ -142,17 +143,18 @@ def _differing(
             yield name, old, new
 
 
-def _computed_otherwise(base: Manifest, candidate: Manifest) -> Iterator[str]:
-    """Yield differences in what the engines computed; of two models only those that are not the models' own."""
-    same = model_family(base.specification.model.name) == model_family(
-        candidate.specification.model.name
+def computed_otherwise(base: Manifest, candidate: Manifest) -> tuple[str, ...]:
+    """Return differences in what the engines computed; of two models only those that are not the models' own."""
+    names = (side.specification.model.name for side in (base, candidate))
+    same = len(set(map(model_family, names))) == 1
+    sides = ([s.computed for s in side.sessions if s.computed] for side in (base, candidate))
+    found = (
+        str(difference)
+        for pair in product(*sides)
+        for difference in computed_differences(*pair)
+        if same or not difference.of_model
     )
-    for old in base.sessions:
-        for new in candidate.sessions:
-            if old.computed is not None and new.computed is not None:
-                for difference in computed_differences(old.computed, new.computed):
-                    if same or not difference.of_model:
-                        yield str(difference)
+    return tuple(dict.fromkeys(found))
 
 
 def _template_hashes(manifest: Manifest) -> str | None:

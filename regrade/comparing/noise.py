@@ -17,10 +17,10 @@ from regrade.answers.result import Result
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet, find_set, readable_sets
 from regrade.comparing.comparison import Compared
+from regrade.comparing.likeness import computed_otherwise
 from regrade.comparing.models import Asking, FlipExample, Noise, NoiseFloor, Part
 from regrade.comparing.pairing import Pairs, pair, score_sides
 from regrade.jobs.time_spent import TimeSpent
-from regrade.records.computed import computed_differences
 from regrade.records.specification import REPETITIONS, Specification
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
@@ -120,7 +120,7 @@ def measure(
         questions=len(pairs.base),
         changed=len(change),
         mean_square=float(np.square(change).mean()) if len(change) else 1.0,
-        computed=tuple(dict.fromkeys(_computed_otherwise(first, second))),
+        computed=computed_otherwise(first.manifest, second.manifest),
     )
     return Measured(floor, sides, pairs)
 
@@ -279,10 +279,3 @@ def _asking(answers: AnswerSet) -> Asking:
 
 def _together(names: Iterator[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or _UNKNOWN
-
-
-def _computed_otherwise(first: AnswerSet, second: AnswerSet) -> Iterator[str]:
-    for old in first.manifest.sessions:
-        for new in second.manifest.sessions:
-            if old.computed is not None and new.computed is not None:
-                yield from map(str, computed_differences(old.computed, new.computed))

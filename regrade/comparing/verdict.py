@@ -7,6 +7,7 @@ from typing import Literal
 
 from regrade.comparing.comparison import Compared
 from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Verdict
+from regrade.comparing.text import mark
 from regrade.settings import GateSettings
 from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
 from regrade.stats.power import can_pass, detectable_drop, questions_needed, what_passes
@@ -167,8 +168,7 @@ def _reason(
     comparison = test.compared.comparison
     scale = comparison.scale
     worst, best = scale.difference_text(low), scale.difference_text(high)
-    mark = f" ({comparison.calibration})" if comparison.calibration else ""
-    difference = f"{scale.difference_text(comparison.difference)} points{mark}"
+    difference = f"{scale.difference_text(comparison.difference)} points{mark(comparison)}"
     drop = scale.points_per_unit * scale.span * test.max_drop
     accepted = f"the accepted drop of {drop:g}"
     if verdict == "regression":

@@ -1,6 +1,6 @@
 """The page of a verdict."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, Verdict, summarised
 from regrade.comparing.models import ComparedSide
@@ -61,21 +61,8 @@ def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
     )
 
 
-def base_text(report: GateReport) -> str:
-    """Return the baseline with the name of its model, if that is another: `baseline (org/model)`."""
-    sides = [
-        judged.comparison.base for judged in report.benchmarks if judged.comparison is not None
-    ]
-    return _named(report.base, sides)
-
-
-def candidate_text(report: GateReport) -> str:
-    """Return the candidate with the name of its model, if that is another: `1f0c6a2b (org/model)`."""
-    compared = [judged.comparison for judged in report.benchmarks if judged.comparison is not None]
-    return _named(report.candidate, [comparison.candidate for comparison in compared])
-
-
-def _named(name: str, sides: Sequence[ComparedSide]) -> str:
+def _named(name: str, sides: Iterable[ComparedSide]) -> str:
+    """Return a side with the name of its model, if that is another: `baseline (org/model)`."""
     others = [model for model in dict.fromkeys(side.model for side in sides) if model != name]
     return f"{name} ({', '.join(others)})" if others else name
 
@@ -95,10 +82,13 @@ def opening(report: GateReport) -> list[Block]:
     table = Table(
         COLUMNS, list(map(verdict_row, report.benchmarks)), COLUMNS[:2], headings=COLUMNS[:1]
     )
+    compared = [judged.comparison for judged in report.benchmarks if judged.comparison is not None]
+    candidate = _named(report.candidate, (comparison.candidate for comparison in compared))
+    base = _named(report.base, (comparison.base for comparison in compared))
     return [
         Heading(f"{report.verdict}: {report.candidate}", 1, TONES[report.verdict]),
         Line(report.summary),
-        Line(f"Candidate {candidate_text(report)} against baseline {base_text(report)}."),
+        Line(f"Candidate {candidate} against baseline {base}."),
         table,
         Items(
             [

@@ -7,12 +7,12 @@ from pydantic import Field
 from regrade.answers.result import Result
 from regrade.answers.rows import row_keys
 from regrade.answers.sets import AnswerSet
+from regrade.judging.labels.items import clusters_of, judged_key
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
-from regrade.settings.turn_ids import question_ids
 from regrade.stats.bias import (
     ControlledWins,
     LengthBias,
@@ -92,25 +92,21 @@ def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:
 
 def _length(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> LengthBias | None:
     judged = judged_answers(answers)
-    values, lengths, questions = [], [], []
-    for (sample_id, repeat), value in zip(
-        row_keys(table), score_values(table).tolist(), strict=True
-    ):
-        given = judged.get((sample_id, run.place(repeat)[0]))
+    values, lengths, keys = [], [], []
+    for key, value in zip(row_keys(table), score_values(table).tolist(), strict=True):
+        given = judged.get(judged_key(run, key))
         if given is not None and np.isfinite(value):
             values.append(value)
             lengths.append(len(given.answer))
-            questions.append(sample_id)
-    return length_bias(np.array(values), np.array(lengths, np.int64), _numbered(questions))
+            keys.append(key)
+    return length_bias(np.array(values), np.array(lengths, np.int64), clusters_of(keys))
 
 
 def _controlled(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> ControlledWins | None:
     candidate, baseline = judged_answers(answers), judged_answers(answers, side="baseline")
     given: dict[tuple[str, int], list[float]] = {}
-    for (sample_id, repeat), value in zip(
-        row_keys(table), score_values(table).tolist(), strict=True
-    ):
-        key = (sample_id, run.place(repeat)[0])
+    for row_key, value in zip(row_keys(table), score_values(table).tolist(), strict=True):
+        key = judged_key(run, row_key)
         if np.isfinite(value) and key in candidate and key in baseline:
             given.setdefault(key, []).append(value)
     if not given:
@@ -119,21 +115,16 @@ def _controlled(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> Controlle
         np.array([float(np.mean(values)) for values in given.values()]),
         np.array([style_of(candidate[key].answer) for key in given], np.int64),
         np.array([style_of(baseline[key].answer) for key in given], np.int64),
-        _numbered([sample for sample, _ in given]),
+        clusters_of(list(given)),
     )
 
 
 def _order(table: pa.Table) -> OrderBias | None:
-    first, inconsistent, questions = [], [], []
-    for row in table.select(["sample_id", "metrics"]).to_pylist():
-        metrics = row_metrics(row["metrics"])
+    first, inconsistent, keys = [], [], []
+    for key, text in zip(row_keys(table), table["metrics"].to_pylist(), strict=True):
+        metrics = row_metrics(text)
         if "prefers_first" in metrics:
             first.append(metrics["prefers_first"])
             inconsistent.append(metrics.get("inconsistent", np.nan))
-            questions.append(row["sample_id"])
-    return order_bias(np.array(first), np.array(inconsistent), _numbered(questions))
-
-
-def _numbered(questions: list[str]) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
-    ids = np.array(question_ids(questions), dtype=object)
-    return np.unique(ids, return_inverse=True)[1].astype(np.int64)
+            keys.append(key)
+    return order_bias(np.array(first), np.array(inconsistent), clusters_of(keys))

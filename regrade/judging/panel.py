@@ -10,11 +10,12 @@ from typing import Literal
 import numpy as np
 
 from regrade.answers.base import Repository
+from regrade.answers.rows import RowKey
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.readings import Verdict, run_of, verdicts
 from regrade.judging.stored import is_unchanged
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
-from regrade.settings import ScoringOptions
+from regrade.settings import ScoringOptions, StrictModel
 from regrade.settings.errors import SettingsError
 from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import clustered_standard_error
@@ -22,8 +23,6 @@ from regrade.stats.estimates import clustered_standard_error
 Rule = Literal["majority", "mean"]
 """`majority`: the value that most judges give, or no value in a draw. `mean`: the mean of their values."""
 RULES: tuple[Rule, ...] = ("majority", "mean")
-Key = tuple[str, int]
-"""Sample id and repeat of a judged answer."""
 _FLOOR = ScoringOptions().min_coverage
 
 
@@ -47,8 +46,7 @@ class PanelRow:
         return None if rest and rest[0][1] == votes else value
 
 
-@dataclass(frozen=True, slots=True)
-class Agreement:
+class JudgesAgree(StrictModel):
     """Two judges on the answers on which both have a verdict."""
 
     judges: tuple[str, str]
@@ -65,7 +63,7 @@ class Panel:
     run: JudgeRun
     """Facts of all their runs: rubric, judged answers, baseline and criteria."""
     rows: tuple[PanelRow, ...]
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[JudgesAgree, ...]
     unanimous: float | None
     """Share of equal verdicts among the answers with a verdict of all judges; None without such answers."""
     min_coverage: float
@@ -196,25 +194,26 @@ def panels_at(
     Raises:
         DamagedAnswersError: If stored verdicts cannot be read.
     """
-    wanted: list[tuple[object, ...]] = []
+    wanted: list[tuple[object, JudgedSet, JudgedSet | None]] = []
     for judge_set in judge_sets:
         run = _run(judge_set)
-        if run is not None and run.judged is not None and _question(run) not in wanted:
-            wanted.append(_question(run))
+        if run is not None and run.judged is not None:
+            asked = (_question(run), run.judged, run.baseline)
+            if asked not in wanted:
+                wanted.append(asked)
     if not wanted:
         return []
     sets, _ = readable_sets(repository, revision)
     found = []
-    for question in wanted:
+    for question, of, baseline in wanted:
         runs = [
             answer_set
             for answer_set in sets
             if (run := _run(answer_set)) and _question(run) == question
         ]
-        baseline = run_of(runs[0]).baseline if runs else None
         if baseline is not None and not any(_is_same(answer_set, baseline) for answer_set in sets):
             continue  # the other side's answers were changed
-        judged = [answer_set for answer_set in sets if _is_judged_by(runs, answer_set)]
+        judged = [s for s in sets if s.manifest.answer_set_id == of.answer_set_id]
         chosen = one_run_each(runs, judged[0]) if judged else []
         if len(chosen) > 1:
             found.append((panel(chosen), chosen))
@@ -229,11 +228,6 @@ def _is_same(answers: AnswerSet, judged: JudgedSet) -> bool:
     return answers.manifest.answer_set_id == judged.answer_set_id and is_unchanged(answers, judged)
 
 
-def _is_judged_by(runs: Sequence[AnswerSet], answers: AnswerSet) -> bool:
-    judged = run_of(runs[0]).judged if runs else None
-    return judged is not None and judged.answer_set_id == answers.manifest.answer_set_id
-
-
 def name_of(judge_set: AnswerSet) -> str:
     """Return the name of a run's judge in a panel; runs whose server does not tell its weights are told by name only."""
     model = judge_set.manifest.specification.model
@@ -244,20 +238,21 @@ def _question(run: JudgeRun) -> tuple[object, ...]:
     return run.rubric.sha256, run.judged, run.baseline, run.criteria
 
 
-def _by_answer(found: Sequence[Verdict]) -> dict[Key, float]:
+def _by_answer(found: Sequence[Verdict]) -> dict[RowKey, float]:
     """Return the mean value of a judge's verdicts on each answer, over repeats and both orders of a pair."""
-    values: dict[Key, list[float]] = {}
+    values: dict[RowKey, list[float]] = {}
     for verdict in found:
         if verdict.value is not None:
             values.setdefault((verdict.sample_id, verdict.repeat), []).append(verdict.value)
     return {key: sum(given) / len(given) for key, given in values.items()}
 
 
-def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[Agreement]:
+def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[JudgesAgree]:
     for judge, other in combinations(judges, 2):
         both = [row.values for row in rows if judge in row.values and other in row.values]
         if both:
-            yield Agreement((judge, other), _share(v[judge] == v[other] for v in both), len(both))
+            equal = _share(values[judge] == values[other] for values in both)
+            yield JudgesAgree(judges=(judge, other), equal=equal, n=len(both))
 
 
 def _share(flags: Iterator[bool]) -> float:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.labels.panels import scale_of
-from regrade.judging.panel import RULES, Panel, Rule
+from regrade.judging.panel import RULES, JudgesAgree, Panel, Rule
 from regrade.settings import StrictModel
 from regrade.stats.scale import Scale
 
@@ -30,14 +30,6 @@ class CombinedFigure(StrictModel):
     n: int
     """Answers with a combined value."""
     calibrated: Calibrated
-
-
-class JudgesAgree(StrictModel):
-    """Two judges on the answers on which both have a verdict."""
-
-    judges: tuple[str, str]
-    equal: float
-    n: int
 
 
 class PanelResult(StrictModel):
@@ -105,10 +97,7 @@ def panel_result(panel: Panel, calibrations: Mapping[str, Calibrated]) -> PanelR
         ),
         unanimous=panel.unanimous,
         unanimous_n=panel.whole,
-        agreement=tuple(
-            JudgesAgree(judges=found.judges, equal=found.equal, n=found.n)
-            for found in panel.agreements
-        ),
+        agreement=panel.agreements,
     )
 
 

@@ -6,13 +6,14 @@ from typing import Literal
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets, readable_sets
-from regrade.judging.choosing import is_judge_set as is_judge_set
 from regrade.judging.stored import JudgedAnswer, is_unchanged, stored_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.stats.named import row_metrics
+
+Side = Literal["judged", "baseline"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +91,20 @@ def judge_sets_of(repository: Repository, revision: str, answer_set_id: str) -> 
 
 
 def judged_answers(
-    judge_set: AnswerSet,
-    *,
-    side: Literal["judged", "baseline"] = "judged",
-    repository: Repository | None = None,
+    judge_set: AnswerSet, *, side: Side = "judged"
 ) -> dict[tuple[str, int], JudgedAnswer]:
     """Return the judged answers of a judge run, by sample id and repeat.
 
     Args:
         judge_set: The judge run.
         side: Of a pairwise run also the answers of the baseline.
-        repository: Repository of the judged answers. None: that of the judge run.
 
     Raises:
         SettingsError: If the run has no such side, or the answers were changed since they were judged.
         RepositoryError: If the repository does not have the answers.
         DamagedAnswersError: If they do not match their manifest.
     """
-    answers, repeats = judged_answer_set(judge_set, side=side, repository=repository)
+    answers, repeats = judged_answer_set(judge_set, side=side)
     return {
         (answer.sample_id, answer.repeat): answer
         for answer in stored_answers(answers)
@@ -115,12 +112,7 @@ def judged_answers(
     }
 
 
-def judged_answer_set(
-    judge_set: AnswerSet,
-    *,
-    side: Literal["judged", "baseline"] = "judged",
-    repository: Repository | None = None,
-) -> tuple[AnswerSet, int]:
+def judged_answer_set(judge_set: AnswerSet, *, side: Side = "judged") -> tuple[AnswerSet, int]:
     """Return the judged answers of a judge run as they are stored, and the number of judged repeats.
 
     Args and errors: as `judged_answers`.
@@ -131,7 +123,7 @@ def judged_answer_set(
         raise SettingsError(
             f"Judge run '{judge_set.manifest.answer_set_id}' has no {side} answers in a repository."
         )
-    source = repository or judge_set.repository
+    source = judge_set.repository
     head = source.head()
     if head is None:
         raise RepositoryError(source.uri, "it holds no answers.")

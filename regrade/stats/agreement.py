@@ -12,8 +12,8 @@ from regrade.settings import StrictModel
 from regrade.stats.estimates import FloatArray, IntArray, wilson_interval
 from regrade.stats.resampling import Estimate, bootstrap
 
-Level = Literal["nominal", "ordinal", "interval"]
-"""Kind of the labels: names, ordered steps, or numbers whose distances count."""
+Level = Literal["nominal", "ordinal"]
+"""Kind of the labels: names, or ordered steps."""
 
 
 class Agreement(StrictModel):
@@ -39,7 +39,6 @@ def agreement(
     clusters: IntArray,
     labels: Sequence[str],
     level: Level = "nominal",
-    values: Sequence[float] = (),
 ) -> Agreement | None:
     """Return the agreement of two raters; None without a unit that both rated.
 
@@ -49,7 +48,6 @@ def agreement(
         clusters: Shape (n_units,), equal for units that are not independent, such as answers to one question.
         labels: Labels, in ascending order if they are ordered.
         level: Kind of the labels, for alpha.
-        values: Numbers of the labels, for the level `interval`.
 
     Raises:
         ValueError: If the shapes differ, or a position is beyond the labels.
@@ -78,7 +76,7 @@ def agreement(
         kappa=bootstrap(
             lambda weights: cohen_kappa((weights @ cells).reshape(-1, size, size)), groups
         ),
-        alpha=alpha_of(counts, groups, level, values),
+        alpha=alpha_of(counts, groups, level),
         prevalence=tuple((float(a), float(b)) for a, b in zip(*shares, strict=True)),
     )
 
@@ -99,9 +97,7 @@ def cohen_kappa(tables: FloatArray) -> FloatArray:
     return np.where(np.isclose(expected, 1), np.nan, kappa)
 
 
-def alpha_of(
-    counts: IntArray, clusters: IntArray, level: Level = "nominal", values: Sequence[float] = ()
-) -> Estimate:
+def alpha_of(counts: IntArray, clusters: IntArray, level: Level = "nominal") -> Estimate:
     """Return Krippendorff's alpha of any number of raters with missing ratings; without a value if it is not defined.
 
     Formula: Krippendorff 2011, https://repository.upenn.edu/asc_papers/43. Units with fewer than two ratings say nothing
@@ -111,7 +107,6 @@ def alpha_of(
         counts: Shape (n_units, n_labels), ratings of each unit by label.
         clusters: Shape (n_units,), equal for units that are not independent.
         level: Kind of the labels.
-        values: Numbers of the labels, for the level `interval`.
     """
     rated = counts.sum(axis=1) >= 2
     if not rated.any():
@@ -120,20 +115,17 @@ def alpha_of(
     n_labels = used.shape[1]
     pairs = used[:, :, None] * used[:, None, :] - np.einsum("ij,jk->ijk", used, np.eye(n_labels))
     coincidences = (pairs / (used.sum(axis=1) - 1)[:, None, None]).reshape(len(used), -1)
-    numbers = np.asarray(values, np.float64)
     return bootstrap(
-        lambda weights: _alpha(
-            (weights @ coincidences).reshape(-1, n_labels, n_labels), level, numbers
-        ),
+        lambda weights: _alpha((weights @ coincidences).reshape(-1, n_labels, n_labels), level),
         clusters[rated],
     )
 
 
-def _alpha(coincidences: FloatArray, level: Level, values: FloatArray) -> FloatArray:
+def _alpha(coincidences: FloatArray, level: Level) -> FloatArray:
     """Return alpha of matrices of coincidences, shape (n, n_labels, n_labels); NaN if only one label occurs."""
     totals = coincidences.sum(axis=-1)
     n = totals.sum(axis=-1)
-    distances = _squared_distances(totals, level, values)
+    distances = _squared_distances(totals, level)
     observed = (coincidences * distances).sum(axis=(-2, -1))
     expected = (totals[:, :, None] * totals[:, None, :] * distances).sum(axis=(-2, -1))
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -141,13 +133,10 @@ def _alpha(coincidences: FloatArray, level: Level, values: FloatArray) -> FloatA
     return np.where(expected > 0, alpha, np.nan)
 
 
-def _squared_distances(totals: FloatArray, level: Level, values: FloatArray) -> FloatArray:
+def _squared_distances(totals: FloatArray, level: Level) -> FloatArray:
     """Return the squared distance of each pair of labels, shape (n or 1, n_labels, n_labels)."""
-    n_labels = totals.shape[-1]
     if level == "nominal":
-        return 1 - np.eye(n_labels)[None]
-    if level == "interval":
-        return np.square(values[:, None] - values[None, :])[None]
+        return 1 - np.eye(totals.shape[-1])[None]
     # Ordinal: ratings between two labels, both ends counted by half.
     middle = np.cumsum(totals, axis=-1) - totals / 2
     return np.square(middle[:, :, None] - middle[:, None, :])

@@ -10,8 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from regrade.stats.estimates import FloatArray, IntArray
-from regrade.stats.paired import Z_95
+from regrade.stats.estimates import Z_95, FloatArray, IntArray
 
 MIN_LABELLED = 10
 """Least labelled questions for a corrected figure."""
@@ -32,11 +31,11 @@ class Corrected:
     above: float = 0.0
     """Distance up to the highest, likewise."""
 
-    def interval(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return the two-sided interval, by Student's t, with the bounds of the answers that no sample was drawn from."""
+    def interval(self) -> tuple[float, float]:
+        """Return the two-sided 95 % interval, by Student's t, with the bounds of the answers that no sample was drawn from."""
         from scipy.special import stdtrit
 
-        half = float(stdtrit(self.df, 0.5 + confidence / 2)) * self.stderr
+        half = float(stdtrit(self.df, 0.975)) * self.stderr
         return self.value - half - self.below, self.value + half + self.above
 
     def negated(self) -> "Corrected":

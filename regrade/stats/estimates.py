@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Z_95 = NormalDist().inv_cdf(0.975)
 
 
 def standard_error(scores: FloatArray) -> float:
@@ -63,8 +64,8 @@ def clustered_standard_error(scores: FloatArray, cluster_ids: IntArray) -> float
     return sqrt(correction * float(np.square(sums).sum())) / len(scores)
 
 
-def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the Wilson score interval of a proportion.
+def wilson_interval(successes: float, n: int) -> tuple[float, float]:
+    """Return the 95 % Wilson score interval of a proportion.
 
     It stays within [0, 1], and has a positive width even if all or none succeeded. Formula: Wilson 1927
     (https://doi.org/10.1080/01621459.1927.10502953), without continuity correction.
@@ -72,14 +73,13 @@ def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple
     Args:
         successes: From 0 to `n`; not an integer if scores lie between 0 and 1.
         n: Number of trials, at least 1.
-        confidence: Between 0 and 1, exclusive.
 
     Raises:
         ValueError: If an argument is out of its range.
     """
     if n < 1 or not 0 <= successes <= n:
         raise ValueError(f"Expected 0 to n successes of n >= 1 trials, got {successes} of {n}.")
-    z = _normal_quantile(confidence)
+    z = Z_95
     rate = successes / n
     centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
     half = z * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
@@ -88,18 +88,14 @@ def wilson_interval(successes: float, n: int, confidence: float = 0.95) -> tuple
     return low, high
 
 
-def normal_interval(mean: float, error: float, confidence: float = 0.95) -> tuple[float, float]:
-    """Return the normal interval of a mean in [0, 1], cut to [0, 1].
+def normal_interval(mean: float, error: float) -> tuple[float, float]:
+    """Return the 95 % normal interval of a mean in [0, 1], cut to [0, 1].
 
     Args:
         mean: In [0, 1].
         error: Standard error of the mean, not negative.
-        confidence: Between 0 and 1, exclusive.
-
-    Raises:
-        ValueError: If `confidence` is out of its range.
     """
-    half = _normal_quantile(confidence) * error
+    half = Z_95 * error
     return max(0.0, mean - half), min(1.0, mean + half)
 
 
@@ -159,9 +155,3 @@ def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
 def _check(scores: FloatArray) -> None:
     if not np.isfinite(scores).all():
         raise ValueError("A score is not finite; leave missing scores out.")
-
-
-def _normal_quantile(confidence: float) -> float:
-    if not 0 < confidence < 1:
-        raise ValueError(f"Expected a confidence between 0 and 1, got {confidence}.")
-    return NormalDist().inv_cdf(0.5 + confidence / 2)

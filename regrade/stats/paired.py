@@ -2,13 +2,10 @@
 
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist
 
 import numpy as np
 
-from regrade.stats.estimates import FloatArray, IntArray, clustered_standard_error
-
-Z_95 = NormalDist().inv_cdf(0.975)
+from regrade.stats.estimates import Z_95, FloatArray, IntArray, clustered_standard_error
 
 
 def noise_reach(changed: float, mean_square: float, n: int) -> float:

@@ -24,10 +24,8 @@ _TRIES = 12
 """Most numbers of questions for which the power is computed."""
 
 
-def detectable_drop(
-    changes: PairedChanges, drop: float, alpha: float, power: float = POWER
-) -> float:
-    """Return the smallest true drop that is found to exceed `drop` with a probability of `power`.
+def detectable_drop(changes: PairedChanges, drop: float, alpha: float) -> float:
+    """Return the smallest true drop that is found to exceed `drop` with a probability of `POWER`.
 
     Assumes the observed share of changed questions, with one gain and one loss added so that it is never 0, but at
     least the drop itself.
@@ -36,7 +34,6 @@ def detectable_drop(
         changes: Paired answers.
         drop: Accepted drop, in [0, 1).
         alpha: Level of the one-sided test.
-        power: Probability of finding the drop.
 
     Returns:
         A drop in (0, 1]; 1.0 if no drop would be found.
@@ -44,24 +41,22 @@ def detectable_drop(
     if changes.corrected is not None:
         from scipy.special import stdtrit
 
-        quantile = float(stdtrit(changes.corrected.df, 1 - alpha)) + NormalDist().inv_cdf(power)
+        quantile = float(stdtrit(changes.corrected.df, 1 - alpha)) + NormalDist().inv_cdf(POWER)
         return min(1.0, drop + quantile * changes.corrected.stderr)
     if changes.counts is None:
-        return _detectable_in_clusters(changes, drop, alpha, power)
+        return _detectable_in_clusters(changes, drop, alpha)
     changed, n = _changed(changes.counts), changes.counts.n
     needed = _needed_losses(n, max(changed - drop, 0.0) / 2, drop, alpha)
 
     def found(true: float) -> bool:
         share = max(changed, true)
-        return _probability(n, needed, (share - true) / 2, (share + true) / 2) >= power
+        return _probability(n, needed, (share - true) / 2, (share + true) / 2) >= POWER
 
     return _smallest(found, drop)
 
 
-def questions_needed(
-    changes: PairedChanges, drop: float, alpha: float, power: float = POWER
-) -> int | None:
-    """Return the number of questions with which an unchanged model would pass with a probability of `power`.
+def questions_needed(changes: PairedChanges, drop: float, alpha: float) -> int | None:
+    """Return the number of questions with which an unchanged model would pass with a probability of `POWER`.
 
     Assumes the observed share of changed questions, with one gain and one loss added. None if `drop` is 0, and for
     differences corrected by labels, whose number counts as well.
@@ -70,19 +65,18 @@ def questions_needed(
         changes: Paired answers.
         drop: Accepted drop, in [0, 1).
         alpha: Level of the one-sided test.
-        power: Probability of passing.
     """
     if drop == 0 or changes.corrected is not None:
         return None
     if changes.counts is None:
-        return _needed_in_clusters(changes, drop, alpha, power)
+        return _needed_in_clusters(changes, drop, alpha)
     changed = _changed(changes.counts)
-    by_normal = _needed_by_normal(changed, drop, alpha, power)
+    by_normal = _needed_by_normal(changed, drop, alpha)
 
     def passes(n: int) -> bool:
         # A pass is a regression with gains and losses exchanged, beyond a negative drop.
         needed = _needed_losses(n, changed / 2, -drop, alpha)
-        return _probability(n, needed, changed / 2, changed / 2) >= power
+        return _probability(n, needed, changed / 2, changed / 2) >= POWER
 
     if max(changed, drop) * by_normal > MAX_EXACT:
         return ceil(by_normal)
@@ -112,20 +106,19 @@ def what_passes(n: int, drop: float, alpha: float) -> tuple[int, int]:
     return least, enough
 
 
-def drop_that_passes(n: int, changed: float, alpha: float, power: float = POWER) -> float:
-    """Return the smallest accepted drop at which an unchanged model passes with a probability of `power`, approximately.
+def drop_that_passes(n: int, changed: float, alpha: float) -> float:
+    """Return the smallest accepted drop at which an unchanged model passes with a probability of `POWER`, approximately.
 
     Args:
         n: Questions, with one right or wrong answer each.
         changed: Share of answers that change between right and wrong, in (0, 1].
         alpha: Level of the one-sided test.
-        power: Probability of passing.
     """
-    return _smallest(lambda drop: _needed_by_normal(changed, drop, alpha, power) <= n, 0.0)
+    return _smallest(lambda drop: _needed_by_normal(changed, drop, alpha) <= n, 0.0)
 
 
-def _needed_by_normal(changed: float, drop: float, alpha: float, power: float) -> float:
-    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, power))
+def _needed_by_normal(changed: float, drop: float, alpha: float) -> float:
+    z_alpha, z_power = (NormalDist().inv_cdf(level) for level in (1 - alpha, POWER))
     null = max(changed, drop) - drop**2
     return ((z_alpha * sqrt(null) + z_power * sqrt(changed)) / drop) ** 2
 
@@ -190,25 +183,23 @@ def _probability(n: int, needed: IntArray, share_gained: float, share_lost: floa
     return float((gains * binom.sf(needed - 1, n - gained, chance_lost)).sum())
 
 
-def _detectable_in_clusters(
-    changes: PairedChanges, drop: float, alpha: float, power: float
-) -> float:
+def _detectable_in_clusters(changes: PairedChanges, drop: float, alpha: float) -> float:
     """Return `detectable_drop` of a loss that hits few clusters, each entirely; other losses are found more often.
 
     The larger of the normal approximation, and of the drop at which the exact test finds enough lost clusters.
     """
     n_clusters = len(changes.sums)
-    variance, z = _variance(changes), _z_sum(changes, alpha, power)
+    variance, z = _variance(changes), _z_sum(changes, alpha)
 
     def found(true: float) -> bool:
         return true - drop >= z * sqrt((variance + true * (1 - true)) / n_clusters)
 
     unchanged = changes_of_counts(0, 0, n_clusters)
-    return max(_smallest(found, drop), detectable_drop(unchanged, 0.0, alpha, power))
+    return max(_smallest(found, drop), detectable_drop(unchanged, 0.0, alpha))
 
 
-def _needed_in_clusters(changes: PairedChanges, drop: float, alpha: float, power: float) -> int:
-    by_normal = _variance(changes) * (_z_sum(changes, alpha, power) / drop) ** 2
+def _needed_in_clusters(changes: PairedChanges, drop: float, alpha: float) -> int:
+    by_normal = _variance(changes) * (_z_sum(changes, alpha) / drop) ** 2
     at_least = log(alpha) / log(1 - drop)  # below, even no change at all is no pass
     return ceil(max(by_normal, at_least) * changes.n / len(changes.sums))
 
@@ -221,11 +212,11 @@ def _variance(changes: PairedChanges) -> float:
     return (n_clusters**2 * (changes.stderr or 0.0) ** 2 + added) / (n_clusters + 2)
 
 
-def _z_sum(changes: PairedChanges, alpha: float, power: float) -> float:
+def _z_sum(changes: PairedChanges, alpha: float) -> float:
     from scipy.special import stdtrit
 
     df = max(1, len(changes.sums) - 1)
-    return float(stdtrit(df, 1 - alpha)) + NormalDist().inv_cdf(power)
+    return float(stdtrit(df, 1 - alpha)) + NormalDist().inv_cdf(POWER)
 
 
 def _smallest(holds: Callable[[float], bool], low: float) -> float:

@@ -25,15 +25,14 @@ class Estimate(StrictModel):
     high: float | None = None
 
 
-def bootstrap(
-    statistic: Callable[[FloatArray], FloatArray], clusters: IntArray, *, seed: int = 0
-) -> Estimate:
+def bootstrap(statistic: Callable[[FloatArray], FloatArray], clusters: IntArray) -> Estimate:
     """Return a statistic with its percentile interval over resampled groups (Efron 1979, https://doi.org/10.1214/aos/1176344552).
+
+    It is the same each time, so that a figure does not change when it is shown again.
 
     Args:
         statistic: Takes weights of shape (n_resamples, n_rows) and returns shape (n_resamples,); NaN if not defined.
         clusters: Shape (n_rows,), equal for rows that are not independent.
-        seed: Seed of the resampling, so that a figure does not change when it is shown again.
     """
     [value] = statistic(np.ones((1, len(clusters))))
     if not np.isfinite(value):
@@ -42,7 +41,7 @@ def bootstrap(
     n_clusters = int(codes.max()) + 1
     if n_clusters < 2:
         return Estimate(value=float(value))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     block = max(1, min(RESAMPLES, _BLOCK // len(codes)))
     drawn: list[FloatArray] = []
     for start in range(0, RESAMPLES, block):

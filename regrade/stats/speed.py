@@ -294,7 +294,7 @@ class EngineMemory(StrictModel):
         return max(self.usable - self.weights - self.kv_cache, 0)
 
 
-def relative_spread(rates: "FloatArray") -> float | None:
+def relative_spread(rates: FloatArray) -> float | None:
     """Return half of the 95 % interval of the mean of some rates, relative to it, by Student's t; None for fewer than 3."""
     from scipy.special import stdtrit
 

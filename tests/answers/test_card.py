@@ -6,11 +6,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from regrade.answers.overview import BEGIN, END, CardRow, render_card
+from regrade.stats.scale import SHARES
 
 
 def row(benchmark: str = "gsm8k", model: str = "org/model", **changes: object) -> CardRow:
     usual = {"answer_set_id": "0123456789abcdef", "rows": 1319, "state": "complete"}
-    scores = [("number v1", 0.731, 0.0122, 1319)]
+    scores = [("number v1", 0.731, 0.0122, 1319, SHARES)]
     return CardRow(benchmark, model, **(usual | {"scores": scores} | changes))  # type: ignore[arg-type]
 
 
@@ -39,7 +40,9 @@ def test_a_new_card_has_a_configuration_for_each_benchmark_and_a_table() -> None
 
 
 def test_what_is_missing_is_not_shown_as_a_number() -> None:
-    card = render_card(None, [row(scores=[("exact v1", None, None, 0), ("x v2", 0.5, None, 2)])])
+    scores = [("exact v1", None, None, 0, SHARES), ("x v2", 0.5, None, 2, SHARES)]
+
+    card = render_card(None, [row(scores=scores)])
 
     assert "exact v1: no score (n = 0)<br>x v2: 50.00 % (n = 2)" in card
 

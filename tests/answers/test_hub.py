@@ -374,13 +374,6 @@ def test_files_that_someone_else_committed_are_listed_after_the_same_commit_of_o
     assert repository.files(other) == make().files(other)
 
 
-def test_a_folder_is_not_one_whose_name_begins_alike(repository: HubRepository) -> None:
-    paths = ("a/b/x.json", "a/b-2/x.json", "a/b.json", "a/b0/x.json", "a/b/c/x.json")
-    revision = repository.commit(dict.fromkeys(paths, b"1"), "all", parent=None)
-
-    assert list(repository.files(revision, "a/b")) == ["a/b/c/x.json", "a/b/x.json"]
-
-
 def test_a_content_is_downloaded_once_for_all_revisions_and_paths(
     hub: Hub, make: Make, repository: HubRepository, first: str
 ) -> None:

@@ -11,7 +11,9 @@ import datasets
 import pyarrow as pa
 import pytest
 
+from regrade.answers import parquet
 from regrade.answers.base import Repository
+from regrade.answers.hub import HubRepository
 from regrade.answers.images import INDEX, SMALL_SHARDS, ImageIndex, ImageShard
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
@@ -206,20 +208,14 @@ print(images[0]["sha256"], *images[0]["image"].size)
 """
 
 
-def test_load_dataset_shows_images(
-    opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    repository = opened()
+def test_load_dataset_shows_images_on_the_hub(hub: Hub, tmp_path: Path) -> None:
+    repository = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
     publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
-    name, environment = repository.uri, {"HF_HOME": str(tmp_path / "home")}
-    if name.startswith("hf://"):
-        hub: Hub = request.getfixturevalue("hub")
-        name = hub.repo_id
-        environment |= {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
+    environment = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
 
     loaded = subprocess.run(
-        [sys.executable, "-c", LOAD, name],
-        env=os.environ | environment | {"HF_HUB_DISABLE_XET": "1"},
+        [sys.executable, "-c", LOAD, hub.repo_id],
+        env=os.environ | environment | {"HF_HOME": str(tmp_path / "home")},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -229,7 +225,7 @@ def test_load_dataset_shows_images(
     assert loaded.stdout.split() == [RED.sha256, "3", "2"], loaded.stderr
 
 
-def test_a_shard_of_images_and_the_answers_beside_it_load_by_themselves(
+def test_a_folders_images_a_shard_of_them_and_the_answers_beside_it_load_by_themselves(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     answers = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
@@ -237,9 +233,12 @@ def test_a_shard_of_images_and_the_answers_beside_it_load_by_themselves(
     shard = str(repository.folder / answers.images.folder / answers.images.index.shards[0].name)
 
     images = datasets.load_dataset("parquet", data_files=shard, split="train", cache_dir=cache)
+    shown = datasets.load_dataset(repository.uri, "sums-images", split="train", cache_dir=cache)
     rows = datasets.load_dataset(repository.uri, "sums", split="train", cache_dir=cache)
 
     assert images[0]["image"].size == (3, 2)
+    assert isinstance(shown.features["image"], datasets.Image)
+    assert (shown[0]["sha256"], shown[0]["image"].size) == (RED.sha256, (3, 2))
     assert rows["images"] == [[RED.sha256]]
 
 
@@ -342,13 +341,14 @@ def test_a_file_under_its_own_hash_is_no_image_for_that(
     assert any(lacks in problem for _, problem in problems(repository))
 
 
-def test_a_shard_that_unpacks_to_gigabytes_is_refused(
-    repository: LocalRepository, tmp_path: Path
+def test_a_shard_that_unpacks_to_more_than_the_limit_is_refused(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = [image(number) for number in range(150)]
+    monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 64 << 20)
+    shown = [image(number) for number in range(30)]
     hashes = [one.sha256 for one in shown]
     stored = publish_showing(repository, tmp_path / "spool", [showing(1, *shown)], shown)
-    one = pa.DictionaryArray.from_arrays([0] * 150, pa.array([b"x" * (20 << 20)]))
+    one = pa.DictionaryArray.from_arrays([0] * 30, pa.array([b"x" * (4 << 20)]))
     images = pa.StructArray.from_arrays([one, pa.array(hashes)], ["bytes", "path"])
     bomb = table_bytes(
         pa.table({"sha256": hashes, "image": images}),
@@ -359,7 +359,7 @@ def test_a_shard_that_unpacks_to_gigabytes_is_refused(
 
     answers = with_shard(stored, bomb, hashes)
 
-    with pytest.raises(DamagedAnswersError, match="once decompressed"):
+    with pytest.raises(DamagedAnswersError, match="more than 67,108,864 bytes once decompressed"):
         answers.images.read(hashes[0])
 
 

@@ -42,25 +42,31 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "spool" / "set"
 
 
+def none(descriptor: int, operation: int) -> None:
+    raise OSError(errno.ENOLCK, "No locks available")
+
+
+def own(descriptor: int, operation: int) -> None:
+    pass
+
+
 @pytest.fixture(params=["locks", "no locks", "own locks"])
 def locks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """File systems: with locks, without, and with locks that each machine grants itself."""
-
-    def none(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    def own(descriptor: int, operation: int) -> None:
-        pass
-
     if request.param != "locks":
         monkeypatch.setattr(fcntl, "flock", {"no locks": none, "own locks": own}[request.param])
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fcntl, "flock", none)
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "_LOCK_SECONDS", 0)
     monkeypatch.setattr(ownership, "BEAT", 0.1)
-    monkeypatch.setattr(ownership, "SILENCE", 2.0)
+    monkeypatch.setattr(ownership, "SILENCE", 0.5)
 
 
 @contextmanager
@@ -187,14 +193,11 @@ def test_a_dead_owner_elsewhere_is_succeeded_after_its_silence(
     assert time.monotonic() - begun >= ownership.SILENCE
 
 
+@pytest.mark.usefixtures("no_locks")
 @pytest.mark.parametrize("changes", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_a_living_owner_elsewhere_keeps_its_spool_by_its_heartbeat(
     folder: Path, changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    def none(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
     monkeypatch.setattr(ownership, "SILENCE", 60.0)
     with Spool(folder):  # its thread beats
         note(folder, process=1, **changes)
@@ -203,9 +206,7 @@ def test_a_living_owner_elsewhere_keeps_its_spool_by_its_heartbeat(
 
 
 @pytest.mark.usefixtures("left")
-def test_a_clock_that_jumps_neither_kills_nor_revives_an_owner(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_clock_that_jumps_neither_kills_nor_revives_an_owner(folder: Path):
     path = note(folder, boot="other")
     for jump in (-(10**9), 10**9):
         os.utime(path, (time.time() + jump,) * 2)
@@ -214,13 +215,10 @@ def test_a_clock_that_jumps_neither_kills_nor_revives_an_owner(
         path = note(folder, boot="other", is_held=True)
 
 
+@pytest.mark.usefixtures("no_locks")
 def test_an_owner_that_was_silent_and_lost_its_spool_reports_no_further_row(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    def none(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
     monkeypatch.setattr(ownership, "BEAT", 1000.0)  # frozen
     with Spool(folder) as frozen:
         frozen.append([row(1)])
@@ -241,16 +239,8 @@ def test_an_owner_that_was_silent_and_lost_its_spool_reports_no_further_row(
             }
 
 
-def test_of_many_that_find_a_dead_owner_one_succeeds_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-):
-    def none(descriptor: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    monkeypatch.setattr(fcntl, "flock", none)
-    with holder(folder) as process:
-        process.kill()
-        process.wait()
+@pytest.mark.usefixtures("no_locks", "left")
+def test_of_many_that_find_a_dead_owner_one_succeeds_it(folder: Path):
     note(folder, boot="other")
     owners, refused, together = [], [], threading.Barrier(8)
 

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
-import datasets
 import pyarrow as pa
 import pytest
 
@@ -157,16 +156,6 @@ def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path:
     assert [entry.manifest.state for entry in sets] == ["complete"] * 4
 
 
-def test_what_is_published_loads_with_datasets(
-    repository: LocalRepository, spool: Spool, tmp_path: Path
-):
-    published(repository, spool, range(5), 5)
-
-    loaded = datasets.load_dataset(repository.uri, "sums", cache_dir=str(tmp_path / "cache"))
-    (split,) = loaded.values()
-    assert sorted(split["sample_id"]) == [f"sample-{number:05d}" for number in range(5)]
-
-
 def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalRepository, spool: Spool):
     answers = published(repository, spool, range(5), 5)
     number = score_answers(answers, "number")
@@ -192,38 +181,6 @@ def test_scores_of_fewer_answers_than_there_are_now_are_stale(
     later = published(repository, spool, range(3, 5), 5)
     assert is_stale(early.file, later)
     assert score_answers(later, "number").file.summary.overall.rows == 5
-
-
-def test_old_revisions_stay_readable(repository: LocalRepository, spool: Spool):
-    first = published(repository, spool, range(3), 5)
-    published(repository, spool, range(3, 5), 5)
-
-    then = find_set(repository, first.manifest.specification, first.revision)
-    assert then is not None
-    assert then.manifest.rows == 3
-    assert len(then.states().done) == 3
-
-
-def test_an_altered_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):
-    answers = published(repository, spool, range(5), 5)
-    shard = repository.folder / answers.folder / answers.manifest.shards[0].name
-    content = bytearray(shard.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    shard.chmod(0o644)
-    shard.write_bytes(bytes(content))
-
-    with pytest.raises(DamagedAnswersError, match=shard.name):
-        LocalRepository(repository.folder).files(answers.revision)
-        list(answers.batches(["text"]))
-
-
-def test_a_missing_shard_is_refused_by_name(repository: LocalRepository, spool: Spool):
-    answers = published(repository, spool, range(5), 5)
-    shard = repository.folder / answers.folder / answers.manifest.shards[0].name
-    shard.unlink()
-
-    with pytest.raises((DamagedAnswersError, RepositoryError), match=shard.name):
-        list(answers.batches(["text"]))
 
 
 def test_an_id_that_fits_no_answer_set_says_where_to_look(
@@ -403,9 +360,9 @@ def test_only_a_commit_conflict_is_tried_again(monkeypatch: pytest.MonkeyPatch):
 
     tried.clear()
     with pytest.raises(HeadMovedError):
-        retry_on_conflict(lambda: attempt(HeadMovedError("u", "o", "moved")), attempts=5)
-    assert len(tried) == 5
-    assert len(waits) == 4
+        retry_on_conflict(lambda: attempt(HeadMovedError("u", "o", "moved")))
+    assert len(tried) == 8
+    assert len(waits) == 7
     assert all(0 <= wait <= 10 for wait in waits)
     assert sum(waits) > 0
 

@@ -18,6 +18,7 @@ from regrade.answers.overview import CardRow, render_card
 from regrade.records import Completion, Sample
 from regrade.records.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
+from regrade.stats.scale import SHARES
 from tests.answers.conftest import Opener
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
@@ -83,13 +84,13 @@ def test_files_say_size_and_for_parquet_sha256(repository: Repository) -> None:
 def test_files_are_found_by_folder_and_not_by_the_beginning_of_a_name(
     repository: Repository,
 ) -> None:
-    additions = {"answers/gsm8k/m/0/a.json": b"1", "answers/gsm8k_chat/m/0/b.json": b"2"}
-    revision = repository.commit(additions, "two", parent=None)
+    paths = ("a/b/x.json", "a/b-2/x.json", "a/b.json", "a/b0/x.json", "a/b/c/x.json")
+    revision = repository.commit(dict.fromkeys(paths, b"1"), "all", parent=None)
 
-    assert list(repository.files(revision, "answers/gsm8k")) == ["answers/gsm8k/m/0/a.json"]
-    assert list(repository.files(revision, "answers/gsm8k/")) == ["answers/gsm8k/m/0/a.json"]
-    assert repository.files(revision, "answers/mmlu") == {}
-    assert repository.files(revision).keys() >= additions.keys()
+    for folder in ("a/b", "a/b/"):
+        assert list(repository.files(revision, folder)) == ["a/b/c/x.json", "a/b/x.json"]
+    assert repository.files(revision, "a/c") == {}
+    assert repository.files(revision).keys() >= {*paths}
 
 
 def test_old_revisions_stay_readable_after_files_were_replaced(opened: Opener) -> None:
@@ -176,19 +177,6 @@ def test_a_commit_of_nothing_is_refused(repository: Repository) -> None:
         repository.commit({}, "nothing", parent=None)
 
 
-def test_more_than_a_hundred_files_go_in(opened: Opener) -> None:
-    additions: dict[str, Path | bytes] = {
-        f"answers/b/m/0/part-{number:05d}.parquet": b"PAR1%d" % number for number in range(230)
-    }
-    additions["answers/b/m/0/manifest.json"] = b"{}"
-
-    revision = opened().commit(additions, "many", parent=None)
-
-    assert opened().head() == revision
-    assert opened().files(revision).keys() >= additions.keys()
-    assert read(opened(), "answers/b/m/0/part-00229.parquet", revision) == b"PAR1229"
-
-
 def test_of_two_writers_both_succeed_or_one_is_told_that_the_head_moved(opened: Opener) -> None:
     head = opened().commit({MANIFEST: b"0"}, "0", parent=None)
     barrier = threading.Barrier(4)
@@ -271,7 +259,8 @@ VERSION_1 = pa.schema([field for field in GENERATION_SCHEMA if field.name not in
 def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_answer_set(
     opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    sets = [CardRow("gsm8k", "org/model", "0" * 16, 2, "complete", [("number v1", 0.5, 0.35, 2)])]
+    scores = [("number v1", 0.5, 0.35, 2, SHARES)]
+    sets = [CardRow("gsm8k", "org/model", "0" * 16, 2, "complete", scores)]
     additions = {
         "README.md": render_card(None, sets).encode(),
         f"{FOLDER}/part-00000-00000000.parquet": shard(["1", "2"]),

@@ -13,7 +13,7 @@ from regrade.records.computed import Computed
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
 from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, SettingsError
-from tests.builders import row, session
+from tests.builders import row, session, specification
 from tests.comparing.sides import TOTAL, answer
 from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer
 
@@ -102,15 +102,13 @@ def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepos
             "questions",
             "source_revision",
         ),
-        ({"total": 200}, "overlap", "200 of 400 questions (50.0 %)"),
+        ({"total": 20}, "overlap", "20 of 40 questions (50.0 %)"),
     ],
 )
 def test_what_differs_is_named_and_refused_unless_it_is_meant(
     repository: LocalRepository, changes: dict[str, object], kind: str, says: str
 ) -> None:
-    from tests.builders import specification
-
-    base = answer(repository, "org/a", right=TOTAL)
+    base = answer(repository, "org/a", right=40, total=40)
     if isinstance(identity := changes.get("benchmark"), BenchmarkIdentity):
         described = specification(model="org/b").model_copy(update={"benchmark": identity})
         changed = base.manifest.model_copy(update={"specification": described})
@@ -118,7 +116,7 @@ def test_what_differs_is_named_and_refused_unless_it_is_meant(
         with pytest.raises(NotComparableError, match=says):
             compared(base, candidate)
         return
-    candidate = answer(repository, "org/b", right=TOTAL, **changes)  # type: ignore[arg-type]
+    candidate = answer(repository, "org/b", **({"right": 40, "total": 40} | changes))
 
     with pytest.raises(NotComparableError) as refused:
         compared(base, candidate)

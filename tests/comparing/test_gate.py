@@ -156,30 +156,6 @@ def test_a_larger_accepted_drop_changes_the_verdict(repository: LocalRepository)
     assert verdict(repository, "bad", "sums", max_drop_of=("sums=9",)).verdict == "pass"
 
 
-def test_five_lost_questions_are_no_regression_however_little_is_accepted(
-    repository: LocalRepository,
-) -> None:
-    """Four losses and no gain have p = 1/16, although a normal interval would exclude no drop."""
-    answer(repository, "org/noisy", right=376)
-
-    report = verdict(repository, "noisy", "sums", max_drop=0)
-
-    assert report.verdict == "cannot tell"
-    assert report.benchmarks[0].p_regression == pytest.approx(1 / 16, abs=0.01)
-
-
-def test_looking_at_several_benchmarks_asks_more_of_each(repository: LocalRepository) -> None:
-    for name in ("sums", "products"):
-        answer(repository, "org/bad", right=374, benchmark=name)
-
-    alone = verdict(repository, "bad", "sums", max_drop=0).benchmarks[0]
-    both = verdict(repository, "bad", max_drop=0).benchmarks[0]
-
-    assert alone.p_regression == both.p_regression == pytest.approx(1 / 64)
-    assert alone.p_regression_adjusted == pytest.approx(1 / 64)
-    assert both.p_regression_adjusted == pytest.approx(2 / 64)
-
-
 def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: Path) -> None:
     repository = LocalRepository(tmp_path / "answers")
     rights = {"sums": 300, "products": 394, "roots": 400}  # p: tiny, 1/64 and 1
@@ -194,6 +170,8 @@ def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: 
     levels = [judged[name].high_level for name in rights]
     assert levels == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 1 - 0.05])
     assert {benchmark.low_level for benchmark in report.benchmarks} == {0.95}
+    (alone,) = verdict(repository, "new", "products", baseline="org/base", max_drop=0).benchmarks
+    assert alone.p_regression_adjusted == pytest.approx(1 / 64)
     assert judged["products"].p_regression == pytest.approx(1 / 64)
     assert judged["products"].p_regression_adjusted == pytest.approx(2 / 64)
     assert judged["roots"].p_pass == 1.0
@@ -218,6 +196,7 @@ def test_after_the_first_test_that_does_not_reject_the_level_stays(tmp_path: Pat
 
 
 def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: Path) -> None:
+    """Four losses and no gain have p = 1/16, although a normal interval would exclude no drop."""
     repository = LocalRepository(tmp_path / "answers")
     answer(repository, "org/base", right=300, total=300)
     answer(repository, "org/new", right=296, total=300)
@@ -225,6 +204,7 @@ def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: 
     (judged,) = verdict(repository, "new", baseline="org/base", max_drop=0).benchmarks
 
     assert judged.verdict == "cannot tell"
+    assert judged.p_regression == pytest.approx(1 / 16)
     assert judged.high == 0.0  # the score test alone excludes 0, the exact test does not
     assert judged.comparison is not None
     assert judged.comparison.p_value == pytest.approx(2 / 16)
@@ -267,9 +247,14 @@ def test_a_partial_run_says_what_it_covers(repository: LocalRepository) -> None:
     assert verdict(repository, name, min_coverage=50.0, max_drop=3.0).verdict == "pass"
 
 
-@pytest.mark.parametrize("text", ["I do not know.", "<think>I do not know"])
 @pytest.mark.parametrize(
-    ("unparsed", "expected"), [(0, "pass"), (4, "pass"), (7, "cannot tell"), (40, "regression")]
+    ("unparsed", "expected", "text"),
+    [
+        (0, "pass", ""),
+        (4, "pass", "I do not know."),
+        (7, "cannot tell", "I do not know."),
+        (40, "regression", "<think>I do not know"),
+    ],
 )
 def test_a_limit_on_unparsed_answers_is_tested_like_the_rest(
     repository: LocalRepository, unparsed: int, expected: str, text: str

@@ -166,8 +166,8 @@ def test_the_floor_of_some_questions_serves_a_comparison_of_all(
 def test_the_batch_invariant_mode_holds_if_no_text_and_no_bit_differs(
     changes: dict[str, Any], says: str, repository: LocalRepository
 ) -> None:
-    first = answer(repository, "org/a", right=TOTAL)
-    answer(repository, "org/a", right=TOTAL, asked_again=AGAIN)
+    first = publish(repository, [row(0)])
+    publish(repository, [row(0)], asked_again=AGAIN)
     (measured,) = floors_of(again(first), "number")
     check = BatchCheck(tokens=224, differing=changes.get("differing", 0), largest=0.0)
     known = {
@@ -183,6 +183,7 @@ def test_the_batch_invariant_mode_holds_if_no_text_and_no_bit_differs(
         update={
             "first": one,
             "second": other,
+            "n": TOTAL,
             "texts_differ": changes.get("texts_differ", 0),
         }
     )

@@ -1,5 +1,6 @@
 """A watch on answers while they come: which of them count, when the verdict is sure, and what it refuses."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -24,18 +25,8 @@ def candidate(**changes: Any) -> Manifest:
     """The manifest of a candidate without answers."""
     prompt = PromptIdentity(format="chat", template="{{ question }}", n_shots=0)
     given = {"prompt": prompt, "sampling": SamplingParams(temperature=0.0), **changes}
-    manifest: Manifest = description(TOTAL, model="org/new", **given).manifest((), (), row_time())
-    return manifest
-
-
-def row_time() -> Any:
-    from datetime import UTC, datetime
-
-    return datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def rows_of(answers: AnswerSet) -> list[dict[str, Any]]:
-    return [r for batch in answers.batches(["sample_id", "repeat"]) for r in batch.to_pylist()]
+    described = description(TOTAL, model="org/new", **given)
+    return described.manifest((), (), datetime(2026, 1, 1, tzinfo=UTC))
 
 
 def watch(
@@ -155,7 +146,7 @@ def test_scorers_of_whole_sets_are_refused(
 ) -> None:
     base = answer(repository, "org/base", right=TOTAL)
     manifest = candidate(scorers=(scorer,))
-    ids = [one["sample_id"] for one in rows_of(base)]
+    ids = [row(number)["sample_id"] for number in range(TOTAL)]
     known = Baseline(base.manifest.answer_set_id, dict.fromkeys(ids, 1.0), scorer)
 
     with pytest.raises(SettingsError, match=says):

@@ -1,17 +1,20 @@
 """Several judges of the same answers."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.judging.choosing import is_judge_set
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import one_run_each, panel, panels_at
 from regrade.judging.panel_result import panel_result
 from regrade.judging.panel_text import agreement_table, judge_table
-from regrade.judging.readings import is_judge_set, run_of
+from regrade.judging.readings import run_of
 from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
@@ -31,11 +34,21 @@ def judged(folder: Path, name: str, letters: str, **parameters: object) -> Answe
     return run_judge(scripted, folder, judges=(name,), rubric="correct", **parameters)
 
 
+@pytest.fixture(scope="module")
+def by_three(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with the runs of three judges."""
+    folder = tmp_path_factory.mktemp("judged")
+    candidates(folder / "answers", ["a", "b", "c", "d"])
+    for name, letters in {"one": "AABA", "two": "ABB-", "three": "AABB"}.items():
+        judged(folder, name, letters)
+    return folder / "answers"
+
+
 @pytest.fixture
-def three(tmp_path: Path) -> Sequence[AnswerSet]:
-    candidates(tmp_path / "answers", ["a", "b", "c", "d"])
-    given = {"one": "AABA", "two": "ABB-", "three": "AABB"}
-    return [judged(tmp_path, name, letters) for name, letters in given.items()]
+def three(by_three: Path, tmp_path: Path) -> Sequence[AnswerSet]:
+    """The runs, in a repository of the test's own."""
+    repository = LocalRepository(shutil.copytree(by_three, tmp_path / "answers"))
+    return [s for s in list_sets(repository, str(repository.head())) if is_judge_set(s)]
 
 
 def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence[AnswerSet]):

@@ -194,9 +194,8 @@ def test_a_pattern_that_would_never_end_elsewhere_is_searched_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     monkeypatch.setattr(judge, "LIMITS", Limits(cpu_seconds=0.5, seconds=20, memory=512 << 20))
-    EXAMPLES["endless"] = (
-        "---\nname: endless\nverdicts: {a: 1, b: 0}\npattern: (?:(a+)+$|b)\n---\n{{ answer }}"
-    )
+    text = "---\nname: endless\nverdicts: {a: 1, b: 0}\npattern: (?:(a+)+$|b)\n---\n{{ answer }}"
+    monkeypatch.setitem(EXAMPLES, "endless", text)
     benchmark = published(tmp_path, "endless", candidates(tmp_path / "a", TEXTS))
     _, rows = scored(tmp_path / "e", benchmark, ["a" * 60 + "c", "b"])
     assert [row["outcome"] for row in rows] == ["unparsed", "scored"]

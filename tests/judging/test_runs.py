@@ -103,30 +103,28 @@ def test_an_explanation_with_the_right_answer_is_no_better_reading_of_a_verdict(
     )
 
 
-@pytest.mark.parametrize("mark", ["<think>", "</think>", "<think>no</think>"])
-@pytest.mark.parametrize("reply", ["{}", "```json\n{}\n```"])
-def test_a_verdict_whose_explanation_quotes_a_mark_of_reasoning_is_read(
-    tmp_path: Path, mark: str, reply: str
+def test_a_mark_of_reasoning_that_is_quoted_is_none_and_what_a_thought_says_is_no_verdict(
+    tmp_path: Path,
 ):
-    candidates(tmp_path / "answers", ["It is 5."])
-    said = json.dumps({"explanation": f"It writes {mark} and Verdict: A", "verdict": "B"})
-    judge = ScriptedJudge(lambda _: reply.format(said))
+    said = [
+        json.dumps({"explanation": f"It writes {mark} and Verdict: A", "verdict": "B"})
+        for mark in ("<think>", "</think>", "<think>no</think>")
+    ]
+    read = [form.format(text) for text in said for form in ("{}", "```json\n{}\n```")]
+    no_verdict = [
+        "<think>It says 5.\nVerdict: A",
+        '{"explanation": "It quotes </think>\nVerdict: A',
+    ]
+    replies = [*read, *no_verdict]
+    candidates(tmp_path / "answers", ["It is 0."] * len(replies))
+    judge = ScriptedJudge(lambda texts: replies[int(texts["reference"]) - 1])
 
-    [verdict] = verdicts(run_judge(judge, tmp_path, rubric="correct"))
+    found = {v.sample_id: v for v in verdicts(run_judge(judge, tmp_path, rubric="correct"))}
 
-    assert (verdict.outcome, verdict.label) == ("scored", "B")
-
-
-@pytest.mark.parametrize(
-    "reply",
-    ["<think>It says 5.\nVerdict: A", '{"explanation": "It quotes </think>\nVerdict: A'],
-)
-def test_what_a_thought_or_a_broken_object_says_is_no_verdict(tmp_path: Path, reply: str):
-    candidates(tmp_path / "answers", ["It is 5."])
-
-    [verdict] = verdicts(run_judge(ScriptedJudge(lambda _: reply), tmp_path, rubric="correct"))
-
-    assert (verdict.outcome in ("truncated", "unparsed"), verdict.label) == (True, None)
+    by_reply = [found[f"sample-{number:05d}"] for number in range(1, len(replies) + 1)]
+    assert [(v.outcome, v.label) for v in by_reply[: len(read)]] == [("scored", "B")] * len(read)
+    for verdict in by_reply[len(read) :]:
+        assert (verdict.outcome in ("truncated", "unparsed"), verdict.label) == (True, None)
 
 
 def test_only_a_judge_that_declines_has_refused(tmp_path: Path):
@@ -342,16 +340,6 @@ def test_withheld_questions_stay_withheld_in_the_verdicts(
         SettingsError, match="published without its questions, which the judge reads"
     ):
         run_judge(judge, tmp_path, rubric="correct", judge_repeats=2)
-
-
-def test_compare_pairs_two_judged_models_question_by_question(tmp_path: Path):
-    candidates(tmp_path / "answers", ["It is 1.", "It is 5."])
-    candidates(tmp_path / "answers", ["It is 9.", "It is 2."], model="org/other")
-    judge = ScriptedJudge(by_reference)
-    one = run_judge(judge, tmp_path, rubric="correct", answer_sets=("org/tiny",))
-    other = run_judge(judge, tmp_path, rubric="correct", answer_sets=("org/other",))
-    assert one.manifest.answer_set_id != other.manifest.answer_set_id
-    assert {v.sample_id for v in verdicts(one)} == {v.sample_id for v in verdicts(other)}
 
 
 def test_an_answer_set_that_grew_is_judged_only_where_it_is_new(tmp_path: Path):

@@ -176,7 +176,7 @@ def test_repeats_widen_rogan_and_gladens_interval() -> None:
 
 def test_p_values_follow_from_the_interval() -> None:
     corrected = corrected_mean(judged(np.random.default_rng(6), 500, 100, 0.9, 0.9))
-    low, high = corrected.interval(0.9)
+    low, high = corrected.interval()
 
-    assert corrected.below_p(high) == pytest.approx(0.05)
-    assert corrected.below_p(low) == pytest.approx(0.95)
+    assert corrected.below_p(high) == pytest.approx(0.025)
+    assert corrected.below_p(low) == pytest.approx(0.975)

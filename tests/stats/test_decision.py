@@ -36,7 +36,7 @@ def tables(draw: st.DrawFn) -> PairedChanges:
 
 
 @given(tables(), st.sampled_from([0.0, 0.005, 0.01, 0.05]), st.sampled_from([0.01, 0.025, 0.05]))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_the_interval_holds_what_the_tests_do_not_exclude(
     changes: PairedChanges, drop: float, alpha: float
 ) -> None:
@@ -49,7 +49,7 @@ def test_the_interval_holds_what_the_tests_do_not_exclude(
 
 
 @given(tables(), st.sampled_from([0.9, 0.95, 0.99]))
-@settings(max_examples=120)
+@settings(max_examples=60)
 def test_an_interval_without_zero_is_a_significant_difference(
     changes: PairedChanges, level: float
 ) -> None:
@@ -184,13 +184,14 @@ def exact_rates(n: int, share_gained: float, drop: float) -> tuple[float, float]
     return float(rates[0]), float(rates[1])
 
 
-@pytest.mark.parametrize("share_gained", [0.0, 0.03])
-@pytest.mark.parametrize(("n", "drop"), [(20, 0.05), (100, 0.0), (100, 0.02)])
+@pytest.mark.parametrize(
+    ("n", "drop", "share_gained"),
+    [(20, 0.05, 0.0), (20, 0.05, 0.03), (100, 0.0, 0.03), (100, 0.02, 0.0), (100, 0.02, 0.03)],
+)
 def test_both_verdicts_keep_the_error_rate_on_single_answers(
     n: int, drop: float, share_gained: float
 ) -> None:
-    if share_gained + drop > 0:
-        assert max(exact_rates(n, share_gained, drop)) < 0.056
+    assert max(exact_rates(n, share_gained, drop)) < 0.056
 
 
 def collapse(rng: np.random.Generator, n: int, repeats: int, drop: float) -> FloatArray:

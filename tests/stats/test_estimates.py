@@ -103,9 +103,8 @@ def test_one_cluster_and_different_shapes_are_refused() -> None:
 def test_the_wilson_interval_agrees_with_statsmodels(counts: tuple[int, int]) -> None:
     successes, n = counts
 
-    for confidence in (0.8, 0.95, 0.99):
-        expected = proportion_confint(successes, n, alpha=1 - confidence, method="wilson")
-        assert_allclose(wilson_interval(successes, n, confidence), expected, atol=1e-12)
+    expected = proportion_confint(successes, n, method="wilson")
+    assert_allclose(wilson_interval(successes, n), expected, atol=1e-12)
 
 
 @given(st.integers(1, 10**7).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
@@ -123,11 +122,6 @@ def test_the_wilson_interval_holds_the_rate_and_stays_within_its_bounds(
 def test_what_is_no_proportion_is_refused(successes: int, n: int) -> None:
     with pytest.raises(ValueError, match="successes"):
         wilson_interval(successes, n)
-
-
-def test_a_confidence_is_between_zero_and_one() -> None:
-    with pytest.raises(ValueError, match="confidence .* got 95"):
-        wilson_interval(1, 2, 95)
 
 
 def test_the_normal_interval_is_cut_to_what_is_possible() -> None:

@@ -127,7 +127,7 @@ def test_an_unchanged_model_passes_with_the_questions_it_needs(
 
 @pytest.mark.parametrize(
     ("n", "changed", "drop", "alpha"),
-    [(60, 2, 0.05, 0.05), (100, 0, 0.02, 0.05), (100, 0, 0.05, 0.01), (60, 2, 0.1, 0.01)],
+    [(100, 0, 0.02, 0.05), (60, 2, 0.1, 0.01)],
 )
 def test_with_a_few_questions_less_an_unchanged_model_passes_less_often(
     n: int, changed: int, drop: float, alpha: float

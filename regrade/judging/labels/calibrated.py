@@ -1,6 +1,6 @@
 """A scoring compared with people's labels: agreement, and the figure that the labels correct."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -112,8 +112,7 @@ def calibrated(
             }
         )
     if not verdicts.scheme.binary or not np.isin(verdicts.value, (0.0, 1.0)).all():
-        reason = _outdated(labels) or _too_few(compared.labelled)
-        return compared.model_copy(update={"reason": reason})
+        return compared.model_copy(update={"reason": why_not(labels, compared.labelled)})
     found = _by_errors(verdicts, [(verdicts, labels), *elsewhere])
     if "method" not in found and labels.outdated:
         found["reason"] = _outdated(labels)
@@ -180,9 +179,9 @@ def _compared(verdicts: Verdicts, labels: StoredLabels) -> Calibrated:
     return Calibrated(**found)
 
 
-def why_not(labels: StoredLabels) -> str:
-    """Return the reason why answers without labels are uncalibrated."""
-    return _outdated(labels) or _too_few(0)
+def why_not(labels: StoredLabels, labelled: int = 0) -> str:
+    """Return the reason why answers are uncalibrated, of which so many have a label that counts."""
+    return _outdated(labels) or _too_few(labelled)
 
 
 def _outdated(labels: StoredLabels) -> str:
@@ -191,9 +190,8 @@ def _outdated(labels: StoredLabels) -> str:
     return f"{labels.outdated:,} labels are of answers that were generated again since, and do not count"
 
 
-def _by_errors(verdicts: Verdicts, labelled: Iterable[Labelled]) -> dict[str, Any]:
+def _by_errors(verdicts: Verdicts, labelled: Sequence[Labelled]) -> dict[str, Any]:
     """Return the fields of Rogan and Gladen's correction, or the reason why nothing is corrected."""
-    labelled = list(labelled)
     errors = _errors(labelled)
     n = errors.right + errors.wrong
     if n < MIN_LABELLED or not errors.right or not errors.wrong:

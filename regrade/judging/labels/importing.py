@@ -11,12 +11,10 @@ from regrade.answers.labelfile import (
     publish_labels,
     sealed_labels,
 )
-from regrade.judging.labels.sheet import SheetRow
+from regrade.judging.labels.sheet import SheetRow, first_of
 from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask
 from regrade.settings.errors import SettingsError
-
-_SHOWN = 5
 
 
 class RelabelledError(SettingsError):
@@ -27,20 +25,12 @@ class RelabelledError(SettingsError):
         super().__init__(problems)
 
     def __str__(self) -> str:
-        shown = "; ".join(self.problems[:_SHOWN])
-        more = len(self.problems) - _SHOWN
-        further = f"; and {more:,} more" if more > 0 else ""
-        return f"{shown}{further}. No label was stored. `--revise` stores the new labels, which then count."
+        return f"{first_of(self.problems)}. No label was stored. `--revise` stores the new labels, which then count."
 
 
-def labels_of_rows(rows: Sequence[SheetRow], labelled_at: datetime | None = None) -> list[Label]:
-    """Return the labels of a sheet's rows.
-
-    Args:
-        rows: Rows as `read_sheet` returns them.
-        labelled_at: Time of labelling. None: now; a sheet does not say when people labelled.
-    """
-    now = labelled_at or datetime.now(UTC)
+def labels_of_rows(rows: Sequence[SheetRow]) -> list[Label]:
+    """Return the labels of a sheet's rows, as of now; a sheet does not say when people labelled."""
+    now = datetime.now(UTC)
     return [Label(row.key, row.label, row.value, row.rater, now) for row in rows]
 
 

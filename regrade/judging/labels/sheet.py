@@ -47,10 +47,14 @@ class SheetError(SettingsError):
         super().__init__(path, problems)
 
     def __str__(self) -> str:
-        shown = "; ".join(self.problems[:_SHOWN_PROBLEMS])
-        more = len(self.problems) - _SHOWN_PROBLEMS
-        further = f"; and {more:,} more" if more > 0 else ""
-        return f"Labels in '{self.path}' were not read, none of them: {shown}{further}."
+        return f"Labels in '{self.path}' were not read, none of them: {first_of(self.problems)}."
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """Return the first problems, and the number of the others."""
+    more = len(problems) - _SHOWN_PROBLEMS
+    further = f"; and {more:,} more" if more > 0 else ""
+    return "; ".join(problems[:_SHOWN_PROBLEMS]) + further
 
 
 def column_of(name: str, task: LabelTask) -> str:

@@ -302,6 +302,12 @@ def test_labels_of_a_random_part_correct_the_judge(
     assert found.text.endswith("(PPI++, 120 labels)")
 
 
+def judged_answers_of(judged: AnswerSet) -> AnswerSet:
+    run = judge_run(judged.manifest.specification)
+    head = judged.repository.head()
+    return list_sets(judged.repository, head, answer_set_id=run.judged.answer_set_id)[0]
+
+
 def refusing(repository: LocalRepository) -> AnswerSet:
     """A run of a judge that knows the truth, and gives no verdict on a part of the wrong answers."""
     answers = answer(repository, "org/a", wrong=tuple(range(0, 300, 3)), total=300)
@@ -340,8 +346,7 @@ def test_labels_of_the_answers_with_a_verdict_give_an_interval_for_all(
     task = open_task(judged)
     graded = {key: item for key, item in task.items.items() if item.verdict is not None}
     label_truth(replace(task, items=graded), tmp_path / "labels.csv", 200)
-    run = judge_run(judged.manifest.specification)
-    [answers] = list_sets(repository, repository.head(), answer_set_id=run.judged.answer_set_id)
+    answers = judged_answers_of(judged)
     other = judge(answers, lambda number, _: "B" if number % 3 == 0 else "A", model="org/other")
 
     for found in (calibration_of(again(judged)), calibration_of(other)):
@@ -391,8 +396,10 @@ def test_labels_of_a_judge_stay_usable_if_answers_are_added_and_judged(
 def test_labels_of_answers_to_another_benchmark_correct_nothing(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
-    judged_of(repository, tmp_path, seed=1, labels=150, model="org/a")
-    other = judged_of(repository, tmp_path, seed=2, labels=0, model="org/b", benchmark="others")
+    judged_of(repository, tmp_path, seed=1, labels=30, n=60, model="org/a")
+    other = judged_of(
+        repository, tmp_path, seed=2, labels=0, n=60, model="org/b", benchmark="others"
+    )
 
     assert calibration_of(other).method is None
 
@@ -426,8 +433,7 @@ def test_labels_of_the_same_answers_count_for_every_judge_of_them(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     judged = judged_of(repository, tmp_path, seed=1, labels=120)
-    run = judge_run(judged.manifest.specification)
-    [answers] = list_sets(repository, repository.head(), answer_set_id=run.judged.answer_set_id)
+    answers = judged_answers_of(judged)
     other = judge(answers, lambda number, _: "AB"[number % 2], model="org/coin")
 
     found = calibration_of(other)
@@ -439,8 +445,7 @@ def test_labels_of_the_same_answers_count_for_every_judge_of_them(
 
 def test_labels_correct_a_panel_of_judges(repository: LocalRepository, tmp_path: Path) -> None:
     judged = judged_of(repository, tmp_path, seed=1, labels=120)
-    run = judge_run(judged.manifest.specification)
-    [answers] = list_sets(repository, repository.head(), answer_set_id=run.judged.answer_set_id)
+    answers = judged_answers_of(judged)
     others = [judge(answers, lambda *_: "A", model=f"org/{name}") for name in ("two", "three")]
     combined = panel([judged, *others])
 
@@ -457,8 +462,7 @@ def test_answers_on_which_a_panel_is_divided_are_corrected_too(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     judged = judged_of(repository, tmp_path, seed=1, labels=300)
-    run = judge_run(judged.manifest.specification)
-    [answers] = list_sets(repository, repository.head(), answer_set_id=run.judged.answer_set_id)
+    answers = judged_answers_of(judged)
     strict = judge(answers, lambda *_: "B", model="org/strict")
     combined = panel([judged, strict])
 
@@ -496,8 +500,8 @@ def test_labels_by_other_criteria_are_not_shared(
 def test_labels_of_other_answers_say_nothing_about_a_judge_with_other_settings(
     repository: LocalRepository, tmp_path: Path, changes: dict[str, object]
 ) -> None:
-    judged_of(repository, tmp_path, seed=1, labels=150, model="org/a")
-    other = judged_of(repository, tmp_path, seed=2, labels=0, model="org/b", **changes)
+    judged_of(repository, tmp_path, seed=1, labels=30, n=60, model="org/a")
+    other = judged_of(repository, tmp_path, seed=2, labels=0, n=60, model="org/b", **changes)
 
     assert calibration_of(other).method is None
 
