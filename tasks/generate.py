@@ -74,7 +74,7 @@ def generate_missing(
     seconds = publish_seconds(1 if share is None else share.of)
     # Machines that begin together do not commit together.
     first = None if share is None else seconds * share.number / share.of
-    sets = [_Set(work, engine, settings, goodput) for work in works]
+    sets = [_Set(work, engine, settings, goodput, len(works)) for work in works]
     open_ = [*sets]
 
     def in_engine() -> int:
@@ -133,12 +133,15 @@ class _Set:
         engine: Engine,
         settings: BaseEngineSettings,
         goodput: GoodputLimits | None,
+        n_sets: int,
     ) -> None:
         self.work, self._engine = work, engine
         self._goodput = None if goodput is None else GoodputCount(goodput)
         work.load_seconds = engine.info.load_seconds
         self.leave_out()  # loading took minutes
-        self._session = session_of(engine, settings, day=work.requests.day, mixed=work.mixed)
+        self._session = session_of(
+            engine, settings, day=work.requests.day, mixed=work.mixed, sets=n_sets
+        )
         work.begin(self._session)
         work.keep_images()
         on_rows = (lambda _: None) if work.watch is None else work.watch.add

@@ -120,7 +120,7 @@ class Filling:
         spool: Spool,
         on_progress: Callable[[Progress], None],
         goodput: GoodputCount | None = None,
-        before_rows: Callable[[], None] | None = None,
+        before_rows: Callable[[], None] = lambda: None,
         on_rows: Callable[[Sequence[dict[str, Any]]], None] = lambda _: None,
     ) -> None:
         """Begin.
@@ -142,10 +142,6 @@ class Filling:
         """Keys of requests without a row, here or from another machine."""
         self._withdrawn: frozenset[int] = frozenset()
         self._varying = {s.id for s in requests.plan.samples if s.by_repeat or s.previous}
-
-    def impossible(self) -> list[tuple[int, Completion]]:
-        """Return the answers to questions that cannot be asked."""
-        return list(self.requests.unasked())
 
     def leave_out_withdrawn(self) -> None:
         """Count the rows that other machines published since the last call, or that are left out from now on."""
@@ -189,8 +185,7 @@ class Filling:
             following = self.requests.answered(key, rows[-1])
             if following is not None:
                 left.append((following.key, following))
-        if self._before_rows is not None:
-            self._before_rows()
+        self._before_rows()
         if rows:
             self._spool.append(rows if plan.withheld is None else plan.withheld.take(rows))
             self._on_rows(rows)
@@ -255,7 +250,8 @@ def fill(
             clock.close(number)
             on_complete(number)
 
-    advance({n: known for n, filling in enumerate(fillings) if (known := filling.impossible())})
+    impossible = {n: [*filling.requests.unasked()] for n, filling in enumerate(fillings)}
+    advance({n: known for n, known in impossible.items() if known})
     stream: Iterable[Request] = pool
     while stream:
         for batch in engine.generate(stream):
@@ -297,6 +293,7 @@ def session_of(
     *,
     day: date | None = None,
     mixed: tuple[str, ...] = (),
+    sets: int = 1,
 ) -> Session:
     """Return the manifest's record of a generation session that begins now, without counts.
 
@@ -305,6 +302,7 @@ def session_of(
         settings: Its settings.
         day: `PlannedRequests.day`.
         mixed: Accepted differences to what earlier sessions computed.
+        sets: Answer sets that the engine answers in one stream.
     """
     info = engine.info
     return Session(
@@ -324,6 +322,7 @@ def session_of(
         weights=info.weights,
         batches=engine.batches if isinstance(engine, CheckedEngine) else None,
         mixed=mixed,
+        sets=sets,
         in_flight=engine.in_flight if isinstance(engine, LimitedEngine) else None,
         memory=info.memory,
         # The adapter is part of the model's identity; a path of this machine would be published.

@@ -131,6 +131,10 @@ def test_a_pooled_run_that_is_killed_or_ended_goes_on_and_equals_the_benchmarks_
     assert done.code == 0, done.err
     assert "continuing" in done.err
     assert_equal(answers_of(runs.folder / name), alone)
+    repository = LocalRepository(runs.folder / name)
+    for answers in list_sets(repository, repository.head() or ""):
+        ended = answers.manifest.sessions[0]
+        assert (ended.sets, ended.speed, ended.shared) == (2, None, True)
 
 
 def test_a_pooled_run_that_prefect_cancels_loses_nothing_and_goes_on_to_the_same_sets(

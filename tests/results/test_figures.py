@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 import pytest
@@ -98,17 +99,13 @@ def test_what_is_not_known_is_none(tmp_path: Path):
 def test_a_set_that_shared_its_engine_has_seconds_and_tokens_but_no_speed(tmp_path: Path):
     manifest = answer(LocalRepository(tmp_path / "answers"), "org/model", right=2, total=5).manifest
 
-    def figures(requests: int) -> dict[str, float | None]:
-        one = session(
-            id=None,
-            rows=5,
-            generate_seconds=2.0,
-            completion_tokens=10,
-            speed=Speed(requests=requests),
-        )
+    def figures(**changes: Any) -> dict[str, float | None]:
+        one = session(id=None, rows=5, generate_seconds=2.0, completion_tokens=10, **changes)
         return figures_of(manifest.model_copy(update={"sessions": (one,)}), None)
 
-    assert figures(5)["tokens_per_second"] == 5.0
-    shared = figures(6)
-    assert shared["tokens_per_second"] is None
-    assert (shared["seconds"], shared["completion_tokens"]) == (2.0, 10)
+    assert figures(speed=Speed(requests=5), sets=2)["tokens_per_second"] == 5.0
+    killed_alone, killed_pooled = figures(), figures(sets=2)  # before it measured
+    assert killed_alone["tokens_per_second"] == 5.0
+    for shared in (figures(speed=Speed(requests=6), sets=2), killed_pooled):
+        assert shared["tokens_per_second"] is None
+        assert (shared["seconds"], shared["completion_tokens"]) == (2.0, 10)
