@@ -9,6 +9,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import ConfigDict
 
 from regrade.engines.base import PARALLEL, BaseEngineSettings, Engine, PromptRendering
+from regrade.engines.vllm_process.extra import (
+    deciding,
+    deciding_earlier,
+    parse_extra,
+    reads_files,
+)
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.settings.errors import SettingsError
 
@@ -27,18 +33,10 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model in a folder or on the Hub (`org/name`, or `org/name@revision`), with the adapter if any."""
-        # Forms do not need the Hub client.
-        from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415
-        from regrade.models.adapters import with_adapter  # noqa: PLC0415
-        from regrade.models.hub import with_pinned_code  # noqa: PLC0415
-        from regrade.models.resolving import resolve_here  # noqa: PLC0415
+        from regrade.models.adapters import with_adapter  # noqa: PLC0415 - see `_resolved_here`
 
-        model = resolve_here(
-            model_name, quantization=self.quantization, needs_weights=self._needs_weights
-        )
         extra = parse_extra(self.extra)
-        if extra.get("trust_remote_code"):
-            model = with_pinned_code(model, extra.get("code_revision"))
+        model = self._resolved_here(model_name, needs_weights=reads_files(extra))
         parts, heads = self.tensor_parallel_size, model.attention_heads
         if heads is not None and heads % parts and "hf_overrides" not in extra:
             raise SettingsError(
@@ -50,17 +48,17 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
     def resolve_to_plan(self, model_name: str, *, needs_tokenizer: bool) -> "ResolvedModel":
         """Return the model for a plan of its memory, which reads neither weights nor adapter."""
-        from regrade.engines.vllm_process.extra import parse_extra  # noqa: PLC0415 - see `resolve`
+        return self._resolved_here(
+            model_name, needs_weights=False, needs_tokenizer=needs_tokenizer, reads_weights=False
+        )
+
+    def _resolved_here(self, model_name: str, **needs: bool) -> "ResolvedModel":
+        """Return the model in a folder or on the Hub, with the commit of the code that it may run; `needs` as for `resolve_here`."""
+        # Forms do not need the Hub client.
         from regrade.models.hub import with_pinned_code  # noqa: PLC0415
         from regrade.models.resolving import resolve_here  # noqa: PLC0415
 
-        model = resolve_here(
-            model_name,
-            quantization=self.quantization,
-            needs_weights=False,
-            needs_tokenizer=needs_tokenizer,
-            reads_weights=False,
-        )
+        model = resolve_here(model_name, quantization=self.quantization, **needs)
         extra = parse_extra(self.extra)
         if extra.get("trust_remote_code"):
             model = with_pinned_code(model, extra.get("code_revision"))
@@ -72,8 +70,6 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         `dtype` is that of the computation, unless it is the checkpoint's own; `quantization` and `lora` are part of
         the model.
         """
-        from regrade.engines.vllm_process.extra import deciding, parse_extra  # noqa: PLC0415 - see `resolve`
-
         quantised = (model.quantization or self.quantization) is not None
         decided = deciding(parse_extra(self.extra), quantised=quantised)
         decided = self._decided(model, decided, truncate=truncate)
@@ -89,8 +85,6 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         self, specification: "Specification", model: "ResolvedModel", *, truncate: bool
     ) -> "Specification":
         """Return the specification of the same answers before ids ignored the spelling of settings."""
-        from regrade.engines.vllm_process.extra import deciding_earlier, parse_extra  # noqa: PLC0415 - see `resolve`
-
         extra = parse_extra(self.extra)
         if "moe_backend" in extra and "moe_backend" in specification.engine:
             return specification  # ids did not tell it apart
@@ -108,7 +102,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         Raises:
             SettingsError: If the parser is named, and no vLLM here knows whether it is found anyway.
         """
-        from regrade.engines.vllm_process.build import builds  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.build import builds  # noqa: PLC0415 - see `_resolved_here`
 
         if "reasoning_parser" in specification.engine and not builds():
             raise SettingsError(
@@ -125,7 +119,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
     def able_to_sleep(self) -> Self:
         """Return the settings with vLLM's sleep mode, which a GPU has."""
-        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `_resolved_here`
 
         if runs_on_cpu():
             raise SettingsError(
@@ -137,7 +131,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         self, model: "ResolvedModel", decided: dict[str, Any], *, truncate: bool
     ) -> dict[str, Any]:
         """Return the deciding arguments in `extra` with the settings beside them."""
-        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.build import runs_on_cpu  # noqa: PLC0415 - see `_resolved_here`
 
         if model.code_revision is not None:
             decided.pop("code_revision", None)  # as a commit below, unless it is the model's
@@ -171,7 +165,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         Raises:
             SettingsError: If the settings need more GPUs than this machine has.
         """
-        from regrade.engines.vllm_process.engine import VllmProcess  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.engine import VllmProcess  # noqa: PLC0415 - see `_resolved_here`
 
         self._check_gpus()
         return VllmProcess(
@@ -180,13 +174,12 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
     def _check_gpus(self) -> None:
         """Refuse a split among more GPUs than this machine has, if it is vLLM's own processes that share the model."""
-        from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu  # noqa: PLC0415 - see `_resolved_here`
 
         sizes = {name: size for name in PARALLEL if (size := getattr(self, name)) > 1}
         needed = prod(sizes.values())
-        spread = any(
-            pair.startswith(("distributed_", "data_parallel_", "nnodes")) for pair in self.extra
-        )
+        elsewhere = ("distributed_", "data_parallel_", "nnodes")
+        spread = any(name.startswith(elsewhere) for name in parse_extra(self.extra))
         if not sizes or spread or runs_on_cpu():
             return
         if 0 < (found := len(gpus_here())) < needed:
@@ -198,7 +191,7 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
 
     def _with_what_is_found(self, model: "ResolvedModel") -> "ResolvedModel":
         """Return the model without a requested quantisation that vLLM finds anyway, and with the names of such settings."""
-        from regrade.engines.vllm_process.planner import found_anyway  # noqa: PLC0415 - see `resolve`
+        from regrade.engines.vllm_process.planner import found_anyway  # noqa: PLC0415 - see `_resolved_here`
 
         states = model.quantization is not None and self.quantization is not None
         other_name = states and self.quantization != model.quantization
@@ -209,16 +202,6 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         return replace(
             model, found_anyway=found, identity=model.identity.model_copy(update=changes)
         )
-
-    @property
-    def _needs_weights(self) -> bool:
-        """True if vLLM reads weights from the usual files; for example, `load_format=dummy` reads none."""
-        formats = [
-            value
-            for key, _, value in (pair.partition("=") for pair in self.extra)
-            if key == "load_format"
-        ]
-        return not formats or formats[-1] in ("auto", "hf", "safetensors", "fastsafetensors", "pt")
 
 
 engine = VllmEngine

@@ -4,22 +4,22 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
 from regrade.processes.metrics_state import AnswerSetState
+from regrade.processes.web_guard import without_port
 from regrade.settings.errors import SettingsError
+from regrade.settings.project_folder import VERSION
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
     from wsgiref.types import StartResponse, WSGIEnvironment
-from collections.abc import Iterator
-
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
-
-from regrade.settings.project_folder import VERSION
 
 logger = logging.getLogger("regrade.metrics")
 PORT_VARIABLE = "REGRADE_METRICS_PORT"
@@ -112,9 +112,6 @@ def stop() -> None:
 def _start(
     states: Callable[[], Sequence[AnswerSetState]], wanted: Sequence[int]
 ) -> _Endpoint | None:
-    # Metrics are off by default, and this import takes a moment.
-    from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server  # noqa: PLC0415
-
     host, problem = os.environ.get(HOST_VARIABLE) or LOOPBACK, ""
     registry = CollectorRegistry(auto_describe=False)
     for port in wanted:
@@ -144,8 +141,7 @@ def _own_names_only(app: _App) -> _App:
     """Return the WSGI application. It refuses other host names, which a page sends that uses DNS rebinding."""
 
     def guarded(environ: "WSGIEnvironment", respond: "StartResponse") -> Iterable[bytes]:
-        host = str(environ.get("HTTP_HOST", LOOPBACK))
-        if (host if host.endswith("]") else host.rpartition(":")[0] or host) in _NAMES:
+        if without_port(str(environ.get("HTTP_HOST", LOOPBACK))) in _NAMES:
             return app(environ, respond)
         respond("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
         return [f"This server answers for {', '.join(_NAMES)} only.\n".encode()]

@@ -76,8 +76,8 @@ class OwnPagesOnly:
 
     def _problem(self, headers: dict[bytes, str]) -> str | None:
         host, origin = headers.get(b"host", ""), headers.get(b"origin")
-        if self._hosts is not None and _name(host) not in self._hosts:
-            return f"This server does not answer for the host '{_name(host)}', only for {', '.join(sorted(self._hosts))}."
+        if self._hosts is not None and without_port(host) not in self._hosts:
+            return f"This server does not answer for the host '{without_port(host)}', only for {', '.join(sorted(self._hosts))}."
         if origin is not None and origin not in self._origins:
             return f"A page of {origin} may not use this server, only one of {', '.join(sorted(self._origins))}."
         # A picture or script in another page has no origin: it shows nothing, but how long it takes tells what a search finds.
@@ -116,7 +116,7 @@ def _problem_of_cookies(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
     )
 
 
-def _name(host: str) -> str:
+def without_port(host: str) -> str:
     """Return a host without its port; `[::1]:4200` is `[::1]`."""
     return host if host.endswith("]") else host.rpartition(":")[0] or host
 

@@ -18,6 +18,7 @@ from pydantic import (
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
+    field_validator,
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
@@ -240,6 +241,15 @@ class SamplingSettings(SamplingParams):
     def _from_word(cls, values: object) -> object:
         """Accept `sampling: model` for `sampling: {defaults: model}`."""
         return {"defaults": values} if isinstance(values, str) else values
+
+    @field_validator("stop")
+    @classmethod
+    def _ends_something(cls, stop: tuple[str, ...]) -> tuple[str, ...]:
+        if "" in stop:
+            raise ValueError(
+                "`sampling.stop` holds an empty text, which would end every answer before its first word: leave it out"
+            )
+        return stop
 
 
 def _as_word(switch: object) -> object:

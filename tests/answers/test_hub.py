@@ -259,6 +259,7 @@ def test_no_signed_address_reaches_a_log_or_the_terminal(
     assert any("/cdn/" in line and "?***" in line for line in lines)
     shown = "\n".join([*lines, str(caught.value), *capfd.readouterr()])
     assert "X-Amz-Signature" not in shown
+    logging.makeLogRecord({"msg": "one without a name, as for an unforeseen error"})
 
 
 def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository) -> None:

@@ -52,6 +52,7 @@ def test_more_gpus_than_the_machine_has_are_refused(monkeypatch: pytest.MonkeyPa
         opened(tensor_parallel_size=2, data_parallel_size=2)
     opened(tensor_parallel_size=2)
     opened(tensor_parallel_size=4, extra=["distributed_executor_backend=ray"])
+    opened(tensor_parallel_size=4, extra=["--distributed-executor-backend=ray"])
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     with pytest.raises(SettingsError, match="2 GPUs, and vLLM may use 1 here"):

@@ -16,9 +16,7 @@ def compute(task: dict[str, Any]) -> Any:
         case "spin":
             while True:
                 pass
-        case (
-            "native"
-        ):  # a single operation of the interpreter, during which Python handles no signal
+        case "native":  # a single operation, during which Python handles no signal
             return str(9 ** (9**9))[:3]
         case "sleep":
             time.sleep(600)

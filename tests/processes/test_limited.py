@@ -5,6 +5,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -13,6 +14,7 @@ import pytest
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.processes.tree import is_running
 from regrade.settings.errors import OperationError
+from tests.processes.trees import wait_until
 
 FUNCTION = "tests.processes.limited_functions:compute"
 LIMITS = Limits(cpu_seconds=0.8, seconds=8.0, memory=200 << 20)
@@ -60,10 +62,11 @@ def test_a_value_beyond_a_limit_is_stopped_and_the_others_are_computed(
     assert list(pool.map(tasks)) == [4, Stopped(limit), 9]  # type: ignore[arg-type]
 
 
-def test_the_time_of_a_value_does_not_count_for_the_next(pool: LimitedProcesses) -> None:
-    with LimitedProcesses(FUNCTION, LIMITS, processes=1) as single:
+def test_the_time_of_a_value_does_not_count_for_the_next() -> None:
+    limits = replace(LIMITS, seconds=3.0)
+    with LimitedProcesses(FUNCTION, limits, processes=1) as single:
         pids = [single.compute({"do": "pid"})]
-        deadline = time.monotonic() + 2.5 * LIMITS.seconds
+        deadline = time.monotonic() + 1.5 * limits.seconds
         while time.monotonic() < deadline:
             pids.append(single.compute({"do": "pid"}))
             time.sleep(0.05)
@@ -113,7 +116,7 @@ def test_no_process_is_left_at_the_end(pool: LimitedProcesses) -> None:
         time.sleep(0.1)
 
     assert len(started) >= 3
-    assert _end_within(started, 30)
+    wait_until(lambda: not any(map(is_running, started)))
 
 
 def _ignoring(pool: LimitedProcesses) -> None:
@@ -140,13 +143,4 @@ with LimitedProcesses({FUNCTION!r}, Limits(cpu_seconds=1, seconds=600, memory=1 
     owner.stdout.close()
 
     assert len(workers) == 2
-    assert _end_within(workers, 30)
-
-
-def _end_within(processes: set[psutil.Process], seconds: float) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not any(map(is_running, processes)):
-            return True
-        time.sleep(0.05)
-    return False
+    wait_until(lambda: not any(map(is_running, workers)))

@@ -61,15 +61,6 @@ def start(tmp_path: Path) -> Iterator[Callable[[str], Process]]:
         holder.process.communicate()
 
 
-def test_the_next_process_waits_and_is_told_who_holds_the_slot(start: Callable[[str], Process]):
-    first = start("first")
-    assert first.line() == "holds"
-    second = start("second")
-    assert second.line() == "waits for first"
-    first.go_on()
-    assert second.line() == "holds"
-
-
 def test_a_killed_holder_frees_the_slot(start: Callable[[str], Process]):
     first = start("first")
     assert first.line() == "holds"
@@ -79,7 +70,9 @@ def test_a_killed_holder_frees_the_slot(start: Callable[[str], Process]):
     assert second.line() == "holds"
 
 
-def test_processes_get_the_slot_in_their_order(start: Callable[[str], Process]):
+def test_processes_get_the_slot_in_their_order_and_are_told_who_holds_it(
+    start: Callable[[str], Process],
+):
     waiting = [start("0")]
     assert waiting[0].line() == "holds"
     for name in ("1", "2", "3"):

@@ -47,25 +47,16 @@ def _finish(process: subprocess.Popen) -> int:
 def test_ending_ends_all_processes(pids: Path, log: Path):
     engine = EngineProcess(worker(pids), log, grace=20)
     tree = read_pids(pids)
+    assert not engine.has_ended()
 
     started = time.monotonic()
     engine.end()
 
+    assert engine.has_ended()
     assert living([engine.pid, *tree]) == []
     assert time.monotonic() - started < 15, (
         "processes that obey SIGTERM end before the grace period"
     )
-
-
-def test_a_command_needs_no_channel(pids: Path, log: Path):
-    server = SupervisedProcess(worker(pids), log, os.environ | {"PYTHONPATH": str(_ROOT)}, grace=1)
-    tree = read_pids(pids)
-    assert not server.has_ended()
-
-    server.end()
-
-    assert server.has_ended()
-    assert living([server.pid, *tree]) == []
 
 
 def test_processes_that_ignore_sigterm_are_killed_after_the_grace(pids: Path, log: Path):
@@ -145,7 +136,9 @@ os._exit(0)
     assert float(Path(f"{log}.seconds").read_text()) < 5
 
 
-def test_standard_output_may_go_to_another_file(log: Path, tmp_path: Path):
+def test_a_command_needs_no_channel_and_its_standard_output_may_go_to_another_file(
+    log: Path, tmp_path: Path
+):
     code = "import os; os.write(2, b'a warning'); print('{}')"
     process = SupervisedProcess(
         [sys.executable, "-c", code],
@@ -160,7 +153,7 @@ def test_standard_output_may_go_to_another_file(log: Path, tmp_path: Path):
     assert (log.read_text(), (tmp_path / "output").read_text()) == ("a warning", "{}\n")
 
 
-def test_a_process_that_cannot_be_started_leaves_no_open_file(log: Path, tmp_path: Path):
+def test_a_process_that_cannot_be_started_leaves_no_open_file(tmp_path: Path):
     opened = len(list(Path("/proc/self/fd").iterdir()))
     with pytest.raises(FileNotFoundError):
         SupervisedProcess(["true"], tmp_path / "missing" / "log", {}, grace=1)

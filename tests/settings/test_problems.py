@@ -24,6 +24,7 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
         ({"prompt": "chat"}, "`prompt` should be a group of settings, such as `{name: value}`, not 'chat'"),
         ({"prompt": {"format": "text"}}, "`prompt.format` should be 'chat' or 'completion', not 'text'"),
         ({"sampling": {"top_p": 0}}, "`sampling.top_p` should be above 0, not 0"),
+        ({"sampling": {"stop": ["\n", ""]}}, "`sampling.stop` holds an empty text"),
         ({"sampling": {"temperature": None}}, "`sampling.temperature` should be a number, not empty"),
         ({"datasets": [{"name": "a"}]}, "`datasets.0.path` is missing"),
         ({"datasets": [{"name": "A b", "path": "x"}]}, "`datasets.0.name` should be up to 63 lower-case letters, digits"),

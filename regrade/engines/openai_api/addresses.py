@@ -106,13 +106,6 @@ class Addresses:
         """The first address."""
         return self._all[0]
 
-    def at(self, url: str) -> Address:
-        """Return the address of the API to which a URL belongs."""
-        return max(
-            (address for address in self._all if url.startswith(f"{address.url}/")),
-            key=lambda address: len(address.url),
-        )
-
     def next(self, tried: Collection[Address] = ()) -> Address | None:
         """Return the address for a request: one that does not rest, if possible, with the fewest requests in flight.
 

@@ -261,7 +261,9 @@ def _before_stop(text: str, stop: Sequence[str]) -> str:
     """Return the text before the first stop text; white space between reasoning and answer is no stop text."""
     begin = len(text) - len(text.lstrip())
     return text[
-        : min((place for one in stop if (place := text.find(one, begin)) >= 0), default=None)
+        : min(
+            (place for one in stop if one and (place := text.find(one, begin)) >= 0), default=None
+        )
     ]
 
 

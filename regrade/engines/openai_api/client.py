@@ -144,7 +144,8 @@ class OpenAIClient:
         self._before: Totals | None = None
         self._busy = False
         self._speed: Speed | None = None
-        self._unanswered = 0
+        self.unanswered = 0
+        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
 
     def measure(self) -> Speed | None:
         """Return measurements; see `MeasuredEngine`."""
@@ -156,11 +157,6 @@ class OpenAIClient:
     def occupancy(self) -> Occupancy | None:
         """The same seconds, of the requests of this client in flight; see `MeasuredEngine`."""
         return self._meter.occupancy()
-
-    @property
-    def unanswered(self) -> int:
-        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
-        return self._unanswered
 
     @property
     def info(self) -> EngineInfo:
@@ -219,7 +215,7 @@ class OpenAIClient:
         slots = asyncio.Semaphore(in_flight)
         # More than are in flight, so that the server has work while the caller is busy.
         window = 3 * in_flight * self._batch_size
-        groups, unanswered = self._groups(requests), 0
+        groups = self._groups(requests)
         running: dict[Future[list[Completion]], list[Request]] = {}
         withdrawn: frozenset[int] = frozenset()
         self._before, self._meter = self._totals(), ClientMeter()
@@ -227,13 +223,12 @@ class OpenAIClient:
         self._busy, self._speed = True, None
         try:
             while True:
-                while unanswered < window and (group := _next_group(requests, groups)):
-                    unanswered += len(group)
+                while self.unanswered < window and (group := _next_group(requests, groups)):
+                    self.unanswered += len(group)
                     answering = self._answer_in_turn(group, slots)
                     future = asyncio.run_coroutine_threadsafe(answering, self._loop)
                     running[future] = group
                     future.add_done_callback(finished.put)
-                self._unanswered = unanswered
                 if not running:
                     yield from held
                     self._speed = self.measure()
@@ -250,8 +245,7 @@ class OpenAIClient:
                         continue  # other machines may have answered the rest
                 else:
                     future = finished.get()
-                unanswered -= len(running.pop(future))
-                self._unanswered = unanswered
+                self.unanswered -= len(running.pop(future))
                 if future.cancelled():
                     continue
                 held.append(future.result())
@@ -264,7 +258,7 @@ class OpenAIClient:
                 yield from held
                 held.clear()
         finally:
-            self._busy, self._unanswered = False, 0
+            self._busy, self.unanswered = False, 0
             for future in running:
                 future.cancel()
 

@@ -38,8 +38,8 @@ _ENDING_TOKENS = 16
 """Tokens at the end of a prompt that are searched for the beginning of a thought."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
 """White space, also as byte-level and SentencePiece tokens write it."""
-Send = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends a request to an address and returns the response."""
+Send = Callable[[Address, str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Sends a request to a path at an address and returns the response."""
 _MOST_BYTES = 4 << 20
 """Most bytes of a response beside the tokens of its answers."""
 _MOST_TOKEN_BYTES = 2048
@@ -178,7 +178,7 @@ class Server:
             tried.append(address)
             try:
                 async with address.turn():
-                    response = await send(f"{address.url}/{path}", body)
+                    response = await send(address, path, body)
                 address.accepted()
                 return response
             except _RetryableError as error:
@@ -192,24 +192,16 @@ class Server:
 
     async def version(self) -> str | None:
         """Return the version that a vLLM server reports at `/version`, or None."""
-        url = f"{self._addresses.first.url.removesuffix('/v1')}/version"
-        try:
-            async with self._get(url) as response:
-                content = orjson.loads(await _read(response)) if response.status == 200 else {}
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError, RefusedError):
-            return None
-        version = content.get("version") if isinstance(content, dict) else None
+        version = _json_object(await self._get_beside("version")).get("version")
         return version if isinstance(version, str) else None
 
     async def metrics(self) -> str | None:
         """Return the Prometheus metrics that a vLLM server serves at `/metrics`, or None; None for several servers."""
         if len(self._addresses) > 1:
             return None
-        url = f"{self._addresses.first.url.removesuffix('/v1')}/metrics"
         try:
-            async with self._get(url) as response:
-                return (await _read(response)).decode() if response.status == 200 else None
-        except (aiohttp.ClientError, TimeoutError, UnicodeDecodeError, RefusedError):
+            return (await self._get_beside("metrics")).decode() or None
+        except UnicodeDecodeError:
             return None
 
     async def prompt_ending(self, body: Mapping[str, Any]) -> str | None:
@@ -218,17 +210,10 @@ class Server:
         Args:
             body: `model`, `messages` and the fields of the chat template.
         """
-        url = f"{self._addresses.first.url.removesuffix('/v1')}/tokenize"
         request = {**body, "add_generation_prompt": True, "return_token_strs": True}
-        try:
-            async with self._session.post(url, json=request, allow_redirects=False) as response:
-                most = _most_bytes(body)
-                content = (
-                    orjson.loads(await _read(response, most)) if response.status == 200 else {}
-                )
-        except (aiohttp.ClientError, TimeoutError, orjson.JSONDecodeError, RefusedError):
-            return None
-        tokens = content.get("token_strs") if isinstance(content, dict) else None
+        url = _beside(self._addresses.first, "tokenize")
+        asking = self._session.post(url, json=request, allow_redirects=False)
+        tokens = _json_object(await _told(asking, _most_bytes(body))).get("token_strs")
         if not isinstance(tokens, list):
             return None
         return "".join(map(str, tokens[-_ENDING_TOKENS:])).rstrip(_SPACES)
@@ -237,19 +222,21 @@ class Server:
         """Close all connections."""
         await self._session.close()
 
-    async def _whole(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._opened(url, body) as response:
+    async def _whole(self, address: Address, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        async with self._opened(address, f"{address.url}/{path}", body) as response:
             return _document(await _read(response, _most_bytes(body)), response.status)
 
-    async def _whole_beside(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        api, _, path = url.rpartition("/")
-        place = f"{api.removesuffix('/v1')}/{path}"
-        async with self._opened(url, body, place) as response:
+    async def _whole_beside(
+        self, address: Address, path: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        async with self._opened(address, _beside(address, path), body) as response:
             return _document(await _read(response, _most_bytes(body)), response.status)
 
-    async def _streamed(self, url: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _streamed(
+        self, address: Address, path: str, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
         started, answer = time.monotonic(), StreamedResponse()
-        async with self._opened(url, body) as response:
+        async with self._opened(address, f"{address.url}/{path}", body) as response:
             if response.content_type != "text/event-stream":
                 return _document(await _read(response, _most_bytes(body)), response.status)
             async for data in events(_bounded(response, _most_bytes(body))):
@@ -269,24 +256,17 @@ class Server:
 
     @asynccontextmanager
     async def _opened(
-        self, url: str, body: Mapping[str, Any], beside: str | None = None
+        self, address: Address, url: str, body: Mapping[str, Any]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request, and yield the response if its status is a success.
-
-        Args:
-            url: Address of the API with a path.
-            body: The request.
-            beside: Where it goes instead, on the same server.
-        """
-        place = beside or url
+        """Send a request to a URL of an address's server, and yield the response if its status is a success."""
         try:
-            async with self._session.post(place, json=body, allow_redirects=False) as response:
+            async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status >= 400:
-                    raise self._error(place, response, await _read(response))
+                    raise self._error(url, response, await _read(response))
                 if (seconds := until_reset(response.headers)) is not None:
-                    self._addresses.at(url).pause(min(seconds, _LONGEST_RETRY_AFTER))
+                    address.pause(min(seconds, _LONGEST_RETRY_AFTER))
                 if response.status >= 300:
-                    raise _redirected(place, response)
+                    raise _redirected(url, response)
                 yield response
         except TimeoutError as error:
             seconds = self._settings.timeout
@@ -296,10 +276,10 @@ class Server:
         except aiohttp.ClientError as error:
             raise _RetryableError(str(error) or type(error).__name__) from error
 
-    def _get(self, url: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return self._session.get(
-            url, timeout=aiohttp.ClientTimeout(total=10), allow_redirects=False
-        )
+    async def _get_beside(self, path: str) -> bytes:
+        """Return what the first server tells at a path beside the API; empty if it tells nothing."""
+        url, timeout = _beside(self._addresses.first, path), aiohttp.ClientTimeout(total=10)
+        return await _told(self._session.get(url, timeout=timeout, allow_redirects=False))
 
     def _error(self, url: str, response: aiohttp.ClientResponse, content: bytes) -> Exception:
         status, message = response.status, _message(content)
@@ -372,6 +352,22 @@ async def _read(response: aiohttp.ClientResponse, most: int = _MOST_BYTES) -> by
     return b"".join([piece async for piece in _bounded(response, most)])
 
 
+async def _told(
+    asking: AbstractAsyncContextManager[aiohttp.ClientResponse], most: int = _MOST_BYTES
+) -> bytes:
+    """Return the content of a successful response of at most so many bytes; empty for anything else."""
+    try:
+        async with asking as response:
+            return await _read(response, most) if response.status == 200 else b""
+    except (aiohttp.ClientError, TimeoutError, RefusedError):
+        return b""
+
+
+def _beside(address: Address, path: str) -> str:
+    """Return the URL of a path beside the API, such as vLLM's `/tokenize`."""
+    return f"{address.url.removesuffix('/v1')}/{path}"
+
+
 def _redirected(url: str, response: aiohttp.ClientResponse) -> SettingsError:
     place = urlsplit(urljoin(url, response.headers.get("Location", "")))
     return SettingsError(
@@ -400,13 +396,19 @@ def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
     return RefusedError(status, f"The server rejected the request ({status}): {_message(data)}")
 
 
-def _problem(content: bytes) -> Any:  # noqa: ANN401 - whatever a server sends
-    """Return what an error response says in the form of the API, None for anything else."""
+def _json_object(content: bytes) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
     try:
-        answer = orjson.loads(content)
+        found = orjson.loads(content)
     except orjson.JSONDecodeError:
-        return None
-    return answer.get("error", answer) if isinstance(answer, dict) else None
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _problem(content: bytes) -> Any:  # noqa: ANN401 - whatever a server sends
+    """Return what an error response says in the form of the API."""
+    answer = _json_object(content)
+    return answer.get("error", answer)
 
 
 def _field(content: bytes) -> str | None:

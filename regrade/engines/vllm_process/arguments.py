@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 
 from regrade.engines.vllm_process.adapter import adapter_arguments
-from regrade.engines.vllm_process.structures import structured_outputs_config
+from regrade.engines.vllm_process.structures import OURS
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -121,9 +121,11 @@ def keep_to_forms(arguments: "EngineArgs") -> None:
     Raises:
         SettingsError: If vLLM rejects the user's options.
     """
+    from regrade.engines.vllm_process.internals import StructuredOutputsConfig
+
     given: object = arguments.structured_outputs_config
-    fields = given if isinstance(given, Mapping) else {}
-    arguments.structured_outputs_config = _accepted(lambda: structured_outputs_config(fields))
+    fields = {**OURS, **(given if isinstance(given, Mapping) else {})}
+    arguments.structured_outputs_config = _accepted(lambda: StructuredOutputsConfig(**fields))
 
 
 def share_short_contexts(arguments: "EngineArgs", model: "ModelConfig") -> None:

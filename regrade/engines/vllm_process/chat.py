@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
-from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -244,7 +243,7 @@ class TemplateChat:
 
     def _apply(self, messages: Messages, variables: TemplateVariables, **options: object) -> Any:  # noqa: ANN401 - text or tokens
         day = variables.day
-        pinned: dict[str, Any] = {} if day is None else {"strftime_now": partial(_written, day)}
+        pinned: dict[str, Any] = {} if day is None else {"strftime_now": day.strftime}
         return self._tokenizer.apply_chat_template(
             self._conversation(messages),
             chat_template=self.template,
@@ -339,8 +338,3 @@ def _opening(messages: Messages) -> dict[str, bool]:
         "add_generation_prompt": not begun,
         **({"continue_final_message": True} if begun else {}),
     }
-
-
-def _written(day: date, form: str) -> str:
-    """Return a day in the form of `strftime`."""
-    return day.strftime(form)

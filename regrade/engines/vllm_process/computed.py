@@ -30,7 +30,7 @@ def computed(
         parser: The reasoning parser, if any.
         given: Environment variables at the start; vLLM sets some itself.
     """
-    from regrade.engines.vllm_process.internals import kv_cache_dtype
+    from regrade.engines.vllm_process.internals import envs, kv_cache_dtype
 
     model = config.model_config
     return {
@@ -45,15 +45,8 @@ def computed(
         "attention": None if need is None else need.attention,
         "kernels": None if need is None else need.kernels,
         "runner": "V2" if config.use_v2_model_runner else "V1",
-        "batch_invariant": batch_invariant(),
+        "batch_invariant": bool(envs.VLLM_BATCH_INVARIANT),
     }
-
-
-def batch_invariant() -> bool:
-    """Return True if vLLM computes each answer independently of the others."""
-    from regrade.engines.vllm_process.internals import envs
-
-    return bool(envs.VLLM_BATCH_INVARIANT)
 
 
 def variables(current: Mapping[str, str]) -> dict[str, str]:

@@ -7,16 +7,15 @@ the flow runs of workers. Engines on a GPU keep their priority, because the CPU 
 """
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import ModelConfig
-from collections.abc import Sequence
-from typing import Protocol
 
 VARIABLE = "REGRADE_CPU_NICE"
 AUTOGROUP = Path("/proc/self/autogroup")

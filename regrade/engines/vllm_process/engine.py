@@ -163,10 +163,13 @@ class VllmProcess(WorkerOwner):
         self._unread: deque[Message] = deque()
         """Messages of the running call that came before one that was waited for."""
         self._speed: Speed | None = None
-        self._occupancy: Occupancy | None = None
+        self.occupancy: Occupancy | None = None
+        """Seconds in which it filled, was full and drained; see `MeasuredEngine`."""
         self._in_flight: int | None = None
-        self._batches: BatchCheck | None = None
-        self._unanswered = 0
+        self.batches: BatchCheck | None = None
+        """Result of the last `check_batches`; see `CheckedEngine`."""
+        self.unanswered = 0
+        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
 
     def _prepare(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
         """Prepare the start of a worker for a model and its requests."""
@@ -187,11 +190,6 @@ class VllmProcess(WorkerOwner):
         return self._measured() if self._busy else self._speed
 
     @property
-    def occupancy(self) -> Occupancy | None:
-        """Seconds in which it filled, was full and drained; see `MeasuredEngine`."""
-        return self._occupancy
-
-    @property
     def in_flight(self) -> int | None:
         """Most requests in flight; None: as many as keep vLLM busy."""
         return self._in_flight
@@ -203,11 +201,6 @@ class VllmProcess(WorkerOwner):
         self._send({"type": "limit", "in_flight": in_flight})
         self._in_flight = in_flight
 
-    @property
-    def batches(self) -> BatchCheck | None:
-        """Result of the last `check_batches`; see `CheckedEngine`."""
-        return self._batches
-
     def check_batches(self) -> None:
         """Answer fixed prompts each alone and all together; see `CheckedEngine`."""
         if self._process is None or self._busy:
@@ -215,7 +208,7 @@ class VllmProcess(WorkerOwner):
         self._wake()
         answer = self._swap({"type": "probe", "probe": True, "batches": True})
         if answer["refused"] is None:
-            self._batches = BatchCheck.of(answer["before"], answer["after"])
+            self.batches = BatchCheck.of(answer["before"], answer["after"])
         else:
             logger.warning("batches are not checked: %s", answer["refused"])
         self.limit(self._in_flight)  # forgets the prompts
@@ -378,11 +371,6 @@ class VllmProcess(WorkerOwner):
         )
 
     @property
-    def unanswered(self) -> int:
-        """Requests that `generate` has taken and not answered yet; 0 outside of it."""
-        return self._unanswered
-
-    @property
     def pid(self) -> int | None:
         """Process id of the supervisor, the root of the engine's process tree; None if it is not started."""
         return None if self._process is None else self._process.pid
@@ -399,8 +387,7 @@ class VllmProcess(WorkerOwner):
         self._wake()
         self._busy = True
         self._round += 1
-        self._speed, self._occupancy, self._answers = None, None, 0
-        unanswered = 0
+        self._speed, self.occupancy, self._answers = None, None, 0
         withdrawn: frozenset[int] = frozenset()
         try:
             take = self._source(requests)
@@ -408,13 +395,12 @@ class VllmProcess(WorkerOwner):
                 if isinstance(requests, Withdrawable) and requests.withdrawn is not withdrawn:
                     new, withdrawn = requests.withdrawn - withdrawn, requests.withdrawn
                     self._send({"type": "withdraw", "round": self._round, "keys": [*new]})
-                while (taken := take(min(_CHUNK, self._window - unanswered))).count:
+                while (taken := take(min(_CHUNK, self._window - self.unanswered))).count:
                     self._send({**taken.message, "round": self._round})
-                    unanswered += taken.count
-                    self._unanswered = unanswered
+                    self.unanswered += taken.count
                     if process.channel.has_message():
                         break
-                if not unanswered:
+                if not self.unanswered:
                     self._speed = self._measured(last=True)
                     return
                 if self._unread:
@@ -426,8 +412,7 @@ class VllmProcess(WorkerOwner):
                 else:
                     message = self._receive()
                 if message["type"] == "completions" and message["round"] == self._round:
-                    unanswered -= len(message["completions"])
-                    self._unanswered = unanswered
+                    self.unanswered -= len(message["completions"])
                     completions = [
                         _from_wire(fields)
                         for fields in message["completions"]
@@ -437,7 +422,7 @@ class VllmProcess(WorkerOwner):
                     self._answered = self._answered or bool(completions)
                     yield completions
         finally:
-            self._busy, self._unanswered = False, 0
+            unanswered, self.unanswered, self._busy = self.unanswered, 0, False
             self._unread.clear()
             if unanswered and self._process is process:
                 self._cancel(process)
@@ -450,16 +435,33 @@ class VllmProcess(WorkerOwner):
             message = self._receive()
             if message["type"] == "measured" and message["round"] == self._round:
                 found = message["occupancy"]
-                self._occupancy = None if found is None else Occupancy.model_validate(found)
+                self.occupancy = None if found is None else Occupancy.model_validate(found)
                 return Speed.model_validate(message["speed"]) if self._answers else None
             self._unread.append(message)
 
     def _source(self, requests: Iterable[Request]) -> "_Take":
-        for stream, planned in enumerate(self._planned):
-            if planned == requests:
-                take = _take_tokenised(stream, self._sent[stream], requests)
-                return _with_grown(requests, take, self._send_images)
-        return _with_grown(requests, _take_new(requests, self._send_images), self._send_images)
+        stream = next((n for n, known in enumerate(self._planned) if known == requests), None)
+        if stream is None:
+            waiting = iter(requests)
+            return self._with_grown(requests, lambda n: self._taken([*islice(waiting, n)]))
+        return self._with_grown(requests, _take_tokenised(stream, self._sent[stream], requests))
+
+    def _with_grown(self, requests: Iterable[Request], take: "_Take") -> "_Take":
+        """Take first what became ready, whose beginning vLLM has just computed."""
+        if not isinstance(requests, Growing):
+            return take
+
+        def take_grown(n: int) -> _Taken:
+            grown = requests.ready(n)
+            return self._taken(grown) if grown else take(n)
+
+        return take_grown
+
+    def _taken(self, requests: Sequence[Request]) -> "_Taken":
+        """Send the images of requests that the worker does not have, and return the message with the requests."""
+        self._send_images(requests)
+        wire = [to_wire(request) for request in requests]
+        return _Taken(len(wire), {"type": "requests", "requests": wire})
 
     def _send_images(self, requests: Iterable[Request]) -> None:
         for message in image_messages(requests, self._images):
@@ -478,7 +480,7 @@ class VllmProcess(WorkerOwner):
             raise
 
     def _open(self) -> None:
-        process, self._info, self._batches = self._running(), None, None
+        process, self._info, self.batches = self._running(), None, None
         self._asleep = 0
         streams = [iter(requests) for requests in self._planned]
         firsts = [[*islice(stream, 1)] for stream in streams]
@@ -542,38 +544,6 @@ class _Taken:
 
 _Take = Callable[[int], _Taken]
 """Takes up to n requests."""
-
-
-def _take_new(
-    requests: Iterable[Request], send_images: Callable[[Sequence[Request]], None]
-) -> _Take:
-    waiting = iter(requests)
-
-    def take(n: int) -> _Taken:
-        chunk = [*islice(waiting, n)]
-        send_images(chunk)
-        wire = [to_wire(request) for request in chunk]
-        return _Taken(len(chunk), {"type": "requests", "requests": wire})
-
-    return take
-
-
-def _with_grown(
-    requests: Iterable[Request], take: _Take, send_images: Callable[[Sequence[Request]], None]
-) -> _Take:
-    """Take first what became ready, whose beginning vLLM has just computed."""
-    if not isinstance(requests, Growing):
-        return take
-
-    def take_grown(n: int) -> _Taken:
-        grown = requests.ready(n)
-        if grown:
-            send_images(grown)
-            wire = [to_wire(request) for request in grown]
-            return _Taken(len(grown), {"type": "requests", "requests": wire})
-        return take(n)
-
-    return take_grown
 
 
 def _take_tokenised(stream: int, keys: Sequence[int], requests: Iterable[Request]) -> _Take:

@@ -36,28 +36,10 @@ PASSED_ON = "REGRADE_ENGINE_VARIABLES"
 # below. A variable that is missing here fails visibly, a credential that is missing in a deny list does not.
 _NAMES = frozenset(
     {
-        *(
-            "HOME",
-            "HOSTNAME",
-            "LANG",
-            "LANGUAGE",
-            "LOGNAME",
-            "PATH",
-            "SHELL",
-            "TEMP",
-            "TERM",
-            "TMP",
-        ),
-        *("TMPDIR", "TZ", "USER"),
-        *(
-            "CC",
-            "CFLAGS",
-            "CPATH",
-            "CXX",
-            "CXXFLAGS",
-            "LIBRARY_PATH",
-            "MAX_JOBS",
-        ),  # compiled kernels
+        *("HOME", "HOSTNAME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "TEMP", "TERM"),
+        *("TMP", "TMPDIR", "TZ", "USER"),
+        # compiled kernels
+        *("CC", "CFLAGS", "CPATH", "CXX", "CXXFLAGS", "LIBRARY_PATH", "MAX_JOBS"),
         *("DO_NOT_TRACK", "NO_COLOR", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE"),
         *("ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"),
         *("MASTER_ADDR", "MASTER_PORT"),
@@ -65,17 +47,8 @@ _NAMES = frozenset(
 )
 _PREFIXES = (
     *("LC_", "LD_", "PYTHON", "SSL_CERT_", "XDG_", "REGRADE_"),
-    *(
-        "VLLM_",
-        "TORCH",
-        "PYTORCH_",
-        "TRITON_",
-        "FLASHINFER_",
-        "FLASH_ATTN",
-        "DG_",
-        "CUTE_",
-        "CUTLASS_",
-    ),
+    *("VLLM_", "TORCH", "PYTORCH_", "TRITON_"),
+    *("FLASHINFER_", "FLASH_ATTN", "DG_", "CUTE_", "CUTLASS_"),
     *("HF_", "HUGGINGFACE_", "TRANSFORMERS_", "TOKENIZERS_", "SAFETENSORS_"),
     *("CUDA", "CUBLAS", "CUDNN_", "NVIDIA_", "NVTE_", "NVSHMEM_", "NCCL_", "GLOO_", "UCX_", "RAY_"),
     *("OMP_", "GOMP_", "KMP_", "MKL_", "ONEDNN_", "DNNL_", "OPENBLAS_", "NUMEXPR_", "MALLOC_"),

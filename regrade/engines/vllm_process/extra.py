@@ -191,6 +191,12 @@ def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
     return extra
 
 
+def reads_files(extra: Mapping[str, Any]) -> bool:
+    """Return True if vLLM reads the weights in a model's files; with `load_format=dummy`, for example, it reads none."""
+    formats = ("auto", "hf", "safetensors", "fastsafetensors", "pt")
+    return extra.get("load_format", "auto") in formats
+
+
 def deciding(extra: Mapping[str, Any], *, quantised: bool = False) -> dict[str, Any]:
     """Return the arguments that can change the answers, whatever their spelling.
 

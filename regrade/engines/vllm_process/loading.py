@@ -2,10 +2,15 @@
 
 import copy
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
+
+import psutil
 
 from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
 from regrade.engines.vllm_process.arguments import (
@@ -39,18 +44,12 @@ from regrade.engines.vllm_process.tokenising import (
     Summary,
     Tokenising,
 )
-from regrade.engines.vllm_process.tool_calling import CallReader, open_call_reader
+from regrade.engines.vllm_process.tool_calling import CallReader
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import EngineMemory
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
-import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-
-import psutil
 
 # Worker side: read the weights into the page cache while vLLM is imported and the prompts are tokenised.
 
@@ -155,10 +154,9 @@ def load(
             check_sight(model)
     prompts, reader, chat = open_prompts(open_message, model)
     # As the reasoning's: opened before the weights are read, so that a wrong name ends the run at once.
-    calls = open_call_reader(
-        open_message["settings"]["tool_parser"],
-        copy.deepcopy(vllm.cached_tokenizer_from_config(model)),
-    )
+    calls: CallReader | None = None
+    if (parser := open_message["settings"]["tool_parser"]) != "none":
+        calls = CallReader(parser, copy.deepcopy(vllm.cached_tokenizer_from_config(model)))
     tokenising = Tokenising(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
     )

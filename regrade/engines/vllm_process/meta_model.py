@@ -47,8 +47,6 @@ class Layout:
     needed: tuple[int, ...]
     """Bytes for one request of the greatest length and vLLM's reserved block, on a GPU of each stage."""
     bytes_per_block: tuple[int, ...]
-    blocks_per_request: int
-    """Blocks of a request of the greatest length."""
     tokens: int | None
     """Capacity of an engine; None if no memory was given."""
     concurrency: float | None
@@ -187,7 +185,7 @@ def lay_out(
     blocks = round(scheduled.num_blocks / concurrency)
     needed = tuple((blocks + 1) * size for size in bytes_per_block)
     if memory is None:
-        return Layout(needed, bytes_per_block, blocks, None, None)
+        return Layout(needed, bytes_per_block, None, None)
     if all(size >= need for size, need in zip(memory, needed, strict=True)):
         configs = _configs(vllm, config, specs, memory)
         tokens, concurrency = vllm.get_kv_cache_capacity(
@@ -198,7 +196,7 @@ def lay_out(
         fitting = min(max(size, 0) // block for size, block in pairs if block)
         concurrency = fitting / blocks
         tokens = int(concurrency * config.model_config.max_model_len)
-    return Layout(needed, bytes_per_block, blocks, tokens, concurrency)
+    return Layout(needed, bytes_per_block, tokens, concurrency)
 
 
 def _configs(

@@ -60,7 +60,7 @@ class Meter:
         """Log nothing: the owner asks for the measurements."""
 
     def record_sleep_state(self, sleep: int = 0, level: int = 0) -> None:
-        """Record nothing: the engine never sleeps."""
+        """Record nothing: no request is measured while the engine sleeps."""
 
     def record_admission_rejection(self, reason: str) -> None:
         """Record nothing: a rejected request is a row with an error."""

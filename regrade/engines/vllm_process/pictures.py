@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.chat import Chat, Messages, TemplateChat
+from regrade.engines.vllm_process.forked import message_of
 from regrade.engines.vllm_process.labels import Tokens
 from regrade.records.images import mark_of
 from regrade.records.messages import parts_of
@@ -57,7 +58,7 @@ class Pictures:
             limits = self._processor.info.allowed_mm_limits
         except Exception as error:  # files of strangers, read by transformers: any kind can come
             raise SettingsError(
-                f"The image processor of '{model.model}' cannot be opened: {_one_line(error)}"
+                f"The image processor of '{model.model}' cannot be opened: {message_of(error)}"
             ) from error
         if not limits.get("image"):
             raise SettingsError(_takes_none(model))
@@ -125,7 +126,7 @@ class Pictures:
                 turns, self._model, "openai" if self._content_parts else "string"
             )
         except VLLMValidationError as rejected:
-            error = f"vLLM rejects the messages: {_one_line(rejected)}"
+            error = f"vLLM rejects the messages: {message_of(rejected)}"
             return ShownChat(messages, tuple(shown), error)
         return ShownChat([dict(turn) for turn in conversation], tuple(shown))
 
@@ -170,7 +171,7 @@ class Pictures:
                 )
         except Exception as error:  # a processor can raise whatever Python can
             raise ValueError(
-                f"The model's processor rejects the images: {_one_line(error)}"
+                f"The model's processor rejects the images: {message_of(error)}"
             ) from error
         return found
 
@@ -229,7 +230,3 @@ def _takes_none(model: "ModelConfig") -> str:
         f"Benchmarks show images, but '{model.model}' ({', '.join(model.architectures)}) takes none in vLLM with these settings. Choose a model that "
         "sees."
     )
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

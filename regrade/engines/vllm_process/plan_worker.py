@@ -10,6 +10,7 @@ Messages to the owner: `progress`, `machine`, `length`, `split`, `error`.
 import dataclasses
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.arguments import engine_arguments, engine_config, model_config
@@ -129,7 +130,7 @@ class Planner:
         if first["type"] != "load":
             arguments.skip_tokenizer_init = False
             prompts, _, _ = open_prompts(self._open, model_config(arguments))
-            ahead = tokenised(_chain(first, messages), prompts, self._open["model"])
+            ahead = tokenised(chain([first], messages), prompts, self._open["model"])
             summary = ahead.summary
             ahead.close()
             if not summary.needs:
@@ -252,11 +253,6 @@ def _as_on_a_gpu(arguments: "EngineArgs", target: dict[str, Any]) -> None:
         arguments.max_num_batched_tokens = tokens
     if arguments.max_num_seqs is None:
         arguments.max_num_seqs = sequences
-
-
-def _chain(first: Message, messages: Iterator[Message]) -> Iterator[Message]:
-    yield first
-    yield from messages
 
 
 def _facts(model: "ModelConfig") -> dict[str, Any]:

@@ -197,7 +197,10 @@ def found_anyway(settings: VllmSettings, model: ResolvedModel) -> frozenset[str]
     """
     log = machine_folder("logs") / f"settings-{os.getpid()}.log"
     try:
-        with _Finder(settings, model, log) as finder:
+        rendering = PromptRendering()
+        with _Finder(
+            settings, model, target=None, requests=(), rendering=rendering, log=log
+        ) as finder:
             found = finder.found
     except (NotInstalledError, SettingsError):
         found = frozenset()
@@ -209,16 +212,6 @@ class _Finder(VllmPlanner):
     """vLLM in a process that reads the model's configuration and tokenizer."""
 
     found: frozenset[str] = frozenset()
-
-    def __init__(self, settings: VllmSettings, model: ResolvedModel, log: Path) -> None:
-        super().__init__(
-            settings,
-            model,
-            target=None,
-            requests=(),
-            rendering=PromptRendering(),
-            log=log,
-        )
 
     def _open(self) -> None:
         self._send({**self._opening, "type": "find"})

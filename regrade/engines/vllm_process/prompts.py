@@ -1,6 +1,7 @@
 """Worker side: render and tokenise requests in batches."""
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -130,7 +131,7 @@ class Prompts:
         *,
         thought: str | None = None,
         window: int = 2048,
-        limit: int | None = None,
+        limit: int = sys.maxsize,
         reads_calls: bool = False,
         pictures: Pictures | None = None,
     ) -> None:
@@ -143,7 +144,6 @@ class Prompts:
             window: Context length in tokens in which long texts are ranked part by part; the default is lm_eval's for a
                 model without a limit.
             limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
-                None: answers have `max_tokens`.
             reads_calls: Calls of tools in the answers will be read.
             pictures: Shows the images of requests; None: requests show none.
         """
@@ -293,7 +293,7 @@ class Prompts:
             later=self._later(request),
         )
         # The context is chosen for what is left of it.
-        return prepared if self._limit is None else self._without_middle(prepared, self._limit)
+        return self._without_middle(prepared, self._limit)
 
     def _later(self, request: WireRequest) -> int:
         """Return the tokens of the turns that follow, with their answers at their longest."""
@@ -306,7 +306,7 @@ class Prompts:
     def _with_room(self, sampling: Mapping[str, Any], prompt: int) -> Mapping[str, Any]:
         """Return sampling params with what the model's context leaves after a prompt, if that is at least half of `max_tokens`."""
         most = int(sampling["max_tokens"])
-        room = most if self._limit is None else self._limit - prompt
+        room = self._limit - prompt
         return {**sampling, "max_tokens": room} if most / 2 <= room < most else sampling
 
     def _ranked(self, request: WireRequest, run: "_Run", rendered: RenderedChat) -> Prepared:

@@ -8,23 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import (
-        StructuredOutputsConfig,
-        StructuredOutputsParams,
-        VllmConfig,
-    )
+    from regrade.engines.vllm_process.internals import StructuredOutputsParams, VllmConfig
 
 OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
 """Fields of vLLM's `structured_outputs_config`. The backend is named because the default `auto` may choose another one
 in another version of vLLM. Without the second option, a weak model fills JSON with white space until it runs out of
 tokens; as an option of a request it has no effect (0.32)."""
-
-
-def structured_outputs_config(given: Mapping[str, Any]) -> "StructuredOutputsConfig":
-    """Return vLLM's configuration of structured outputs; fields that the user gives take precedence."""
-    from regrade.engines.vllm_process.internals import StructuredOutputsConfig
-
-    return StructuredOutputsConfig(**{**OURS, **given})
 
 
 def structured_outputs(structure: Mapping[str, Any]) -> "StructuredOutputsParams":

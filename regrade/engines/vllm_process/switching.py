@@ -15,7 +15,7 @@ import orjson
 from pydantic import ValidationError
 
 from regrade.engines.base import PARALLEL, EngineInfo
-from regrade.engines.vllm_process.extra import parse_extra
+from regrade.engines.vllm_process.extra import parse_extra, reads_files
 from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.models.base import ResolvedModel
 from regrade.models.files import configuration, files_folder, settings_difference, weights_sha256
@@ -36,8 +36,6 @@ LIMIT = 0.05
 """The same for lower precisions."""
 FACTOR = 10.0
 """The two models of a proof differ by so many times more than the two engines, else the proof could not have failed."""
-_READS_FILES = ("auto", "hf", "safetensors", "fastsafetensors", "pt")
-"""Values of vLLM's `load_format` with which it reads a folder's weights."""
 _WITH_COMPUTED = ("kv_cache_dtype", "quantization", "layers", "attention", "kernels", "runner")
 
 
@@ -81,16 +79,10 @@ def reason_for_new_start(
         return "the models run other code"
     if after.identity.quantization != before.identity.quantization:
         return "the models are quantised otherwise"
-    folders = [files_folder(model, download=False) for model in (before, after)]
-    one, other = folders
+    one, other = (files_folder(model, download=False) for model in (before, after))
     if one is None or other is None:
         return "the files of a model are not in the Hub's cache of this machine"
     return settings_difference(one, other)
-
-
-def reads_files(extra: dict[str, Any]) -> bool:
-    """Return True if vLLM reads the weights in a model's files."""
-    return extra.get("load_format", "auto") in _READS_FILES
 
 
 def loaded_weights(

@@ -72,12 +72,3 @@ class CallReader:
         if len(calls) > MOST_CALLS:
             raise ValueError(f"{len(calls):,} calls; at most {MOST_CALLS:,} are read")
         return found.content or "", calls
-
-
-def open_call_reader(setting: str, tokenizer: "TokenizerLike") -> CallReader | None:
-    """Return the reader of calls that the setting names; None for `none`.
-
-    Raises:
-        SettingsError: If it cannot be used.
-    """
-    return None if setting == "none" else CallReader(setting, tokenizer)

@@ -21,7 +21,7 @@ from regrade.engines.vllm_process.build import runs_on_cpu
 from regrade.engines.vllm_process.channel import Channel, Message
 from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.cpu import lower_priority
-from regrade.engines.vllm_process.forked import CoreContext, import_for_core
+from regrade.engines.vllm_process.forked import CoreContext, import_for_core, message_of
 from regrade.engines.vllm_process.loading import Loaded, import_vllm, load, prefetch_weights
 from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
@@ -153,50 +153,46 @@ def _read(
     max_running: int,
 ) -> int:
     """Tokenise and queue the owner's requests forever; send measurements on demand."""
-    while True:
-        message = messages.get()
-        requests: Iterable[Prepared]
-        if message["type"] == "cancel":
-            loop.cancel(message["round"])
-            loaded.meter.restart()
-            continue
-        if message["type"] == "withdraw":
-            loop.withdraw(message["round"], message["keys"])
-            continue
-        if message["type"] == "measure":
-            speed = loaded.meter.take(message["answered"]).model_dump()
-            occupancy = loaded.meter.occupancy()
-            if message["last"]:
-                loaded.meter.restart()
-            measured = {"round": message["round"], "speed": speed}
-            measured["occupancy"] = None if occupancy is None else occupancy.model_dump()
-            channel.send({"type": "measured", **measured})
-            continue
-        if message["type"] == "limit":
-            in_flight = message["in_flight"]
-            queued.put(Limit(max_running if in_flight is None else in_flight))
-            continue
-        if message["type"] == "images":
-            loaded.prompts.keep_images(message["images"])
-            continue
-        if message["type"] == "read_ahead":
-            prefetch_weights(message)
-            continue
-        if message["type"] in ("reload", "probe", "sleep", "wake"):
-            queued.put(Between(partial(_swap, channel, loaded, message)))
-            continue
-        if message["type"] == "tokenised":
-            requests = loaded.ahead.read(message["stream"], message["first"], message["count"])
-        else:
-            requests = loaded.prompts.prepare(message["requests"])
-        skipped = frozenset(message.get("skipped", ()))
-        for position, prepared in enumerate(requests):
-            if position in skipped:
-                continue
+
+    def queue_requests(round_: int, requests: Iterable[Prepared]) -> None:
+        for prepared in requests:
             fitting = loaded.prompts.fit(
                 prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
             )
-            queued.put(QueuedRequest(message["round"], fitting))
+            queued.put(QueuedRequest(round_, fitting))
+
+    while True:
+        message = messages.get()
+        match message["type"]:
+            case "cancel":
+                loop.cancel(message["round"])
+                loaded.meter.restart()
+            case "withdraw":
+                loop.withdraw(message["round"], message["keys"])
+            case "measure":
+                speed = loaded.meter.take(message["answered"]).model_dump()
+                occupancy = loaded.meter.occupancy()
+                if message["last"]:
+                    loaded.meter.restart()
+                measured = {"round": message["round"], "speed": speed}
+                measured["occupancy"] = None if occupancy is None else occupancy.model_dump()
+                channel.send({"type": "measured", **measured})
+            case "limit":
+                in_flight = message["in_flight"]
+                queued.put(Limit(max_running if in_flight is None else in_flight))
+            case "images":
+                loaded.prompts.keep_images(message["images"])
+            case "read_ahead":
+                prefetch_weights(message)
+            case "reload" | "probe" | "sleep" | "wake":
+                queued.put(Between(partial(_swap, channel, loaded, message)))
+            case "tokenised":
+                planned = loaded.ahead.read(message["stream"], message["first"], message["count"])
+                skipped = frozenset(message.get("skipped", ()))
+                kept = (request for n, request in enumerate(planned) if n not in skipped)
+                queue_requests(message["round"], kept)
+            case _:
+                queue_requests(message["round"], loaded.prompts.prepare(message["requests"]))
 
 
 def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
@@ -232,7 +228,7 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
             answer["after"] = probe(loaded.engine, prompts, loaded.max_model_len)
     except Exception as error:  # noqa: BLE001 - of vLLM's any can come; the owner ends this engine
         traceback.print_exc()
-        answer["refused"] = f"vLLM failed: {' '.join(str(error).split()) or type(error).__name__}"
+        answer["refused"] = f"vLLM failed: {message_of(error)}"
     loaded.meter.restart()
     channel.send(answer)
 

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,17 +28,13 @@ from tests.engines.openai_api.test_client import (
     opened,
     requests,
     run,
+    server,
 )
 from tests.sums import plan_of
 
+__all__ = ["server"]
 CHAT = ({"role": "user", "content": "2 + 2?"},)
 GREEDY = SamplingParams(max_tokens=64, stop=("END",))
-
-
-@pytest.fixture
-def server() -> Iterator[Misbehaving]:
-    with misbehaving_server() as server:
-        yield server
 
 
 def refusal(field: str, message: str, code: str = "unsupported_parameter") -> web.Response:
@@ -199,24 +194,15 @@ class Limited(Misbehaving):
         return await super().complete(request)
 
 
-def test_requests_in_flight_follow_a_server_that_refuses_too_many():
+def test_requests_in_flight_follow_a_server_that_refuses_too_many_which_uses_up_no_retries():
     with misbehaving_server(Limited()) as server:
         assert isinstance(server, Limited)
         server.delay = 0.03
 
-        answers = run(server, [f"p{n}" for n in range(120)], max_concurrency=48, max_retries=4)
+        answers = run(server, [f"p{n}" for n in range(60)], max_concurrency=24, max_retries=1)
 
-    assert [answer.error for answer in answers] == [None] * 120
-    assert server.refused < 48 + 24 + 12 + 30, "the server is not asked again and again"
-
-
-def test_a_refusal_as_too_many_that_others_cause_does_not_use_up_the_retries_of_a_request():
-    with misbehaving_server(Limited()) as server:
-        server.delay = 0.03
-
-        answers = run(server, [f"p{n}" for n in range(30)], max_concurrency=24, max_retries=1)
-
-    assert [answer.error for answer in answers] == [None] * 30
+    assert [answer.error for answer in answers] == [None] * 60
+    assert server.refused < 24 + 12 + 30, "the server is not asked again and again"
 
 
 def test_a_request_that_is_always_refused_as_too_many_ends_while_others_are_answered(server):

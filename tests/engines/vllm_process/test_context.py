@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,16 +43,20 @@ def test_benchmarks_of_usual_lengths_share_a_context():
     assert len({_choose([Need(length, 1)], limit=131_072) for length in lengths}) == 9
 
 
-def test_rounding_never_exceeds_the_models_maximum():
-    assert _choose([Need(3900, 90)], limit=4000) == 4000
-
-
-def test_without_requests_the_context_is_the_models_maximum():
-    assert _choose([]) == 4096
-
-
-def test_an_explicit_length_is_used():
-    assert _choose([Need(3000, 64)], explicit=1024) == 1024
+@pytest.mark.parametrize(
+    ("needs", "settings", "context"),
+    [
+        pytest.param([Need(3900, 90)], {"limit": 4000}, 4000, id="rounding stays within it"),
+        pytest.param([], {}, 4096, id="no requests"),
+        pytest.param([Need(3000, 64)], {"explicit": 1024}, 1024, id="an explicit length"),
+        pytest.param([Need(4000, 96)], {}, 4096, id="a prompt that fits by one token"),
+        pytest.param([Need(9000, 512)], {"truncate": True}, 4096, id="a prompt that may be cut"),
+    ],
+)
+def test_the_context_is_at_most_the_models_maximum(
+    needs: list[Need], settings: dict[str, Any], context: int
+):
+    assert _choose(needs, **settings) == context
 
 
 def test_more_than_the_model_allows_is_refused():
@@ -77,19 +82,11 @@ def test_the_error_of_a_prompt_that_does_not_fit_has_numbers_and_options():
         assert part in str(error.value)
 
 
-def test_a_prompt_that_fits_by_one_token_is_not_refused():
-    assert _choose([Need(4000, 96)]) == 4096
-
-
 def test_a_lower_max_tokens_is_not_proposed_if_the_prompt_alone_is_too_long():
     with pytest.raises(SettingsError) as error:
         _choose([Need(5000, 5)])
 
     assert "to at most" not in str(error.value)
-
-
-def test_with_truncation_a_long_prompt_gets_the_models_maximum():
-    assert _choose([Need(9000, 512)], truncate=True) == 4096
 
 
 @pytest.mark.parametrize("truncate", [False, True])

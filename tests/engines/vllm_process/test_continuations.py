@@ -9,7 +9,13 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tokenizers.processors import TemplateProcessing
 
-from regrade.engines.vllm_process.continuations import continuations, in_one_pass, windows
+from regrade.engines.vllm_process.continuations import (
+    Continuations,
+    Encode,
+    continuations,
+    in_one_pass,
+    windows,
+)
 from tests.engines.vllm_process.test_labels import byte_level
 
 CONTEXTS = ["Question: what?\nAnswer:", "with spaces  ", "a line\n", "x", ""]
@@ -60,25 +66,27 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>")
 
 
-def encode(tokenizer: Any, special: bool) -> Any:
-    return lambda texts: list(tokenizer(list(texts), add_special_tokens=special)["input_ids"])
+def continued(tokenizer: Any, contexts: list[str], texts: list[str]) -> Continuations:
+    def encode(special: bool) -> Encode:
+        return lambda texts: list(tokenizer(list(texts), add_special_tokens=special)["input_ids"])
+
+    return continuations(
+        contexts,
+        texts,
+        encode=encode(True),
+        encode_alone=encode(False),
+        first_token=tokenizer.bos_token_id,
+    )
 
 
 def test_continuations_begin_where_the_harness_lets_them_begin(tokenizer: Any) -> None:
-    first = tokenizer.bos_token_id
     pairs = [(context, text) for context in CONTEXTS for text in TEXTS]
-    harness = Recording(tokenizer, first)
+    harness = Recording(tokenizer, tokenizer.bos_token_id)
     harness.loglikelihood(
         [Instance("loglikelihood", {}, pair, 0) for pair in pairs], disable_tqdm=True
     )
 
-    found = continuations(
-        [context for context, _ in pairs],
-        [text for _, text in pairs],
-        encode=encode(tokenizer, True),
-        encode_alone=encode(tokenizer, False),
-        first_token=first,
-    )
+    found = continued(tokenizer, [context for context, _ in pairs], [text for _, text in pairs])
 
     expected = [context + continuation for context, continuation in harness.pairs]
     assert list(found.sequences) == expected
@@ -103,13 +111,7 @@ def test_the_windows_of_a_text_are_those_of_the_harness(length: int) -> None:
 
 
 def test_letters_are_ranked_in_one_pass(tokenizer: Any) -> None:
-    found = continuations(
-        ["Answer:"] * 2,
-        [" A", " B"],
-        encode=encode(tokenizer, True),
-        encode_alone=encode(tokenizer, False),
-        first_token=tokenizer.bos_token_id,
-    )
+    found = continued(tokenizer, ["Answer:"] * 2, [" A", " B"])
     tokens = [
         sequence[start:] for sequence, start in zip(found.sequences, found.starts, strict=True)
     ]
@@ -123,13 +125,7 @@ def test_letters_are_ranked_in_one_pass(tokenizer: Any) -> None:
 
 
 def test_a_cut_keeps_the_end_of_each_sequence(tokenizer: Any) -> None:
-    found = continuations(
-        ["a long context", "short"],
-        [" A", " B"],
-        encode=encode(tokenizer, True),
-        encode_alone=encode(tokenizer, False),
-        first_token=tokenizer.bos_token_id,
-    )
+    found = continued(tokenizer, ["a long context", "short"], [" A", " B"])
     length = len(found.sequences[1])
 
     cut = found.cut(length)

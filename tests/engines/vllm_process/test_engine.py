@@ -22,6 +22,7 @@ from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
 from tests.engine_fixtures import FAST
 from tests.engines.vllm_process.measured import assert_measured
+from tests.engines.vllm_process.test_taking import Withdrawing
 from tests.processes.trees import living, wait_until
 
 _ROOT = Path(__file__).parents[3]
@@ -663,12 +664,6 @@ def test_infinite_log_probabilities_survive_the_channel():
     completion = _from_wire({"key": 1, "prompt": "p", "label_logprobs": [-0.5, None]})
 
     assert completion.label_logprobs == (-0.5, -math.inf)
-
-
-class Withdrawing(list[Request]):
-    """Requests of which some are withdrawn while the engine answers others."""
-
-    withdrawn: frozenset[int] = frozenset()
 
 
 @pytest.mark.vllm

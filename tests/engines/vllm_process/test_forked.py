@@ -25,19 +25,18 @@ def test_a_result_comes_back_and_the_process_stays_as_it_is():
     assert changed == []
 
 
-def test_an_error_is_told_in_one_line():
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("448 is not\n divisible by 3"), "448 is not divisible by 3"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_an_error_is_told_in_one_line_or_by_its_type(error: Exception, told: str):
     def fail() -> None:
-        raise ValueError("448 is not\n divisible by 3")
+        raise error
 
-    with pytest.raises(ForkFailedError, match=r"^448 is not divisible by 3$"):
-        in_fork(fail)
-
-
-def test_an_error_without_text_is_told_by_its_type():
-    def fail() -> None:
-        raise AssertionError
-
-    with pytest.raises(ForkFailedError, match=r"^AssertionError$"):
+    with pytest.raises(ForkFailedError, match=rf"^{told}$"):
         in_fork(fail)
 
 

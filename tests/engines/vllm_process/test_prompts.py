@@ -349,9 +349,9 @@ def test_the_two_ends_of_a_prompt_are_kept_if_it_is_cut_in_the_middle(small: Sma
 
 
 def test_a_prompt_of_a_models_own_tokenizer_is_cut_in_the_middle_to_fit(demo_model: Path):
-    from transformers import AutoTokenizer
+    from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` takes seconds to import
 
-    tokenizer = AutoTokenizer.from_pretrained(demo_model)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(demo_model)
     template = (demo_model / "chat_template.jinja").read_text()
     prompts = Prompts(tokenizer, TemplateChat(tokenizer, template))
     prompt = chat(

@@ -29,6 +29,8 @@ from tests.sums import MODEL
 
 
 class Withdrawing(list[Request]):
+    """Requests of which some are withdrawn while the engine answers others."""
+
     withdrawn: frozenset[int] = frozenset()
 
 

@@ -1,5 +1,6 @@
 """The sandbox: what stops it from starting, its Python, its limits, values that cross it."""
 
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -7,18 +8,16 @@ import pytest
 
 from regrade.processes.sandbox import interpreter, self_test
 from regrade.processes.sandbox import sandbox as sandbox_module
-from regrade.processes.sandbox.box import Box
 from regrade.processes.sandbox.bwrap import Bubblewrap
 from regrade.processes.sandbox.inside.plain import Opaque, dumps, loads
 from regrade.processes.sandbox.interpreter import find_interpreter
 from regrade.processes.sandbox.limits import Limits
 from regrade.processes.sandbox.running import Runner, Suite
-from regrade.processes.sandbox.sandbox import open_sandbox
+from regrade.processes.sandbox.sandbox import Sandbox, open_sandbox
 from regrade.processes.sandbox.syscalls import seccomp_filter
 from regrade.settings.errors import SandboxError
 from tests.processes.sandbox.bubblewrap import needs_bubblewrap
-
-QUICK = Limits(test_cpu_seconds=1, call_cpu_seconds=1, program_cpu_seconds=3, wall_factor=3)
+from tests.processes.sandbox.conftest import QUICK
 
 
 def test_without_bubblewrap_the_error_says_how_to_install_it(
@@ -113,9 +112,9 @@ def test_other_values_equal_nothing():
             loads(broken)
 
 
-@pytest.fixture(scope="module", params=[pytest.param("bwrap", marks=needs_bubblewrap), "landlock"])
-def runner(request: pytest.FixtureRequest):
-    with open_sandbox(request.param, limits=QUICK) as sandbox, Runner(sandbox) as opened:
+@pytest.fixture(scope="module")
+def runner(either: Sandbox) -> Iterator[Runner]:
+    with Runner(either) as opened:
         yield opened
 
 
@@ -141,14 +140,14 @@ def test_a_script_is_a_process_with_its_own_input_threads_and_exit(runner: Runne
         assert runner.run_scripts([source], inputs, ["1", "2"]) == "failed", source
 
 
-def test_the_limit_of_cases_is_that_of_each_not_of_all_together():
+def test_the_limit_of_cases_is_that_of_each_not_of_all_together(landlock: Sandbox):
     slow = (
         "class Solution:\n    def f(self, n):\n        import time\n        end = time.process_time() + 0.5\n"
         "        while time.process_time() < end: pass\n        return n + 1"
     )
     calls = [("Solution.f", [n]) for n in range(3)]
     limits = Limits(test_cpu_seconds=1, call_cpu_seconds=1, program_cpu_seconds=1, wall_factor=30)
-    with open_sandbox("landlock", limits=limits) as sandbox, Runner(sandbox) as opened:
+    with Runner(landlock.with_limits(limits)) as opened:
         assert opened.run_calls([slow], calls, [1, 2, 3], deep=False) == "passed"
         endless = slow.replace("0.5", "50")
         assert opened.run_calls([endless], calls, [1, 2, 3], deep=False) == "timeout"
@@ -219,14 +218,11 @@ def test_tests_that_cannot_be_parsed_are_an_error_and_no_verdict(runner: Runner)
         runner.run_tests(["x = 1"], [Suite("assert f(1)", "f")])
 
 
-@needs_bubblewrap
-def test_a_sandbox_leaves_no_descriptors_open():
-    with open_sandbox(limits=QUICK) as sandbox:
-        before = len(list(Path("/proc/self/fd").iterdir()))
-        for _ in range(3):
-            box: Box = sandbox.box()
-            box.close()
-        assert len(list(Path("/proc/self/fd").iterdir())) == before
+def test_a_sandbox_leaves_no_descriptors_open(either: Sandbox):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(3):
+        either.box().close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_numbers_that_print_as_names_are_known(runner: Runner):
