@@ -11,10 +11,9 @@ from flows.engine_session import EngineSession
 from flows.generating import opened, plan
 from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
-from regrade.benchmarks.base import Benchmark
 from regrade.comparing.comparison import flip_examples
 from regrade.comparing.job import NoiseJob
-from regrade.comparing.noise import Measured, MeasuredFloor, NoiseReport, floors_of
+from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
 from regrade.engines.base import CheckedEngine, LimitedEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import builds, runs_on_cpu
@@ -44,7 +43,11 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         EngineError: If the engine ends; the same command continues.
     """
     for benchmark, _ in open_benchmarks(job):
-        _check_scorer(job, benchmark)
+        if job.scorer is None and JUDGE in benchmark.scorers:
+            raise SettingsError(
+                f"A judge model grades the answers to '{benchmark.name}', which has noise of its own. Name another scorer "
+                "(`--scorer`), or leave the benchmark out."
+            )
     with ExitStack() as stack:
         firsts = stack.enter_context(plan(job))
         rounds = [stack.enter_context(opened(works)) for works in _again(job, firsts)]
@@ -72,7 +75,10 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         answers = replace(first.answers, revision=scorings.revision)
         scorer = (names or own_scorers(answers))[0]
         floors += [
-            _with_examples(found, job.examples)
+            MeasuredFloor(
+                floor=found.floor,
+                examples=flip_examples(found.sides, found.pairs, job.examples),
+            )
             for found in floors_of(answers, scorer, job.scoring_options)
         ]
     return NoiseReport(
@@ -85,21 +91,12 @@ def ask_again(job: NoiseJob) -> NoiseReport:
     )
 
 
-def _check_scorer(job: NoiseJob, benchmark: Benchmark) -> None:
-    if job.scorer is None and JUDGE in benchmark.scorers:
-        raise SettingsError(
-            f"A judge model grades the answers to '{benchmark.name}', which has noise of its own. Name another scorer "
-            "(`--scorer`), or leave the benchmark out."
-        )
-
-
 def _again(job: NoiseJob, firsts: Sequence[Work]) -> list[list[Work]]:
     """Return the works of each further asking."""
-    place = _place(job)
     fewer = AskedAgain(
         seed=job.order,
         in_flight=job.in_flight,
-        place=place,
+        place=_place(job),
         batch_invariant=job.batch_invariant,
     )
     askings = [fewer]
@@ -140,11 +137,6 @@ def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
                 engine.check_batches()
             engines.limit(None if asking is None else asking.in_flight)
             engines.answer(works)
-
-
-def _with_examples(measured: Measured, count: int) -> MeasuredFloor:
-    examples = flip_examples(measured.sides, measured.pairs, count)
-    return MeasuredFloor(floor=measured.floor, examples=examples)
 
 
 def _notes(job: NoiseJob) -> Iterator[str]:

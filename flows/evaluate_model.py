@@ -11,14 +11,7 @@ from prefect.client.schemas.objects import State
 
 from flows import generating
 from flows.engine_session import EngineSession
-from flows.gating import (
-    NotFirstError,
-    announce,
-    completed,
-    gate_answers,
-    judge_answers,
-    promote,
-)
+from flows.gating import NotFirstError, announce, completed, judge_answers, promote
 from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name
 from flows.judging import check_rubric, judge_job, judge_sets
 from flows.scoring import (
@@ -171,7 +164,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         evaluation = finish_unscored(works)
         if job.gate is None or not early:
             return SCORED_ELSEWHERE, evaluation
-        stopped = gate_answers(early, job.gate, job.tracking_uri, sure)
+        stopped = judge_answers(early, job.gate, sure)
+        announce(stopped, early[0].repository.uri, job.tracking_uri)
         return stopped.summary, _gated(evaluation, stopped)
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
     if job.judge is not None:

@@ -33,22 +33,8 @@ class _NewerError(Exception):
     """The alias names newer answers than those of the benchmark in the error's text."""
 
 
-def gate_answers(
-    sets: Sequence[AnswerSet],
-    settings: GateSettings,
-    tracking_uri: str | None,
-    stopped: Mapping[str, Stopped] | None = None,
-) -> GateReport:
-    """Judge answer sets that were just scored, show the verdict and return it; see `judge_answers` and `announce`."""
-    report = judge_answers(sets, settings, stopped)
-    announce(report, sets[0].repository.uri, tracking_uri)
-    return report
-
-
 def judge_answers(
-    sets: Sequence[AnswerSet],
-    settings: GateSettings,
-    stopped: Mapping[str, Stopped] | None = None,
+    sets: Sequence[AnswerSet], settings: GateSettings, stopped: Mapping[str, Stopped]
 ) -> GateReport:
     """Return the verdict on answer sets that were just scored.
 
@@ -57,7 +43,6 @@ def judge_answers(
         settings: Baseline and limits.
         stopped: Verdicts that were sure before all answers were there, by benchmark.
     """
-    stopped = stopped or {}
     repository = sets[0].repository
     head = repository.head() or sets[0].revision  # holds the new scores
     by_name = {answers.manifest.specification.benchmark.name: answers for answers in sets}

@@ -3,7 +3,8 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.judging import judge_stored
+from flows.judging import judge_sets
+from flows.scoring import finish, score
 from regrade.jobs.job import JudgeJob
 from regrade.orchestration.form import form, takes
 from regrade.results.display import timed
@@ -29,6 +30,7 @@ def run_name() -> str:
 def judge_answers(job: JudgeJob) -> Evaluation:
     """Let judge models grade stored answers: generate the missing verdicts, then publish, score and track them."""
     prepare()  # imports MLflow while the engine loads
-    evaluation = judge_stored(job)
+    chosen, works = judge_sets(job)
+    evaluation = finish(score(chosen, works=works, options=job.scoring), job.tracking_uri)
     check_answered(evaluation)
     return evaluation

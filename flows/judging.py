@@ -4,33 +4,13 @@ import logging
 from collections.abc import Sequence
 
 from flows import generating
-from flows.scoring import publish, report, score, track
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import EvaluationJob, JudgeJob, JudgeSettings
 from regrade.judging.choosing import check_asking, default_rubric
-from regrade.results.results import Evaluation
 from tasks.judge import plan_judging, take_known
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.judge")
-
-
-def judge_stored(job: JudgeJob) -> Evaluation:
-    """Judge answer sets with each judge, one after the other, and score the verdicts.
-
-    Raises:
-        RepositoryError: If there is nothing to judge.
-        SettingsError: If the rubric does not fit the answers.
-        EngineError: If the engine of a judge fails; the verdicts so far are published.
-        TrackingError: If tracking failed; raised last.
-    """
-    chosen, works = judge_sets(job)
-    scorings = score(chosen, works=works, options=job.scoring)
-    publish(scorings)
-    track(scorings, job.tracking_uri)
-    evaluation = report(scorings)
-    scorings.check_tracked()
-    return evaluation
 
 
 def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], list[Work]]:
@@ -38,6 +18,11 @@ def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], 
 
     Returns:
         The verdicts with their scorers, and the work of each set.
+
+    Raises:
+        RepositoryError: If there is nothing to judge.
+        SettingsError: If the rubric does not fit the answers.
+        EngineError: If the engine of a judge fails; the verdicts so far are published.
     """
     chosen: list[tuple[AnswerSet, tuple[str, ...]]] = []
     works: list[Work] = []

@@ -317,7 +317,8 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         for scored in scored_set.scored
     )
     work = scorings.works.get(answer_set_id)
-    generated = work.progress.new if work and work.progress else 0
+    progress = work.progress if work else None
+    generated = progress.new if progress else 0
     run = judge_run(manifest.specification)
     return AnswerSetResult(
         benchmark=manifest.specification.benchmark.name,
@@ -338,9 +339,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         mlflow_url=scorings.tracked.urls.get(answer_set_id),
         report_url=scorings.report_urls.get(answer_set_id),
         seconds=_seconds_now(scored_set, scorings),
-        tokens_per_second=work.progress.tokens_per_second
-        if generated and work and work.progress
-        else None,
+        tokens_per_second=progress.tokens_per_second if progress and generated else None,
         prompt_tokens=manifest.totals.prompt_tokens,
         completion_tokens=manifest.totals.completion_tokens,
         figures=figures_of(manifest, next((s.file for s in scored_set.scored if s.headline), None)),
@@ -362,6 +361,15 @@ def _seconds_now(scored_set: ScoredSet, scorings: Scorings) -> dict[str, float]:
         "track": scorings.track_seconds,
     }
     return {stage: seconds for stage, seconds in stages.items() if seconds}
+
+
+def finish(scorings: Scorings, tracking_uri: str | None) -> Evaluation:
+    """Publish, track and show scorings, and return the result; errors as in `report`, and that of tracking last."""
+    publish(scorings)
+    track(scorings, tracking_uri)
+    evaluation = report(scorings)
+    scorings.check_tracked()
+    return evaluation
 
 
 def score_stored(job: ScoringJob) -> Evaluation:
@@ -404,11 +412,7 @@ def score_stored(job: ScoringJob) -> Evaluation:
     scorings = score(
         chosen, force=job.force, intact=job.intact, damaged=damaged, options=job.scoring
     )
-    publish(scorings)
-    track(scorings, job.tracking_uri)
-    evaluation = report(scorings)
-    scorings.check_tracked()
-    return evaluation
+    return finish(scorings, job.tracking_uri)
 
 
 def _is_whole(answers: AnswerSet) -> bool:

@@ -80,13 +80,13 @@ TOGETHER = {
     "tests/judging/labels/test_traced.py": "a server of MLflow, started in 10 s",
     "tests/packaging/": "the wheel, built and installed in 5 s",
     "tests/lm_eval/": "the harness with its tasks, read in 5 s",
+    "tests/checkpoints/training/": "transformers, imported in 3 s",
 }
 """Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
 LONG = (
     "tests/flows/test_evaluate.py",
     *TOGETHER,
     "tests/processes/sandbox/",
-    "tests/checkpoints/training/",
     "tests/exchange/importing/test_scored.py",
     "tests/benchmarks/questions/test_hub_source.py",
     "tests/orchestration/test_worker.py",

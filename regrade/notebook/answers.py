@@ -2,16 +2,19 @@
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
+from regrade.comparing.gate_report import BenchmarkVerdict
 from regrade.comparing.likeness import NotComparableError, NotComparableInPythonError
+from regrade.comparing.models import Comparison
 from regrade.comparing.sides import side_at
 from regrade.comparing.verdict import judge
 from regrade.jobs.job import make_job
 from regrade.notebook.frames import answers_frame, pairs_frame, sets_frame, subsets_frame
-from regrade.notebook.plots import set_axes, steps_axes
+from regrade.notebook.plots import comparison_axes, set_axes, steps_axes
 from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.index import AnswerIndex, with_scores
 from regrade.pages.viewer.library import Library, StoredSet
@@ -27,18 +30,6 @@ from regrade.settings.view_address import default_answers
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from regrade.comparing.gate_report import BenchmarkVerdict
-from regrade.comparing.models import Comparison
-from regrade.notebook.plots import comparison_axes
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-
-# A comparison of two answer sets, for a notebook.
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,9 +259,9 @@ class Answers:
         if (file := _fresh(stored, scorer)) is not None:
             return self._library.index(stored, file)
         scored = score_answers(stored.answers, scorer)
-        plain = self._library.index(stored, None)
         if scored.table is None:
             return self._library.index(stored, scored.file)
+        plain = self._library.index(stored, None)
         return with_scores(plain, stored.answers, scored.file, scored.table)
 
     def _scoring(self, stored: StoredSet, scorer: str | None) -> ScoreFile:

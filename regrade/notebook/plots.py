@@ -48,7 +48,9 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
     if not comparison.subsets:
         axes = ax or _axes(6, 1.8)
         names = ("baseline", comparison.base), ("candidate", comparison.candidate)
-        draw_accuracies(axes, [_side_bar(name, side) for name, side in names], title)
+        draw_accuracies(
+            axes, [bar for name, side in names if (bar := _side_bar(name, side))], title
+        )
         return axes
     changes = [
         Change(subset.name, subset.n, subset.difference, subset.moved)
@@ -84,8 +86,10 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
     return axes
 
 
-def _side_bar(name: str, side: ComparedSide) -> Bar:
-    accuracy, error = side.accuracy or 0.0, side.accuracy_stderr or 0.0
+def _side_bar(name: str, side: ComparedSide) -> Bar | None:
+    accuracy, error = side.accuracy, side.accuracy_stderr or 0.0
+    if accuracy is None:
+        return None
     label = f"{name}: {side.model}"
     return Bar(
         label, accuracy, max(0.0, accuracy - 1.96 * error), min(1.0, accuracy + 1.96 * error)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.judging.bias import Bias
 from regrade.results.results import Evaluation
-from regrade.results.tables import set_titles
+from regrade.results.tables import titles
 from regrade.stats.resampling import Estimate
 from regrade.stats.scale import Scale, percent
 
@@ -57,9 +57,9 @@ def _signed(estimate: Estimate) -> str:
 
 def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
     """Yield a line for each sign of bias in the judge runs of an evaluation."""
-    titles = set_titles(evaluation)
+    named = titles(evaluation)
     for answers in evaluation.answer_sets:
         for score in answers.scores:
             if score.bias is not None:
                 for line in bias_lines(score.bias, score.scale):
-                    yield f"{titles[answers.answer_set_id]}: {line}"
+                    yield f"{named[answers.answer_set_id]}: {line}"

@@ -17,7 +17,6 @@ from regrade.results.tables import (
     lowest_table,
     notes,
     score_table,
-    set_titles,
     titles,
 )
 from regrade.settings.view_address import view_address
@@ -174,9 +173,9 @@ def other_table(evaluation: Evaluation) -> Table:
 
 
 def _other_rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
-    titles = set_titles(evaluation)
+    named = titles(evaluation)
     for answers in evaluation.answer_sets:
-        title = titles[answers.answer_set_id]
+        title = named[answers.answer_set_id]
         for score in answers.scores:
             shown = score.other_results[:MOST_ROWS]
             for result in shown:

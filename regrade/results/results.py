@@ -288,7 +288,10 @@ class EvaluationError(RegradeError):
         super().__init__(evaluation)
 
     def __str__(self) -> str:
-        return some_not_scored(self.evaluation)
+        done = sum(len(answers.scores) for answers in self.evaluation.answer_sets)
+        failed = self.evaluation.not_scored
+        lines = [f"{done} of {done + len(failed)} scorings are done. Not done:"]
+        return "\n  ".join([*lines, *(scoring.text for scoring in failed)])
 
 
 class SomeNotScoredError(EvaluationError, OperationError):
@@ -323,10 +326,3 @@ class TooFewVerdictsError(EvaluationError, OperationError):
 
 class SomeUnfitError(EvaluationError, SettingsError):
     """The requested scorer does not fit some answer sets; the other scorings were kept."""
-
-
-def some_not_scored(evaluation: Evaluation) -> str:
-    """Return the number of scorings and a line for each failed scoring."""
-    done = sum(len(answers.scores) for answers in evaluation.answer_sets)
-    lines = [f"{done} of {done + len(evaluation.not_scored)} scorings are done. Not done:"]
-    return "\n  ".join([*lines, *(failed.text for failed in evaluation.not_scored)])

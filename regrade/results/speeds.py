@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from regrade.results.results import Evaluation
+from regrade.results.tables import titles
 from regrade.stats.scale import percent
 from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
 from regrade.text.blocks import Table
@@ -21,6 +22,7 @@ def speed_table(evaluation: Evaluation) -> Table:
 
 
 def _rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    named = titles(evaluation)
     for answers in evaluation.answer_sets:
         for field, name in _NAMES.items():
             spread = getattr(answers.speed, field, None)
@@ -29,11 +31,12 @@ def _rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
                 milliseconds = (f"{1000 * seconds:,.1f}" for seconds in parts)
                 by_client = answers.speed is not None and answers.speed.measured_by == "client"
                 title = "ITL, between chunks" if by_client and field == "itl" else name
-                yield answers.benchmark, title, *milliseconds, f"{spread.n:,}"
+                yield named[answers.answer_set_id], title, *milliseconds, f"{spread.n:,}"
 
 
 def speed_lines(evaluation: Evaluation) -> Iterator[str]:
     """Yield sentences about load of the engine, goodput, who measured, and whether engine and client agree."""
+    named = titles(evaluation)
     for answers in evaluation.answer_sets:
         if answers.speed is not None:
             lines = (
@@ -42,7 +45,7 @@ def speed_lines(evaluation: Evaluation) -> Iterator[str]:
                 *_remarks(answers.speed),
             )
             for line in lines:
-                yield f"{answers.benchmark}: {line}"
+                yield f"{named[answers.answer_set_id]}: {line}"
 
 
 def _load(speed: Speed) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Tables of results: accuracy with its standard error, counts, seconds."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 
 from regrade.answers.figures import figures_in
@@ -75,18 +76,6 @@ def cost_table(evaluation: Evaluation) -> Table:
     return Table(("seconds", *STAGES, "tokens/s", *tokens, *headings), rows)
 
 
-def set_titles(evaluation: Evaluation) -> dict[str, str]:
-    """Return the benchmark for each answer set id; with the model, and its judge, if several sets are of one benchmark."""
-    names = model_names(evaluation)
-    benchmarks = [answers.benchmark for answers in evaluation.answer_sets]
-    return {
-        answers.answer_set_id: answers.benchmark
-        if benchmarks.count(answers.benchmark) == 1
-        else f"{answers.benchmark} · {names[answers.answer_set_id]}"
-        for answers in evaluation.answer_sets
-    }
-
-
 def generated_table(evaluation: Evaluation) -> Table:
     """Return a row per answer set that was not scored."""
     names = model_names(evaluation)
@@ -136,13 +125,18 @@ def captions(evaluation: Evaluation) -> Iterator[str]:
 
 
 def titles(evaluation: Evaluation) -> dict[str, str]:
-    """Return the benchmark of each answer set id, with the model if there are several."""
+    """Return a title for each answer set id: its benchmark, the model if there are several, and the id if that is not enough."""
     names = model_names(evaluation)
     several = len({*names.values()}) > 1
-    return {
+    named = {
         answers.answer_set_id: answers.benchmark
         + (f" · {names[answers.answer_set_id]}" if several else "")
         for answers in evaluation.answer_sets
+    }
+    count = Counter(named.values())
+    return {
+        set_id: title if count[title] == 1 else f"{title} · {set_id[:8]}"
+        for set_id, title in named.items()
     }
 
 
@@ -206,11 +200,11 @@ def _costs(answers: AnswerSetResult) -> tuple[str, ...]:
 
 
 def notes(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield benchmark and sentence for each reason to doubt a score."""
-    titles = set_titles(evaluation)
+    """Yield the title of an answer set and a sentence for each reason to doubt a score."""
+    named = titles(evaluation)
     for answers in evaluation.answer_sets:
         for score in answers.scores:
-            yield from ((titles[answers.answer_set_id], note) for note in score.notes)
+            yield from ((named[answers.answer_set_id], note) for note in score.notes)
 
 
 # A result in one line: models, and each benchmark with its headline number.

@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -114,6 +115,29 @@ def _first_prompts(answers: AnswerSet) -> list[str | None]:
     first = manifest.shards[0]
     rows = answers.shard(first, ["prompt"]).take(range(min(first.rows, PROMPTS_READ)))
     return list(rows["prompt"].to_pylist())
+
+
+def stored_rows(
+    answers: AnswerSet, numbers: Sequence[int], columns: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return some rows, reading only the shards that hold them; without questions that are withheld.
+
+    Args:
+        answers: The answer set.
+        numbers: Numbers of the rows in stored order, ascending from 0.
+        columns: Names out of `GENERATION_SCHEMA`.
+
+    Raises:
+        DamagedAnswersError: If such a shard does not match the manifest.
+    """
+    rows: list[dict[str, Any]] = []
+    start = 0
+    for shard in answers.manifest.shards:
+        inside = [row - start for row in numbers if start <= row < start + shard.rows]
+        if inside:
+            rows += answers.shard(shard, columns).take(inside).to_pylist()
+        start += shard.rows
+    return rows
 
 
 def score_batch(

@@ -1,6 +1,5 @@
 """Compare two scorings of the same answers: only the scorer differs, the answers and the model do not."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -12,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.records.messages import asked
+from regrade.scoring.batches import stored_rows
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import FloatArray, IntArray
@@ -262,35 +262,21 @@ def _aligned(
 
 
 def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list[Example]:
-    """Return the first `count` changes of each kind, reading only the shards that contain them."""
+    """Return the first `count` changes of each kind."""
     kinds: dict[int, str] = {}
     crossed = rows.kinds["right to wrong"] | rows.kinds["wrong to right"]
     for kind, mask in rows.kinds.items():
         left = chosen & ~crossed if kind.startswith("value") else chosen
         for row in np.flatnonzero(mask & left)[:count]:
             kinds.setdefault(int(row), kind)
-    examples: list[Example] = []
-    start = 0
-    for shard in answers.manifest.shards:
-        shard_rows = [row for row in kinds if start <= row < start + shard.rows]
-        if shard_rows:
-            for row, stored in _stored_rows(answers, shard.sha256, start, shard_rows):
-                examples.append(_example(rows, row, kinds[row], answers.public(stored)))
-        start += shard.rows
+    numbers = sorted(kinds)
+    stored = stored_rows(answers, numbers, COLUMNS)
+    examples = [
+        _example(rows, number, kinds[number], answers.public(row))
+        for number, row in zip(numbers, stored, strict=True)
+    ]
     order = list(rows.kinds)
     return sorted(examples, key=lambda example: order.index(example.kind))
-
-
-def _stored_rows(
-    answers: AnswerSet, sha256: str, start: int, rows: Sequence[int]
-) -> list[tuple[int, dict[str, Any]]]:
-    numbered: list[tuple[int, dict[str, Any]]] = []
-    for batch in answers.only({sha256}).batches(COLUMNS):
-        batch_rows = sorted(row for row in rows if start <= row < start + batch.num_rows)
-        taken = batch.take(pa.array([row - start for row in batch_rows], pa.int64()))
-        numbered.extend(zip(batch_rows, taken.to_pylist(), strict=True))
-        start += batch.num_rows
-    return numbered
 
 
 def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Example:

@@ -18,7 +18,7 @@ from regrade.answers.verify import check_rows, intact_part
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers import load_scorer, method_of, stored_name
 from regrade.scorers.base import Scorer
-from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer, Unit
+from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer
 from regrade.scoring.batches import batches_for, score_batch
 from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
@@ -49,22 +49,8 @@ PIECE_ROWS = 256
 """Rows of a part that is not a subset. Progress is shown after each part, and a scorer's processes wait at its end."""
 
 
-def units(
-    batches: Iterator[pa.RecordBatch], unit: Unit
-) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
-    """Yield the parts of an answer set, each with the positions of its rows, shape (n_rows,), from 0.
-
-    Args:
-        batches: All rows, in order.
-        unit: `rows`: some rows that follow each other; `subset`: all rows of a subset, which are kept in memory.
-
-    Raises:
-        SettingsError: If a subset is too large for one part.
-    """
-    yield from _rows(batches) if unit == "rows" else _subsets(batches)
-
-
-def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+    """Yield rows that follow each other, with their positions, shape (n_rows,), from 0."""
     first = 0
     for batch in batches:
         for start in range(0, batch.num_rows, PIECE_ROWS):
@@ -74,6 +60,11 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.Reco
 
 
 def _subsets(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[IntArray, pa.RecordBatch]]:
+    """Yield all rows of each subset, with their positions; keeps all subsets in memory.
+
+    Raises:
+        SettingsError: If a subset is too large for one part.
+    """
     kept = list(batches)
     if not kept:
         return
@@ -279,8 +270,9 @@ def _session_scores(
     """Return the scores in the order of the answers."""
     rows, positions, scores = answers.manifest.rows, [], []
     done = 0
+    parts = _pieces if scorer.unit == "rows" else _subsets
     with ONE_AT_A_TIME, scorer.session(context) as score:
-        for position, batch in units(batches_for(answers, scorer), scorer.unit):
+        for position, batch in parts(batches_for(answers, scorer)):
             scores.append(score_batch(score, scorer.columns, batch, scorer.unit))
             positions.append(position)
             done += batch.num_rows

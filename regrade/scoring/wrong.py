@@ -1,7 +1,6 @@
 """A few wrong answers of a scoring, to show beside its results."""
 
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +8,7 @@ import pyarrow as pa
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.scoring.batches import stored_rows
 from regrade.settings.view_address import view_address
 from regrade.stats.metrics import score_values
 
@@ -38,25 +38,13 @@ def wrong_examples(
     chosen = wrong[
         np.unique(np.linspace(0, len(wrong) - 1, min(MOST, len(wrong))).round().astype(int))
     ]
-    rows = _rows(answers, chosen.tolist())
+    rows = stored_rows(answers, chosen.tolist(), _COLUMNS)
     found = []
     for stored, score in zip(rows, scores.take(chosen).to_pylist(), strict=True):
         if (stored["sample_id"], stored["repeat"]) != (score["sample_id"], score["repeat"]):
             return []  # the order differs from that of the answers: no text is better than another answer's
         found.append(_example(answers, stored, score))
     return found
-
-
-def _rows(answers: AnswerSet, chosen: Sequence[int]) -> list[dict[str, Any]]:
-    """Return rows by their number in stored order."""
-    rows: list[dict[str, Any]] = []
-    start = 0
-    for shard in answers.manifest.shards:
-        inside = [row - start for row in chosen if start <= row < start + shard.rows]
-        if inside:
-            rows += answers.shard(shard, _COLUMNS).take(inside).to_pylist()
-        start += shard.rows
-    return rows
 
 
 def _example(answers: AnswerSet, stored: dict[str, Any], score: dict[str, Any]) -> dict[str, Any]:

@@ -236,18 +236,6 @@ def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
         assert [s["metrics"] for s in answers["scores"]] == [s["metrics"] for s in known]
 
 
-def test_list_shows_the_sets_and_their_scores(evaluated: Evaluated):
-    listed = regrade("list", "--answers", evaluated.answers, "--json")
-    assert listed.code == 0, listed.err
-    sets = listed.document["answer_sets"]
-    assert {answer_set["benchmark"] for answer_set in sets} == {"demo-arithmetic", "demo-choice"}
-    assert all(answer_set["complete"] and answer_set["rows"] == LIMIT for answer_set in sets)
-    assert all(
-        answer_set["scores"] and not any(score["stale"] for score in answer_set["scores"])
-        for answer_set in sets
-    )
-
-
 def test_show_prints_an_answer_with_what_was_read_and_the_target(evaluated: Evaluated):
     answer_set = evaluated.set_of("demo-arithmetic")["answer_set_id"]
     shown = regrade(

@@ -1,7 +1,6 @@
 """The engine of a flow: replaced once if it ends after answering, and held no longer than it is needed. Real flow and
 repository."""
 
-import json
 import os
 import threading
 from collections.abc import Iterable, Iterator
@@ -23,6 +22,7 @@ from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError
 from tests.command_line import DEMO
 from tests.crash.harness import stored
+from tests.limited_engine import questions
 
 pytestmark = pytest.mark.prefect
 ROWS = 6
@@ -60,9 +60,7 @@ class MortalEngine:
 def evaluate(
     prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    data = tmp_path / "questions.jsonl"
-    rows = [{"question": f"{number}?", "answer": "1"} for number in range(ROWS)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = questions(tmp_path, ROWS)
 
     def run(*engines: MortalEngine) -> LocalRepository:
         MortalEngine.opened = []

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from flows.compare_models import compare_models
 from flows.evaluate_model import evaluate_model
-from flows.gating import gate_answers, promote
+from flows.gating import announce, judge_answers, promote
 from flows.scoring import Scorings
 from regrade.answers.aliases import move_alias, read_alias
 from regrade.answers.local import LocalRepository
@@ -101,7 +101,9 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
     @flow
     def gated() -> GateReport:
         uri = f"sqlite:///{tmp_path / 'none.db'}"
-        return gate_answers([scored], GateSettings(), uri)
+        found = judge_answers([scored], GateSettings(), {})
+        announce(found, repository.uri, uri)
+        return found
 
     report = gated()
 

@@ -1,6 +1,5 @@
 """`generate-answers`: what the page of its run says. Real flow, Prefect server, spool and repository."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_artifact
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
+from tests.limited_engine import questions
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
@@ -37,10 +37,7 @@ def client(prefect_server: str, spool_home: Path) -> Iterator[SyncPrefectClient]
 def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[State[Any], UUID]:
     """Ask three questions; return the final state of the run, and its id."""
     patch.setattr(VllmEngine, "open", lambda *_, **__: engine)
-    data = folder / "questions.jsonl"
-    questions = [{"question": f"{n}?", "answer": "1"} for n in (1, 2, 3)]
-    data.write_text("".join(json.dumps(question) + "\n" for question in questions))
-    dataset: Any = {"name": "sums", "path": str(data), "scorer": "number"}
+    dataset: Any = {"name": "sums", "path": str(questions(folder, 3)), "scorer": "number"}
     state = generate_answers(
         str(DEMO / "regrade-demo"),
         datasets=(dataset,),

@@ -1,6 +1,5 @@
 """`evaluate-model` with a test engine, and real flow, tasks, spool, repository and MLflow."""
 
-import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Event
@@ -19,6 +18,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
+from tests.limited_engine import questions
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -32,9 +32,7 @@ ROWS = 6
 def evaluate(
     prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    data = tmp_path / "questions.jsonl"
-    rows = [{"question": f"{number}?", "answer": "1"} for number in range(ROWS)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = questions(tmp_path, ROWS)
 
     def run(*engines: MortalEngine, names: tuple[str, ...] = ("one", "two")) -> Evaluation:
         waiting = iter(engines)

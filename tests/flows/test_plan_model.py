@@ -9,7 +9,6 @@ from prefect.logging.handlers import APILogHandler
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.plan_model import plan_model
-from regrade.settings.errors import SettingsError
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.request import PlanRequest
 from tests.results.test_plans import FITTING, LACKING, plan
@@ -57,12 +56,3 @@ def test_the_plan_is_on_the_page_of_the_run(
     assert "| TP 2 x PP 1 x DP 4 |" in pages["plan"].data
     document = pages["plan-report"].data.removeprefix("```json\n").removesuffix("\n```\n")
     assert MemoryPlan.model_validate_json(document) == made
-
-
-def test_a_contradiction_fails_the_run_with_a_sentence(prefect_server: str, tmp_path: Path):
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        pytest.raises(SettingsError, match="not both"),
-    ):
-        plan_model("org/model", gpu="h100", gpu_memory="80GiB")
-        APILogHandler().flush()

@@ -18,6 +18,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
+from regrade.jobs.job import EvaluationJob, make_job
 from regrade.models.base import ResolvedModel
 from regrade.records import Request
 from regrade.records.computed import LoadedWeights
@@ -360,10 +361,10 @@ def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
     assert not evaluated.engines
 
 
-def test_between_and_only_new_are_refused_without_follow(evaluated: Evaluated, training: Path):
-    for given in ({"between": "end"}, {"only_new": True}):
-        with pytest.raises(SettingsError, match="is for models that come later: set `follow`, too"):
-            evaluated.run(str(training / "checkpoint-100"), flow=evaluate_model, **given).result()
+@pytest.mark.parametrize("given", [{"between": "end"}, {"only_new": True}])
+def test_between_and_only_new_are_refused_without_follow(given: dict[str, Any]):
+    with pytest.raises(SettingsError, match="is for models that come later: set `follow`, too"):
+        make_job(EvaluationJob, {"model": "m", "benchmarks": ("gsm8k",), **given})
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Several machines evaluate together: who scores, and what the others say. Real flows, spool and repository."""
 
-import json
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -26,6 +25,7 @@ from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
+from tests.limited_engine import questions
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -62,9 +62,7 @@ class Failing(MortalEngine):
 def parameters(
     prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[dict[str, Any]]:
-    data = tmp_path / "questions.jsonl"
-    rows = [{"question": f"{number}?", "answer": "1"} for number in range(ROWS)]
-    data.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    data = questions(tmp_path, ROWS)
     monkeypatch.setenv("REGRADE_PUBLISH_SECONDS", "0.05")
     with temporary_settings({PREFECT_API_URL: prefect_server}):
         yield {
@@ -136,20 +134,15 @@ def test_a_machine_whose_set_another_one_completes_says_so_and_scores_nothing(
 def test_a_machine_that_completes_the_set_of_several_scores_it(
     evaluate: Any, parameters: dict[str, Any]
 ):
-    engine = Joined(ROWS, lambda: None)
-    parts = iter([lambda: None])
+    # Another machine publishes a few rows and ends.
+    (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": "1/2"}))
+    with work.spool:
+        find_missing(work)
+        work.requests.rows = work.requests.rows[:3]
+        generate_missing.fn([work], MortalEngine(ROWS), VllmEngine())
+        publish_answers.fn(work)
 
-    def half() -> None:  # another machine publishes a few rows and ends
-        (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": "1/2"}))
-        with work.spool:
-            find_missing(work)
-            work.requests.rows = work.requests.rows[:3]
-            generate_missing.fn([work], MortalEngine(ROWS), VllmEngine())
-            publish_answers.fn(work)
-        next(parts)
-
-    half()
-    (result,) = evaluate("2/2", engine).answer_sets
+    (result,) = evaluate("2/2", MortalEngine(ROWS + 1)).answer_sets
     assert (result.generated, result.rows, len(result.scores)) == (ROWS - 3, ROWS, 1)
     assert len(stored(parameters).manifest.sessions) == 2
 

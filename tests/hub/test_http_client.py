@@ -97,8 +97,9 @@ def test_a_response_is_not_unpacked(url: str):
     assert send(f"{url}/packed", seconds=5).content == gzip.compress(b" " * (1 << 24), mtime=0)
 
 
-def test_a_response_is_cut_at_its_limit(url: str):
-    assert send(f"{url}/long", seconds=5, most_bytes=10).content == b"x" * 10
+def test_a_response_is_cut_at_its_limit(url: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regrade.hub.http_client.MOST_BYTES", 10)
+    assert send(f"{url}/long", seconds=5).content == b"x" * 10
 
 
 def test_a_body_makes_it_a_post(url: str):

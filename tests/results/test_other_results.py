@@ -55,10 +55,8 @@ def test_terminal_and_page_show_them_on_their_own_scale(
 def test_without_them_there_is_no_second_table(
     answers: AnswerSet, capsys: pytest.CaptureFixture[str]
 ):
-    scored = score_answers(answers, "number")
-    plain = evaluation(answers)
-    result = plain.answer_sets[0].model_copy(update={"scores": (score_result(scored, None),)})
-    print_blocks(blocks(plain.model_copy(update={"answer_sets": (result,)})))
+    result = result_of(answers, score_result(score_answers(answers, "number"), None))
+    print_blocks(blocks(Evaluation(answer_sets=(result,), repository="/answers")))
 
     assert "result" not in capsys.readouterr().out
 
@@ -73,10 +71,7 @@ def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
 
 
 def test_mlflow_has_them_under_names_that_it_accepts(answers: AnswerSet):
-    file = with_results(answers, (PERPLEXITY,))
-    scoring = tracked_as(answers, file)
-
-    results = scoring.results()
+    results = tracked_as(answers, with_results(answers, (PERPLEXITY,))).results()
 
     assert results["other/prompt_strict"] == 0.75
     assert results["other/prompt_strict_stderr"] == 0.25

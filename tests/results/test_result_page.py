@@ -1,6 +1,7 @@
 """The page of a result in Prefect: lowest subsets, next commands, models of one name; and the page of a verdict."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -8,11 +9,13 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.results.page import blocks
-from regrade.results.results import Evaluation, ScoreResult, score_result
-from regrade.results.tables import cost_table, headline, score_table, short_headline
+from regrade.results.results import Evaluation, score_result
+from regrade.results.speeds import speed_lines
+from regrade.results.tables import cost_table, headline, score_table, short_headline, titles
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings
 from regrade.stats.scale import Scale
+from regrade.stats.speed import Goodput, Speed
 from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.comparing.sides import answer
@@ -35,6 +38,12 @@ def evaluation(tmp_path: Path) -> Evaluation:
     return Evaluation(answer_sets=(result,), repository="/answers")
 
 
+def changed(evaluation: Evaluation, **changes: Any) -> Evaluation:
+    """The same result with other fields of its answer set."""
+    (answers,) = evaluation.answer_sets
+    return evaluation.model_copy(update={"answer_sets": (answers.model_copy(update=changes),)})
+
+
 def test_the_page_names_the_lowest_subsets_and_how_to_read_the_answers(evaluation: Evaluation):
     page = markdown(blocks(evaluation))
 
@@ -51,22 +60,15 @@ def test_the_name_of_a_run_is_its_result(evaluation: Evaluation):
 
 
 def test_grades_are_named_on_their_scale(evaluation: Evaluation):
-    (answers,) = evaluation.answer_sets
-    (scored,) = answers.scores
+    (scored,) = evaluation.answer_sets[0].scores
     grades = Scale(low=1, high=3, unit="")
     metrics = scored.metrics | {"accuracy": 2.5, "accuracy_stderr": 0.25}
     graded = scored.model_copy(update={"scale": grades, "metrics": metrics})
-    sets = (answers.model_copy(update={"scores": (graded,)}),)
-    assert (
-        short_headline(evaluation.model_copy(update={"answer_sets": sets}))
-        == "final: sums 2.50 ± 0.25"
-    )
+    assert short_headline(changed(evaluation, scores=(graded,))) == "final: sums 2.50 ± 0.25"
 
 
 def test_answers_without_a_score_are_counted(evaluation: Evaluation):
-    (answers,) = evaluation.answer_sets
-    sets = (answers.model_copy(update={"scores": (), "expected_rows": 1400}),)
-    unscored = evaluation.model_copy(update={"answer_sets": sets})
+    unscored = changed(evaluation, scores=(), expected_rows=1400)
     assert short_headline(unscored) == "final: sums 28 of 1,400 answers"
     assert headline(unscored) == short_headline(unscored)
 
@@ -84,19 +86,28 @@ def test_two_models_of_one_name_are_two_in_the_table(evaluation: Evaluation):
     assert "- sums · final@bbbbbbbb: answers `0000000000000000`" in page
 
 
+def test_two_sets_of_one_model_and_benchmark_are_told_apart_by_their_ids(evaluation: Evaluation):
+    speed = Speed(goodput=Goodput(limits={"e2el": 1.0}, answers=28, within=14))
+    (one,) = changed(evaluation, speed=speed).answer_sets
+    other = one.model_copy(update={"answer_set_id": "0" * 16})
+    both = evaluation.model_copy(update={"answer_sets": (one, other)})
+
+    assert {*titles(evaluation).values()} == {"sums"}
+    assert titles(both)["0" * 16] == "sums · 00000000"
+    lines = [line for line in speed_lines(both) if "goodput" in line]
+    assert lines[1] == "sums · 00000000: goodput: 50.0 % of 28 answers within E2EL 1 s"
+
+
 def test_wrong_answers_are_linked_once_they_are_scored(
     evaluation: Evaluation, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("REGRADE_VIEW_URL", "http://view.test")
     monkeypatch.setenv("REGRADE_ANSWERS", evaluation.repository)
-    (answers,) = evaluation.answer_sets
-    unscored = Evaluation(
-        answer_sets=(answers.model_copy(update={"scores": ()}),), repository=evaluation.repository
-    )
-    address = f"](http://view.test/sets/{answers.answer_set_id}"
+    address = f"](http://view.test/sets/{evaluation.answer_sets[0].answer_set_id}"
     assert f"{address}?verdict=wrong)" in markdown(blocks(evaluation))
-    assert f"{address})" in markdown(blocks(unscored))
-    assert "verdict=wrong" not in markdown(blocks(unscored))
+    unscored = markdown(blocks(changed(evaluation, scores=())))
+    assert f"{address})" in unscored
+    assert "verdict=wrong" not in unscored
 
 
 def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluation: Evaluation):
@@ -109,15 +120,6 @@ def test_a_single_model_stands_above_the_table_which_then_fits_the_page(evaluati
 
 def test_stages_that_a_run_did_not_need_have_no_seconds(evaluation: Evaluation):
     assert cost_table(evaluation).rows == [("sums", "", "", "", "", "0.5", "")]
-
-
-def test_few_subsets_are_not_ranked(evaluation: Evaluation):
-    (answers,) = evaluation.answer_sets
-    (scored,) = answers.scores
-    few: ScoreResult = scored.model_copy(update={"lowest": ()})
-    sets = (answers.model_copy(update={"scores": (few,)}),)
-    page = markdown(blocks(Evaluation(answer_sets=sets, repository="/answers")))
-    assert "Lowest subsets" not in page
 
 
 def test_a_verdicts_page_names_the_baselines_model_and_the_level_in_tables_that_fit(

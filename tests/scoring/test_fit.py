@@ -1,16 +1,12 @@
 """A score of zero, or one that contradicts the score that came with the answers, is never published without a word."""
 
-from datetime import UTC, datetime
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.publishing import publish_scores
-from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
+from regrade.answers.scorefile import ORIGINAL, OriginalScoring
 from regrade.answers.sets import AnswerSet
-from regrade.records.columns import SCORING_SCHEMA
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation, score_result
 from regrade.results.tables import headline
@@ -18,10 +14,9 @@ from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring import fit
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
-from regrade.stats.metrics import summarise
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import again, publish, result_of
+from tests.stored import again, publish, result_of, score_with_an_older_scorer
 
 
 def prose(n: int) -> list[dict[str, Any]]:
@@ -32,25 +27,14 @@ def prose(n: int) -> list[dict[str, Any]]:
     ]
 
 
-def publish_original(answers: AnswerSet, values: list[float]) -> ScoreFile:
+def publish_original(answers: AnswerSet, values: list[float]) -> None:
     """Publish scores that came with the answers."""
-    scored = score_answers(answers, "number", force=True)
-    assert scored.table is not None
-    rows = [
-        score | {"value": value, "outcome": "scored", "extracted": None, "start": None, "end": None}
-        for score, value in zip(scored.table.to_pylist(), values, strict=True)
-    ]
-    table = pa.Table.from_pylist(rows, schema=SCORING_SCHEMA)
-    update = {
-        "scorer": ORIGINAL,
-        "source_hash": "1" * 8,
-        "summary": summarise(table, {}),
-        "scored_at": datetime(2026, 1, 1, tzinfo=UTC),
-        "original": OriginalScoring(tool="lm-eval", name="exact_match"),
-    }
-    file = scored.file.model_copy(update=update)
-    publish_scores(answers.repository, [(answers, file, table)])
-    return file
+    left = iter(values)
+    came = {"outcome": "scored", "extracted": None, "start": None, "end": None}
+    original = OriginalScoring(tool="lm-eval", name="exact_match")
+    score_with_an_older_scorer(
+        answers, lambda _: came | {"value": next(left)}, scorer=ORIGINAL, original=original
+    )
 
 
 def test_a_default_scorer_that_fits_nothing_names_those_that_do_and_gives_no_headline(

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.publishing import publish_scores
 from regrade.answers.result import Result
 from regrade.answers.verify import verify
 from regrade.records.columns import SCORING_SCHEMA
@@ -19,7 +18,7 @@ from regrade.settings import SamplingParams, ScoringOptions
 from regrade.settings.errors import SettingsError
 from regrade.stats.named import Aggregate
 from tests.builders import row
-from tests.stored import again, publish
+from tests.stored import again, publish, score
 
 
 class Length:
@@ -129,9 +128,7 @@ def test_another_environment_is_another_scoring_and_neither_is_stale(
     repository: LocalRepository, scorer: Length
 ):
     answers = publish(repository, [row(0, "ab"), row(1, "cd")])
-    first = score_answers(answers, "number")
-    assert first.table is not None
-    publish_scores(repository, [(answers, first.file, first.table)])
+    first = score(answers)
 
     same = score_answers(again(answers), "number")
     other = score_answers(again(answers), "number", options=ScoringOptions(sandbox="landlock"))
@@ -139,23 +136,21 @@ def test_another_environment_is_another_scoring_and_neither_is_stale(
     assert same.table is None
     assert other.table is not None
     assert other.file.environment == {"sandbox": "landlock", "ruler": "1.0"}
-    assert other.file.label != first.file.label
-    assert other.file.code_label == first.file.code_label
-    assert not is_stale(first.file, again(answers))
+    assert other.file.label != first.label
+    assert other.file.code_label == first.code_label
+    assert not is_stale(first, again(answers))
 
 
 def test_a_stored_scoring_with_other_values_is_verified(
     repository: LocalRepository, scorer: Length
 ):
     answers = publish(repository, [row(0, "ab"), row(1, "cd")])
-    scored = score_answers(answers, "number")
-    assert scored.table is not None
-    publish_scores(repository, [(answers, scored.file, scored.table)])
+    file = score(answers)
 
     found = verify(repository, repository.head() or "", None)
 
     assert (found.scorings, found.problems) == (1, [])
-    stored = again(answers).score_table(scored.file.label)
+    stored = again(answers).score_table(file.label)
     assert stored["metrics"].to_pylist() == ['{"letters":2}', '{"letters":2}']
 
 
@@ -199,10 +194,8 @@ def test_only_a_scorer_whose_values_are_answers_has_a_majority_that_verifies(
     sampling = SamplingParams(temperature=0.5)
     answers = publish(repository, rows, repeats=3, sampling=sampling)
 
-    scored = score_answers(answers, "number")
-    assert scored.table is not None
-    publish_scores(repository, [(answers, scored.file, scored.table)])
+    summary = score(answers).summary
 
-    assert (scored.file.summary.majority_samples is not None) is votes
-    assert scored.file.summary.pass_at
+    assert (summary.majority_samples is not None) is votes
+    assert summary.pass_at
     assert verify(repository, repository.head() or "", None).problems == []

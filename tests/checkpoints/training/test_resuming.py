@@ -50,17 +50,22 @@ def begin(output: Path, state: "TrainerState") -> None:
     ],
 )
 def test_the_process_that_resumes_knows_which_save_it_is(
-    output: Path, quick: None, strategy: str, state: dict[str, float], evaluated: bool
+    output: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    strategy: str,
+    state: dict[str, float],
+    evaluated: bool,
 ) -> None:
     from transformers import TrainerState
 
+    monkeypatch.setattr(training.EvaluateCheckpoints, "_start", lambda *_: None)
     hook = training.EvaluateCheckpoints(["sums"], every=2)
     arguments = arguments_in(output, save_strategy=strategy)
     resumed = TrainerState(global_step=3, **state)  # type: ignore[arg-type]
     hook.on_train_begin(arguments, resumed, None)  # type: ignore[arg-type]
     hook.on_save(arguments, resumed, None)  # type: ignore[arg-type]
-    hook.on_train_end(arguments, resumed, None)  # type: ignore[arg-type]
-    assert [log["step"] for log in resumed.log_history] == [3] * evaluated
+    waiting = [place.name for place in Queue(output).places()]
+    assert waiting == ["checkpoint-3"] * evaluated
 
 
 def test_a_new_training_removes_what_an_older_one_left_and_says_so(
