@@ -136,7 +136,7 @@ def _document(imported: Imported) -> dict[str, object]:
         "model": manifest.specification.model.name,
         "benchmark": manifest.specification.benchmark.name,
         "rows": manifest.rows,
-        "expected_rows": manifest.n_samples * manifest.specification.repeats,
+        "expected_rows": manifest.expected,
         "without_target": imported.without_target,
         "scorers": list(manifest.scorers),
         "originals": [
@@ -190,8 +190,9 @@ def _note(text: str) -> None:
 
 def _row(imported: Imported) -> tuple[str, ...]:
     manifest = imported.answers.manifest
-    expected = manifest.n_samples * manifest.specification.repeats
-    incomplete = f" of {expected:,}: incomplete" if manifest.rows < expected else ""
+    incomplete = (
+        f" of {manifest.expected:,}: incomplete" if manifest.rows < manifest.expected else ""
+    )
     scores = (
         f"{percent(file.summary.overall.accuracy)} (n={file.summary.overall.n:,}) "
         f"{file.original.title if file.original else ''}"

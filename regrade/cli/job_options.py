@@ -272,26 +272,22 @@ class JobOptions:
         """Add the values of options to the parameters of a file."""
         elements: dict[str, dict[str, Any]] = {}
         for option, value in given.items():
-            name, *inner = option.path
-            if not inner:
-                chosen[name] = [*(chosen.get(name) or ()), *value] if option.adds else value
-                if option.more is not None:
-                    chosen[name] = value[0]
-                    if len(value) > 1 or option.more in chosen:
-                        chosen[option.more] = value[1:]
-                continue
-            if get_origin(self.job.model_fields[name].annotation) is tuple:
-                target = elements.setdefault(name, {})
+            *groups, name = option.path
+            target = chosen
+            if groups and get_origin(self.job.model_fields[groups[0]].annotation) is tuple:
+                target = elements.setdefault(groups[0], {})
+            elif groups:
+                target = chosen[groups[0]] = dict(chosen.get(groups[0]) or {})
+            for group in groups[1:]:
+                target = target.setdefault(group, {})
+            if option.more is not None:
+                target[name] = value[0]
+                if len(value) > 1 or option.more in target:
+                    target[option.more] = value[1:]
+            elif option.adds and not groups:
+                target[name] = [*(target.get(name) or ()), *value]
             else:
-                target = chosen[name] = dict(chosen.get(name) or {})
-            for part in inner[:-1]:
-                target = target.setdefault(part, {})
-            if option.more is None:
-                target[inner[-1]] = value
-                continue
-            target[inner[-1]] = value[0]
-            if len(value) > 1 or option.more in target:
-                target[option.more] = value[1:]
+                target[name] = value
         for name, element in elements.items():
             chosen[name] = [*(chosen.get(name) or ()), element]
 

@@ -110,42 +110,30 @@ def _rows(
     state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []
     state += [f"refused by the server: {', '.join(manifest.not_sent)}"] if manifest.not_sent else []
     date = f"{manifest.updated_at:%Y-%m-%d}"
-    if not stored.scorings:
-        empty = [""] if repeated else []
-        remarks = ", ".join(["not scored", *state])
+    repeats = answers_per_question(manifest.specification)
+    for file in stored.scorings or (None,):
+        if file is None:
+            result, notes = ("", "", "", *([""] if repeated else [])), ["not scored", *state]
+        else:
+            overall, calibrated = file.summary.overall, calibrate(stored.answers, file)
+            result = (
+                file.title,
+                average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale),
+                f"{overall.n:,}",
+                *([repeats_text(file.summary.averages(), repeats)] if repeated else []),
+            )
+            notes = [
+                "" if calibrated is None else calibrated.text,
+                "judge of one family" if family_warning(manifest.specification) else "",
+                stored.mark(file),
+                file.intact_only or ("stale" if file.label in stored.stale else ""),
+                *state,
+            ]
         yield (
             stored.id,
             name,
             stored.benchmark,
-            "",
-            "",
-            "",
-            *empty,
-            *_figures(stored, None),
-            date,
-            apart,
-            remarks,
-        )
-    for file in stored.scorings:
-        overall = file.summary.overall
-        repeats = answers_per_question(manifest.specification)
-        calibrated = calibrate(stored.answers, file)
-        notes = [
-            "" if calibrated is None else calibrated.text,
-            "judge of one family" if family_warning(manifest.specification) else "",
-            stored.mark(file),
-            file.intact_only or ("stale" if file.label in stored.stale else ""),
-            *state,
-        ]
-        further = [repeats_text(file.summary.averages(), repeats)] if repeated else []
-        yield (
-            stored.id,
-            name,
-            stored.benchmark,
-            file.title,
-            average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale),
-            f"{overall.n:,}",
-            *further,
+            *result,
             *_figures(stored, file),
             date,
             apart,

@@ -66,12 +66,11 @@ class Output:
         self.show(document, lambda: _write_text(lines))
 
     def show_line(self, document: Mapping[str, Any]) -> None:
-        """Print one of several results on stdout as a line of JSON, if JSON was asked for."""
-        if self.json:
-            text = json_module.dumps({"regrade_version": VERSION, **document}) + "\n"
-            _written.append(text)
-            sys.stdout.write(text)
-            sys.stdout.flush()
+        """Print one of several results on stdout as a line of JSON."""
+        text = json_module.dumps({"regrade_version": VERSION, **document}) + "\n"
+        _written.append(text)
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 TABLE = Output()

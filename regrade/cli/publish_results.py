@@ -59,13 +59,10 @@ def publish_results(
         if not benchmark or result.manifest.specification.benchmark.name in benchmark
     ]
     results, left_out = hub_results(model, chosen)
+    reasons = [f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}" for left in left_out]
     if not results:
-        reasons = "; ".join(
-            f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}" for left in left_out
-        )
-        raise SettingsError(
-            f"No result of '{model}' can be published. {reasons or 'There are no such answers.'}"
-        )
+        why = "; ".join(reasons) or "There are no such answers."
+        raise SettingsError(f"No result of '{model}' can be published. {why}")
     target = ModelRepository(model)
     planned = target.plan(results, replace=replace)
     url = None
@@ -84,9 +81,8 @@ def publish_results(
         ]
         columns = ("benchmark", "value", "leaderboard", "notes")
         print_blocks([Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:])])
-        for left in left_out:
-            line = f"{left.benchmark} {left.answer_set_id[:8]}: {left.reason}"
-            stdout.print(f"[yellow]left out[/] {plain(line)}")
+        for reason in reasons:
+            stdout.print(f"[yellow]left out[/] {plain(reason)}")
         for path, content in planned.files.items():
             stdout.print(f"[bold]{plain(path)}[/]\n{plain(content)}")
         if url is not None:

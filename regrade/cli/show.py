@@ -20,7 +20,7 @@ from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, stderr, stdout
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.viewer.answer_facts import with_choice
+from regrade.pages.viewer.answer_facts import letter_of, with_choice
 from regrade.pages.viewer.filters import AnswerFilters, Order
 from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
@@ -153,13 +153,10 @@ def show(
 
 def _others(shelf: Shelf, shown: StoredSet) -> str:
     """Return the ids and benchmarks of the newest other answer sets of a model."""
-
-    def of(stored: StoredSet) -> tuple[str, str]:
-        specification = stored.answers.manifest.specification
-        return specification.model.name, specification.benchmark.name
-
+    name = shown.manifest.specification.model.name
+    others = (s for s in shelf.sets if s.id != shown.id)
     found = [
-        f"{s.id} ({of(s)[1]})" for s in shelf.sets if s.id != shown.id and of(s)[0] == of(shown)[0]
+        f"{s.id} ({s.benchmark})" for s in others if s.manifest.specification.model.name == name
     ]
     return ", ".join(found[:SETS_NAMED])
 
@@ -259,9 +256,8 @@ def _answers(
 
 def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     """Print what is shown: model, benchmark, scoring, and the settings that tell the set apart."""
-    manifest = stored.answers.manifest
-    specification = manifest.specification
-    _print(f"{stored.model} · {specification.benchmark.name} · {stored.id}", "bold")
+    specification = stored.manifest.specification
+    _print(f"{stored.model} · {stored.benchmark} · {stored.id}", "bold")
     shown = index.scoring
     if shown is not None:
         _print(_result(shown, specification))
@@ -269,11 +265,7 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     for scorer, file in others.items():
         if shown is None or scorer != shown.scorer:
             _print(f"also {_result(file, specification)}: --scorer {shlex.quote(scorer)}", "dim")
-    alike = [
-        other
-        for other in shelf.sets
-        if other.answers.manifest.specification.benchmark.name == specification.benchmark.name
-    ]
+    alike = [other for other in shelf.sets if other.benchmark == stored.benchmark]
     apart = settings_apart([other.manifest for other in alike])
     settings = apart[[other.id for other in alike].index(stored.id)]
     if settings:
@@ -318,7 +310,7 @@ def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
     if row["tool_calls"] is not None:
         _print(f"calls: {row['tool_calls']}")
     if row["label_logprobs"] is not None:
-        ranked = (f"{_letter(n)} {value:.3f}" for n, value in enumerate(row["label_logprobs"]))
+        ranked = (f"{letter_of(n)} {value:.3f}" for n, value in enumerate(row["label_logprobs"]))
         _print("log-probabilities: " + ", ".join(ranked))
     if row["error"] is not None:
         _print(f"error: {row['error']}", "red")
@@ -345,10 +337,6 @@ def _print_asked(row: dict[str, Any], stored: StoredSet) -> None:
             stdout.print(Text(visible(turn.role), "bold dim"))
         if text := plain_message(turn):
             _print(text, "dim")
-
-
-def _letter(number: int) -> str:
-    return chr(ord("A") + number) if number < 26 else str(number + 1)
 
 
 def _print(text: str, style: str = "") -> None:

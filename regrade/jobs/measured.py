@@ -59,11 +59,11 @@ def _of_model(model: ResolvedModel) -> Tokenizer | None:
 
 
 def _of_name(name: str) -> Tokenizer:
-    folder: Path | None = Path(name).expanduser()
-    if folder is None or not folder.is_dir():
-        model = resolve_here(name, needs_weights=False, reads_weights=False)
-        folder = files_folder(model, download=True, weights=False)
-    found = None if folder is None else _in_folder(folder)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        found = _in_folder(folder)
+    else:
+        found = _of_model(resolve_here(name, needs_weights=False, reads_weights=False))
     if found is None:
         raise ModelError(name, "it has no tokenizer. Name a model or a folder with one.")
     return found

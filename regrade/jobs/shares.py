@@ -74,16 +74,11 @@ class Share:
         if text == AUTO:
             return cls(*_from_environment(environment))
         match = _PATTERN.fullmatch(text)
-        if match is None or not (share := cls(int(match[1]), int(match[2]))).is_valid:
+        if match is None or not int(match[1]) <= int(match[2]) <= MOST_MACHINES:
             raise SettingsError(
                 f"share '{text}' should be `K/N`, such as `2/4` for the second of four machines, or `auto`."
             )
-        return share
-
-    @property
-    def is_valid(self) -> bool:
-        """True if the number is one of the machines'."""
-        return 1 <= self.number <= self.of <= MOST_MACHINES
+        return cls(int(match[1]), int(match[2]))
 
 
 def publish_interval(machines: int, alone: float) -> float:

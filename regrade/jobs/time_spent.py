@@ -32,7 +32,6 @@ _ADVICE: dict[Part, str] = {
     "full": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
     "draining": "The longest answers were alone at the end: more benchmarks in one run fill the engine meanwhile, `--max-tokens` bounds them.",
     "generating": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
-    "idle": "",
 }
 _BEFORE = "Before loading, a run waits for the engines of others, and starts Prefect unless `PREFECT_API_URL` names a server that runs."
 _AFTER = "`regrade generate` ends with the last answer, and `regrade score` then needs no GPU."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from regrade.tracking.connection import connect, experiment_id, public_uri
 from regrade.tracking.labels import EXPERIMENT
+from regrade.tracking.runs import NOTE
 from regrade.tracking.scoring import MAX_TAG
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 KEY = "regrade"
 TAG = f"mlflow.sharedViewState.{KEY}"
-NOTE_TAG = "mlflow.note.content"
 ATTRIBUTES = ("Created", "Duration")
 
 
@@ -32,9 +32,9 @@ def save_view(client: "MlflowClient", experiment: str, benchmarks: Iterable[str]
         benchmarks: Names of the benchmarks.
     """
     tags = client.get_experiment(experiment).tags
-    if NOTE_TAG not in tags:
+    if NOTE not in tags:
         link = f"[All evaluations with their accuracies]({_page(experiment)})"
-        client.set_experiment_tag(experiment, NOTE_TAG, link)
+        client.set_experiment_tag(experiment, NOTE, link)
     known = _columns(tags.get(TAG))
     columns = [f"attributes.`{name}`" for name in ATTRIBUTES] if not known else []
     wanted = [f"metrics.`accuracy/{name}`" for name in sorted(benchmarks)]

@@ -5,6 +5,8 @@ metric per combination of the other settings, such as `tokens_per_second/sums/ma
 """
 
 import hashlib
+import json
+import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -12,17 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url
-from regrade.tracking.runs import NOTE, create_run, oldest_run
-from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, cut
+from regrade.tracking.runs import NOTE, SHOWN, changed_values, create_run, log_values, oldest_run
+from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, cut, metric_names
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-import json
-import math
-
-from regrade.tracking.runs import SHOWN, changed_values, log_values
-from regrade.tracking.scoring import metric_names
 
 EXPERIMENT = "regrade-sweeps"
 _MAX_KEY = 250

@@ -93,7 +93,7 @@ def log_traces(
     with connect(uri) as client, _traced_to(uri):
         experiment = experiment_id(client, uri, EXPERIMENT)
         known = _places(uri, _traces(client, experiment, answer_set))
-        if others := {place[2] for place in known.values()} - {seed}:
+        if others := {other for _, other in known.values()} - {seed}:
             drawn = f"answers drawn with seed {min(others)}, which are a random sample only without others"
             raise TrackingError(public_uri(uri), f"it has traces of {drawn}: give `--seed`.")
         runs = scoring_runs(client, experiment, _SET, answer_set)
@@ -141,8 +141,8 @@ def read_traces(uri: str, answer_set: str) -> TracedFeedback | None:
                 at, key = given.last_update_time_ms or 0, (sample_id, repeat, given.name, person)
                 if key not in newest or newest[key][0] <= at:
                     newest[key] = at, feedback
-    size = 1 + max(place for _, place, _ in places.values())
-    seed = min(seed for _, _, seed in places.values())
+    size = 1 + max(place for place, _ in places.values())
+    seed = min(seed for _, seed in places.values())
     return TracedFeedback(seed, size, tuple(feedback for _, feedback in newest.values()))
 
 
@@ -218,14 +218,10 @@ def _key(uri: str, trace: "Trace") -> tuple[str, int]:
 
 def _places(
     uri: str, traces: "Iterator[Trace] | list[Trace]"
-) -> dict[tuple[str, int], tuple[str, int, int]]:
-    """Return trace id, place in the random order, and seed of each answer."""
+) -> dict[tuple[str, int], tuple[int, int]]:
+    """Return place in the random order, and seed of each answer."""
     return {
-        _key(uri, trace): (
-            trace.info.trace_id,
-            _number(uri, trace, _PLACE),
-            _number(uri, trace, _SEED),
-        )
+        _key(uri, trace): (_number(uri, trace, _PLACE), _number(uri, trace, _SEED))
         for trace in traces
     }
 

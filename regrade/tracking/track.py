@@ -1,10 +1,11 @@
 """Log scorings to MLflow: find or create their runs, and update them."""
 
+import hashlib
 import json
 import logging
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import (
+    Row,
     evaluation_text,
     scoring_text,
     verdict_in,
@@ -46,13 +48,10 @@ from regrade.tracking.scoring import (
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
-import hashlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
+logger = logging.getLogger("regrade.track")
+_TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
+_EXAMPLES = "wrong_answers.json"
 
 # The run of a training: the accuracy of its checkpoints as metrics with steps, which MLflow draws as lines.
 
@@ -126,11 +125,6 @@ def _new_points(
     return new
 
 
-logger = logging.getLogger("regrade.track")
-_TABLE, _CHART, _DIFF = "results.json", "accuracy.png", "diff.md"
-_EXAMPLES = "wrong_answers.json"
-
-
 @dataclass(frozen=True, slots=True)
 class TrackedRuns:
     """MLflow runs of the scorings of a model."""
@@ -198,7 +192,8 @@ def track(
         best = headlines(current)
         save_view(client, experiment_key, best)
         at = int(parent.data.tags.get("regrade.step", "0")) if step is None else step
-        _summarise(client, parent, scorings[0], current, at, family, regrade_command)
+        table = table_rows(current, best)
+        _summarise(client, parent, scorings[0], best, table, at, family, regrade_command)
         if at and best and family != scorings[0].manifest.specification.model.name:
             draw_training(client, experiment_key, family, scorings[0].model_id, best, at)
     return TrackedRuns(
@@ -288,27 +283,21 @@ def _summarise(
     client: "MlflowClient",
     parent: "Run",
     scoring: Scoring,
-    runs: Sequence["Run"],
+    best: Mapping[str, "Run"],
+    table: Sequence[Row],
     at: int,
     family: str,
     command: str,
 ) -> None:
-    best = headlines(runs)
     before = parent.data.tags
     metrics = headline_metrics(best)
-    note = evaluation_text(
-        scoring.model_label,
-        at,
-        table_rows(runs, best),
-        command or before.get("regrade.command", ""),
-        before.get(NOTE, ""),
-    )
-    verdict = verdict_in(before.get(NOTE, ""))
-    if verdict and not changed_values(metrics, parent.data.metrics):
+    changed = changed_values(metrics, parent.data.metrics)
+    command, earlier = command or before.get("regrade.command", ""), before.get(NOTE, "")
+    note = evaluation_text(scoring.model_label, at, table, command, earlier)
+    if not changed and (verdict := verdict_in(earlier)):
         note = with_verdict(note, verdict)  # it was about these numbers
     if before.get("regrade.step") == str(at):
-        metrics = changed_values(metrics, parent.data.metrics)
-    command = command or before.get("regrade.command", "")
+        metrics = changed
     tags = {
         "regrade.step": str(at),
         "regrade.command": cut(command, 4000),

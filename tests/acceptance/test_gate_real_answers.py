@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.sets import list_sets
 from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
@@ -15,6 +16,7 @@ from regrade.exchange.importing.importer import import_files
 from regrade.settings import GateSettings
 from regrade.text.markdown import markdown
 from tests.command_line import DATA
+from tests.stored import score
 
 ZEROEVAL = DATA / "generations" / "zeroeval-gsm"
 OPENAI = DATA / "generations" / "openai-gsm8k" / "solutions.jsonl"
@@ -38,6 +40,10 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> str:
         columns = Columns(question="question", target="ground_truth", text=f"{model}.solution")
         table = TableOptions(columns, "A:")
         import_files(repository, [OPENAI], table=table, names=Names(model=model, benchmark="gsm8k"))
+    head = repository.head()
+    assert head is not None
+    for answer_set in list_sets(repository, head):
+        score(answer_set, answer_set.manifest.scorers[0])  # once, not for every verdict
     return repository.uri
 
 

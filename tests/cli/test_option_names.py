@@ -67,17 +67,28 @@ def options() -> dict[str, set[str]]:
     }
 
 
-def raised_texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield line and text of the strings in the `raise` statements of a module."""
-    for statement in ast.walk(ast.parse(path.read_text())):
-        if not isinstance(statement, ast.Raise) or statement.exc is None:
-            continue
-        for node in ast.walk(statement.exc):
-            if isinstance(node, ast.JoinedStr):
-                shown = (n.value if isinstance(n, ast.Constant) else "x" for n in node.values)
-                yield node.lineno, "".join(map(str, shown))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield node.lineno, node.value
+def modules() -> Iterator[tuple[Path, str]]:
+    """Yield path and code of the modules whose messages may reach the command line."""
+    for folder in ("regrade", "flows", "tasks"):
+        for path in (ROOT / folder).rglob("*.py"):
+            yield path.relative_to(ROOT), path.read_text()
+
+
+@pytest.fixture(scope="module")
+def raised_texts() -> list[tuple[str, str]]:
+    """Place and text of the strings in all `raise` statements."""
+    found = []
+    for path, code in modules():
+        for statement in ast.walk(ast.parse(code)):
+            if not isinstance(statement, ast.Raise) or statement.exc is None:
+                continue
+            for node in ast.walk(statement.exc):
+                if isinstance(node, ast.JoinedStr):
+                    shown = (n.value if isinstance(n, ast.Constant) else "x" for n in node.values)
+                    found.append((f"{path}:{node.lineno}", "".join(map(str, shown))))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    found.append((f"{path}:{node.lineno}", node.value))
+    return found
 
 
 def test_an_option_in_a_message_is_one_of_the_command_that_it_names(
@@ -85,10 +96,9 @@ def test_an_option_in_a_message_is_one_of_the_command_that_it_names(
 ) -> None:
     every = set().union(*options.values()) | _OF_OTHERS
     wrong = [
-        f"{path.relative_to(ROOT)}: {option} of {command or 'any command'}"
-        for folder in ("regrade", "flows", "tasks")
-        for path in (ROOT / folder).rglob("*.py")
-        for command, option in _NAMED.findall(path.read_text())
+        f"{path}: {option} of {command or 'any command'}"
+        for path, code in modules()
+        for command, option in _NAMED.findall(code)
         if option not in (options[command] | _OF_OTHERS if command in options else every)
     ]
     assert wrong == []
@@ -121,14 +131,12 @@ def test_the_whole_help_shows_every_option(
     ] == []
 
 
-def test_an_error_names_a_setting_in_backticks_so_that_the_command_line_can_name_its_option() -> (
-    None
-):
+def test_an_error_names_a_setting_in_backticks_so_that_the_command_line_can_name_its_option(
+    raised_texts: list[tuple[str, str]],
+) -> None:
     assert [
-        f"{path.relative_to(ROOT)}:{line}: {found[0]} in {text!r}"
-        for folder in ("regrade", "flows", "tasks")
-        for path in (ROOT / folder).rglob("*.py")
-        for line, text in raised_texts(path)
+        f"{place}: {found[0]} in {text!r}"
+        for place, text in raised_texts
         if " " in text and (found := _BARE.search(text))
     ] == []
 
@@ -181,14 +189,12 @@ def test_a_bad_value_is_named_by_the_option_or_by_the_key_and_file_that_gave_it(
         assert "`--" not in by_key.replace("`--score-range` is missing", "")  # its second number
 
 
-def test_no_error_has_the_settings_that_it_names_in_quotes_where_they_stand_for_what_others_wrote() -> (
-    None
-):
+def test_no_error_has_the_settings_that_it_names_in_quotes_where_they_stand_for_what_others_wrote(
+    raised_texts: list[tuple[str, str]],
+) -> None:
     named = JOB_OPTIONS["evaluate"]().named
     assert [
-        f"{path.relative_to(ROOT)}:{line}: {text!r}"
-        for folder in ("regrade", "flows", "tasks")
-        for path in (ROOT / folder).rglob("*.py")
-        for line, text in raised_texts(path)
+        f"{place}: {text!r}"
+        for place, text in raised_texts
         if named(text).replace("'", "") != named(text.replace("'", ""))
     ] == []

@@ -83,20 +83,9 @@ def test_quiet_commands_print_nothing(
 def test_a_quiet_verdict_is_the_exit_code(
     repository: LocalRepository, capfd: pytest.CaptureFixture[str]
 ):
+    given = ["--max-drop", "40", "--answers", repository.uri, "-q"]
     with pytest.raises(SystemExit) as ended:
-        run(
-            [
-                "gate",
-                "bad",
-                "--baseline",
-                "good",
-                "--max-drop",
-                "40",
-                "--answers",
-                repository.uri,
-                "-q",
-            ]
-        )
+        run(["gate", "bad", "--baseline", "good", *given])
     assert ended.value.code == 1
     assert capfd.readouterr() == ("", "")
 

@@ -9,8 +9,13 @@ from regrade.engines.base import Engine
 from tests.command_line import DEMO, regrade
 
 
+@pytest.fixture(autouse=True)
+def logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "logs"))
+
+
 @pytest.mark.vllm
-def test_the_plan_is_exactly_what_the_engine_has(vllm_engine: Engine, tmp_path: Path):
+def test_the_plan_is_exactly_what_the_engine_has(vllm_engine: Engine):
     memory = vllm_engine.info.memory
     assert memory is not None
     assert memory.kv_cache is not None
@@ -19,11 +24,8 @@ def test_the_plan_is_exactly_what_the_engine_has(vllm_engine: Engine, tmp_path: 
         "--engine.extra",
         f"kv_cache_memory_bytes={memory.kv_cache}",
     )
-    logs = {"REGRADE_LOGS": str(tmp_path / "logs")}
 
-    ran = regrade(
-        "plan", DEMO / "regrade-demo", "--max-model-len", "512", *settings, "--json", **logs
-    )
+    ran = regrade("plan", DEMO / "regrade-demo", "--max-model-len", "512", *settings, "--json")
 
     assert ran.code == 0, ran.err
     plan = ran.document
@@ -49,7 +51,6 @@ def test_the_length_is_that_of_the_benchmarks_longest_request(tmp_path: Path):
         *("--benchmark", "gsm8k", "--source", f"gsm8k={source}"),
         *options,
         *where,
-        REGRADE_LOGS=str(tmp_path / "logs"),
     )
 
     assert ran.code == 0, ran.err
@@ -66,25 +67,14 @@ def test_what_does_not_fit_ends_with_exit_code_1_and_says_by_how_much(tmp_path: 
     ran = regrade(
         "plan",
         DEMO / "regrade-demo",
-        *(
-            "--gpu-memory",
-            "64MiB",
-            "--max-model-len",
-            "200000",
-            "--engine.extra",
-            "hf_overrides={}",
-        ),
-        REGRADE_LOGS=str(tmp_path / "logs"),
+        *("--gpu-memory", "64MiB", "--max-model-len", "200000"),
+        *("--engine.extra", "hf_overrides={}"),
     )
     assert ran.code == 2, ran.out  # longer than the model allows
     assert "the model allows" in ran.err
 
-    ran = regrade(
-        "plan",
-        DEMO / "regrade-demo",
-        *("--gpu-memory", "16MiB", "--answers", tmp_path / "answers"),
-        REGRADE_LOGS=str(tmp_path / "logs"),
-    )
+    where = ("--gpu-memory", "16MiB", "--answers", tmp_path / "answers")
+    ran = regrade("plan", DEMO / "regrade-demo", *where)
     assert ran.code == 1, ran.out + ran.err
     assert "per GPU too little" in ran.out
     assert "regrade-demo does not fit on 1 x GPU of 16.0 MiB" in ran.out
@@ -94,25 +84,22 @@ def test_what_does_not_fit_ends_with_exit_code_1_and_says_by_how_much(tmp_path: 
 @pytest.mark.vllm
 @pytest.mark.slow
 def test_the_file_of_an_evaluation_is_a_plan_too(tmp_path: Path):
-    logs = {"REGRADE_LOGS": str(tmp_path / "logs")}
     where = ("--gpu", "l4", "--answers", tmp_path / "answers", "--json")
 
-    ran = regrade("plan", "--config", DEMO / "demo.yaml", *where, **logs)
+    ran = regrade("plan", "--config", DEMO / "demo.yaml", *where)
 
     assert ran.code == 0, ran.err
     assert ran.document["model"] == "regrade-demo"
     assert "requests of demo-arithmetic, demo-choice" in ran.document["length_source"]
 
-    ran = regrade("plan", "--config", DEMO / "demo.yaml", "--max-model-len", "256", *where, **logs)
+    ran = regrade("plan", "--config", DEMO / "demo.yaml", "--max-model-len", "256", *where)
 
     assert ran.code == 0, ran.err
     assert ran.document["max_model_len"] == 256
 
 
-def test_an_unknown_benchmark_is_refused_before_vllm_starts(tmp_path: Path):
-    ran = regrade(
-        "plan", DEMO / "regrade-demo", "--benchmark", "gsm8", REGRADE_LOGS=str(tmp_path / "logs")
-    )
+def test_an_unknown_benchmark_is_refused_before_vllm_starts():
+    ran = regrade("plan", DEMO / "regrade-demo", "--benchmark", "gsm8")
 
     assert ran.code == 2
     assert "Did you mean 'gsm8k'?" in ran.err

@@ -133,11 +133,16 @@ def test_a_heading_names_the_set_and_what_was_extracted_is_at_the_end(
     ]
 
 
-@pytest.fixture
-def many(tmp_path: Path) -> AnswerSet:
+def thirty(repository: LocalRepository) -> AnswerSet:
     """30 answers, of which every third is wrong; the number is the question's."""
     rows = [row(n, "#### 0" if n % 3 == 0 else "", latency=float(n)) for n in range(1, 31)]
-    return publish(LocalRepository(tmp_path / "answers"), rows)
+    return publish(repository, rows)
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> AnswerSet:
+    """`thirty`, for tests that only read it."""
+    return thirty(LocalRepository(tmp_path_factory.mktemp("many") / "answers"))
 
 
 def listed(
@@ -179,9 +184,10 @@ def test_the_filters_are_those_of_the_viewer_and_combine(
 
 
 def test_answers_against_another_set_are_those_that_changed(
-    tmp_path: Path, many: AnswerSet, capfd: pytest.CaptureFixture[str]
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
 ):
-    other = publish(many.repository, [row(n) for n in range(1, 31)], model="org/better")
+    many = thirty(repository)
+    other = publish(repository, [row(n) for n in range(1, 31)], model="org/better")
     for answers in (many, other):
         score(again(answers))
 

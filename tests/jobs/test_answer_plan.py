@@ -1,5 +1,6 @@
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,12 @@ from tests.sums import MODEL, SERVER, Sums, plan_of
 
 PNG = file_of("PNG")
 SERVED = replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r"))
+
+
+def made(benchmark: Sums | None = None, model: ResolvedModel = MODEL, **prompt: Any) -> Plan:
+    """Return the plan of a single greedy answer to each question."""
+    settings = PromptSettings(**prompt)
+    return make_plan(benchmark or Sums(1), model, SERVER, sampling=None, prompt=settings, repeats=1)
 
 
 def test_what_is_set_by_hand_replaces_the_benchmarks_own_sampling_params():
@@ -71,7 +78,7 @@ def test_repeats_are_rendered_once():
 def test_a_chat_prompt_needs_a_chat_template():
     model = ResolvedModel(MODEL.identity, "org/tiny", None, False, 64)
     with pytest.raises(SettingsError, match="has no chat template.*prompt.format=completion"):
-        make_plan(Sums(1), model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1)
+        made(model=model)
 
 
 def test_a_limit_above_the_number_of_questions_is_no_limit():
@@ -80,20 +87,12 @@ def test_a_limit_above_the_number_of_questions_is_no_limit():
         def identity(self) -> BenchmarkIdentity:
             return specification().benchmark.model_copy(update={"limit": 10})
 
-    def planned(n: int) -> int | None:
-        plan = make_plan(
-            Limited(n), MODEL, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
-        )
-        return plan.specification.benchmark.limit
-
-    assert planned(9) is None
-    assert planned(10) == 10
+    assert made(Limited(9)).specification.benchmark.limit is None
+    assert made(Limited(10)).specification.benchmark.limit == 10
 
 
 def test_cutting_prompts_is_part_of_the_specification():
-    cut = make_plan(
-        Sums(1), MODEL, SERVER, sampling=None, prompt=PromptSettings(truncate=True), repeats=1
-    )
+    cut = made(truncate=True)
     assert cut.specification.answer_set_id != plan_of(1).specification.answer_set_id
 
 
@@ -124,7 +123,7 @@ class Seen(Sums):
 
 
 def test_a_request_takes_the_images_of_its_question_along() -> None:
-    plan = begun(None, benchmark=Seen(1), model=SERVED)
+    plan = made(Seen(1), SERVED)
 
     (request,) = plan.requests(plan.missing(set()))
 
@@ -136,9 +135,8 @@ def test_a_request_takes_the_images_of_its_question_along() -> None:
 def test_requests_tell_without_being_read_whether_they_show_images(
     benchmark: Sums, shows: bool
 ) -> None:
-    plan = begun(None, benchmark=benchmark)
-    text = begun(None, benchmark=Sums(1))
-    asked, other = (one.requests(one.missing(set())) for one in (plan, text))
+    plan = made(benchmark)
+    asked, other = (one.requests(one.missing(set())) for one in (plan, made()))
 
     assert shows_images(asked) is shows
     assert shows_images(PooledRequests((other, asked))) is shows
@@ -157,15 +155,8 @@ def test_a_row_names_the_images_that_were_sent() -> None:
     assert stored("What is it?") is None
 
 
-def begun(
-    prefill: str | None, *, benchmark: Sums | None = None, model: ResolvedModel = MODEL
-) -> Plan:
-    prompt = PromptSettings(prefill=prefill)
-    return make_plan(benchmark or Sums(1), model, SERVER, sampling=None, prompt=prompt, repeats=1)
-
-
 def test_the_models_turn_can_be_begun_in_a_chat_and_that_is_part_of_the_identity():
-    plan, plain = begun("```python\n"), begun(None)
+    plan, plain = made(prefill="```python\n"), made()
 
     (request,) = plan.requests(plan.missing(set()))
 
@@ -180,10 +171,10 @@ def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refus
     monkeypatch: pytest.MonkeyPatch,
 ):
     with pytest.raises(SettingsError, match="`--prefill` begins the model's answers in chats"):
-        begun("So", model=SERVED)
+        made(model=SERVED, prefill="So")
     monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
     with pytest.raises(SettingsError, match="has no answers that `prompt.prefill` could begin"):
-        begun("So")
+        made(prefill="So")
 
 
 class InTheMiddle(Sums):
@@ -191,16 +182,7 @@ class InTheMiddle(Sums):
 
 
 def test_a_benchmark_that_cuts_prompts_in_the_middle_has_it_in_its_id_and_requests():
-    def made(benchmark: Sums, model: ResolvedModel = MODEL) -> Plan:
-        return make_plan(
-            benchmark, model, SERVER, sampling=None, prompt=PromptSettings(), repeats=1
-        )
-
-    plain, cut = made(Sums(1)), made(InTheMiddle(1))
-    served = made(
-        InTheMiddle(1),
-        replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r")),
-    )
+    plain, cut, served = made(), made(InTheMiddle(1)), made(InTheMiddle(1), SERVED)
 
     assert (cut.specification.prompt.cut, cut.specification.prompt.truncate) == ("middle", True)
     assert "cut" not in plain.specification.model_dump(mode="json")["prompt"]

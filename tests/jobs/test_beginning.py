@@ -39,37 +39,40 @@ def begun(demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return begin_with
 
 
-def stored(state: str) -> Callable[..., object]:
-    return lambda *_: SimpleNamespace(manifest=SimpleNamespace(state=state))
-
-
-def test_the_engine_imports_vllm_while_the_flow_is_prepared(begun: Begun):
-    assert begun() == [False]
-
-
-def test_the_engine_has_the_token_of_the_hub_if_it_may_load_from_there(begun: Begun):
-    assert begun(engine=FAST.model_copy(update={"extra": ("seed=1",)})) == [True]
-
-
-def test_no_engine_begins_if_all_answers_are_stored(begun: Begun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(plans_of_job, "find_set", stored("complete"))
-
-    assert begun() == []
-
-
-@pytest.mark.parametrize("settings", [{"reuse": {"fresh": True}}, {"reuse": {"heal": True}}])
-def test_an_engine_begins_if_stored_answers_may_be_replaced(
-    begun: Begun, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object]
+@pytest.mark.parametrize(
+    ("settings", "started"),
+    [
+        ({}, [False]),
+        ({"engine": FAST.model_copy(update={"extra": ("seed=1",)})}, [True]),  # may load from there
+        ({"follow": 60}, []),  # models that are to come
+    ],
+)
+def test_the_engine_imports_vllm_while_the_flow_is_prepared(
+    begun: Begun, settings: dict[str, object], started: list[bool]
 ):
-    monkeypatch.setattr(plans_of_job, "find_set", stored("complete"))
-
-    assert begun(**settings) == [False]
+    assert begun(**settings) == started
 
 
-def test_an_engine_begins_if_answers_are_missing(begun: Begun, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(plans_of_job, "find_set", stored("incomplete"))
+@pytest.mark.parametrize(
+    ("state", "settings", "started"),
+    [
+        ("complete", {}, []),
+        ("complete", {"reuse": {"fresh": True}}, [False]),
+        ("complete", {"reuse": {"heal": True}}, [False]),
+        ("incomplete", {}, [False]),
+    ],
+)
+def test_no_engine_begins_if_all_answers_are_stored_and_stay(
+    begun: Begun,
+    monkeypatch: pytest.MonkeyPatch,
+    state: str,
+    settings: dict[str, object],
+    started: list[bool],
+):
+    found = SimpleNamespace(manifest=SimpleNamespace(state=state))
+    monkeypatch.setattr(plans_of_job, "find_set", lambda *_: found)
 
-    assert begun() == [False]
+    assert begun(**settings) == started
 
 
 def test_no_engine_begins_where_engines_wait_for_each_other(
@@ -78,7 +81,3 @@ def test_no_engine_begins_where_engines_wait_for_each_other(
     monkeypatch.setenv("REGRADE_ENGINE_SLOTS", "1")
 
     assert begun() == []
-
-
-def test_no_engine_begins_for_models_that_are_to_come(begun: Begun):
-    assert begun(follow=60) == []

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,11 +24,7 @@ TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
 REFUSED = {"text": None, "error": "too long", "error_permanent": True}
 
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalRepository:
-    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
-    return LocalRepository(tmp_path / "answers")
+pytestmark = pytest.mark.usefixtures("spool_home")
 
 
 def opened(plan: Plan, repository: LocalRepository) -> Spool:

@@ -182,11 +182,7 @@ def test_a_request_that_was_not_withdrawn_must_be_answered(tmp_path: Path):
         generate(requests, Answering(lose=1), spool, lambda _: None)
 
 
-@pytest.fixture
-def repository(tmp_path: Path, spool_home: Path) -> LocalRepository:
-    return LocalRepository(tmp_path / "answers")
-
-
+@pytest.mark.usefixtures("spool_home")
 def test_rows_in_the_spool_of_another_share_of_this_machine_are_published(
     repository: LocalRepository,
 ):
@@ -215,6 +211,7 @@ def test_rows_in_the_spool_of_another_share_of_this_machine_are_published(
     assert stored.states().done == {(f"id-{n}", 0) for n in (0, 1, 3, 4)}
 
 
+@pytest.mark.usefixtures("spool_home")
 def test_a_spool_that_another_share_uses_is_left_alone(repository: LocalRepository):
     plan = plan_of(6)
     folder = spool_folder(

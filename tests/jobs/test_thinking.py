@@ -56,12 +56,19 @@ def plan(
     )
 
 
+def sampled(model: ResolvedModel = QWEN, *given: Any, **prompt: Any) -> SamplingParams:
+    """Return the sampling of the plan of these."""
+    chosen = plan(model, *given, **prompt).specification.sampling
+    assert chosen is not None
+    return chosen
+
+
 def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.INFO, "regrade.plan")
 
-    chosen = plan().specification.sampling
+    chosen = sampled()
 
     assert chosen == SamplingParams(
         temperature=0.7, top_p=0.8, top_k=20, max_tokens=32_768, stop=("\n",)
@@ -86,7 +93,7 @@ def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
 def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
     config: Any, expected: Any
 ):
-    chosen = plan(model_with(HYBRID, generation_config=config)).specification.sampling
+    chosen = sampled(model_with(HYBRID, generation_config=config))
 
     assert chosen == SamplingParams(**expected, max_tokens=32_768, stop=("\n",))
 
@@ -94,22 +101,21 @@ def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
 def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
     bare = model_with(HYBRID, generation_config=None, max_position_embeddings=131_072)
 
-    chosen = plan(bare).specification.sampling
+    chosen = sampled(bare)
 
-    assert chosen is not None
     assert (chosen.temperature, chosen.top_p, chosen.max_tokens) == (0.6, 0.95, 32_768)
 
 
 def test_a_model_that_does_not_reason_gets_the_benchmarks_sampling():
-    chosen = plan(model_with(PLAIN)).specification.sampling
+    chosen = sampled(model_with(PLAIN))
     assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
 
 
 def test_with_reasoning_switched_off_the_card_decides_and_not_greedy_decoding():
     off = SamplingParams(temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",))
-    assert plan(thinking="off").specification.sampling == off
+    assert sampled(thinking="off") == off
     unknown = replace(QWEN, chat_template=ChatTemplate(HYBRID, "another"))
-    chosen = plan(unknown, thinking="off").specification.sampling
+    chosen = sampled(unknown, thinking="off")
     assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
 
 
@@ -130,9 +136,9 @@ def test_an_answer_may_have_what_the_context_leaves_up_to_the_tokens_of_the_card
     context: int, usual: int, long: int
 ):
     model = model_with(HYBRID, max_position_embeddings=context)
-    sampled = [plan(model, made(1)).specification.sampling for made in (Sums, Competition)]
 
-    assert [known.max_tokens for known in sampled if known] == [usual, long]
+    assert sampled(model).max_tokens == usual
+    assert sampled(model, Competition(1)).max_tokens == long
 
 
 def test_all_that_vllms_server_reads_of_the_generation_config_is_applied():
@@ -144,9 +150,8 @@ def test_all_that_vllms_server_reads_of_the_generation_config_is_applied():
         "frequency_penalty": 0.2,
         "max_new_tokens": 2048,
     }
-    chosen = plan(model_with(HYBRID, generation_config=stated)).specification.sampling
+    chosen = sampled(model_with(HYBRID, generation_config=stated))
 
-    assert chosen is not None
     assert (
         chosen.model_dump(exclude_unset=True, exclude={"stop", "seed"}).items()
         >= {
@@ -161,9 +166,8 @@ def test_all_that_vllms_server_reads_of_the_generation_config_is_applied():
 def test_a_model_that_states_nothing_is_sampled_as_the_card_of_its_family_says():
     gpt_oss = model_with(PLAIN, generation_config=None)
     gpt_oss = replace(gpt_oss, chat_template=ChatTemplate(PLAIN, "gpt_oss"))
-    chosen = plan(gpt_oss).specification.sampling
+    chosen = sampled(gpt_oss)
 
-    assert chosen is not None
     assert (chosen.temperature, chosen.top_p) == (1.0, 1.0)
 
 
@@ -208,8 +212,8 @@ def test_the_ids_of_the_earlier_defaults_are_those_that_earlier_versions_gave():
 
 
 def test_what_is_set_by_hand_wins():
-    greedy = plan(sampling=SamplingSettings(temperature=0, max_tokens=99)).specification.sampling
-    benchmarks = plan(sampling=SamplingSettings(defaults="benchmark")).specification.sampling
+    greedy = sampled(sampling=SamplingSettings(temperature=0, max_tokens=99))
+    benchmarks = sampled(sampling=SamplingSettings(defaults="benchmark"))
 
     assert greedy == SamplingParams(max_tokens=99, stop=("\n",))  # greedy: top_p has no effect
     assert benchmarks == SamplingParams(max_tokens=64, stop=("\n",))
@@ -223,15 +227,14 @@ def test_what_a_dataset_sets_is_set_by_hand():
     alone = with_sampling(None, dataset)
 
     assert both.model_dump(exclude_unset=True) == {"max_tokens": 96, "stop": ("y",)}
-    chosen = plan(sampling=alone).specification.sampling
-    assert chosen is not None
+    chosen = sampled(sampling=alone)
     assert (chosen.max_tokens, chosen.stop, chosen.temperature) == (96, ("x",), 0.7)
 
 
 def test_the_models_sampling_can_be_chosen_for_any_model():
     settings = SamplingSettings.model_validate("model")
 
-    chosen = plan(model_with(PLAIN), sampling=settings).specification.sampling
+    chosen = sampled(model_with(PLAIN), sampling=settings)
 
     assert chosen == SamplingParams(
         temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",)
@@ -254,9 +257,8 @@ def test_a_value_that_vllm_cannot_use_is_named():
 def test_a_model_that_states_no_sampling_decodes_greedily():
     model = model_with(PLAIN, generation_config={"do_sample": False})
 
-    chosen = plan(model, sampling=SamplingSettings(defaults="model")).specification.sampling
+    chosen = sampled(model, sampling=SamplingSettings(defaults="model"))
 
-    assert chosen is not None
     assert chosen.temperature == 0
 
 
@@ -388,7 +390,7 @@ def test_a_template_of_ones_own_decides(tmp_path: Path):
     file = tmp_path / "plain.jinja"
     file.write_text(PLAIN)
 
-    chosen = plan(chat_template=str(file)).specification.sampling
+    chosen = sampled(chat_template=str(file))
 
     assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
 
@@ -397,7 +399,6 @@ def test_a_template_of_ones_own_counts_where_vllm_renders_in_code(tmp_path: Path
     file = tmp_path / "opened.jinja"
     file.write_text(OPENED)
 
-    chosen = plan(replace(QWEN, chat_template=RenderedInCode()), chat_template=str(file))
+    chosen = sampled(replace(QWEN, chat_template=RenderedInCode()), chat_template=str(file))
 
-    assert chosen.specification.sampling is not None
-    assert chosen.specification.sampling.temperature == 0.7
+    assert chosen.temperature == 0.7

@@ -112,8 +112,12 @@ def test_an_answer_that_was_not_read_has_no_place() -> None:
         assert (score["start"], score["end"]) == (None, None)
 
 
-@settings(max_examples=60)
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=4))
+@settings(max_examples=15)
+@given(
+    st.lists(
+        st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=8, max_size=16
+    )
+)
 def test_places_are_right_in_any_script(words: list[str]) -> None:
     texts = [
         f"{word}#### 5 {word}" for word in words if "####" not in word and "think>" not in word

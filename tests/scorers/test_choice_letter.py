@@ -6,54 +6,53 @@ from tests.scorers.batches import generations, read, scored
 CHOICES = ("a bird", "a plane", "a superhero", "none of these")
 
 
-@pytest.mark.parametrize(
-    ("text", "letter"),
-    [
-        ("B", "B"),
-        (" B", "B"),
-        ("b", "B"),
-        ("B.", "B"),
-        ("(B)", "B"),
-        ("(b)", "B"),
-        ("**B**", "B"),
-        ("$\\boxed{B}$", "B"),
-        ("\\boxed{\\text{B}}", "B"),
-        ("Option B", "B"),
-        ("The answer is (B)", "B"),
-        ("the answer is b.", "B"),
-        ("The answer is B because it flies.", "B"),
-        ("The answer is A because it flies.", "A"),
-        ("The answer is **B**. a plane", "B"),
-        ("Answer: B", "B"),
-        ("Answer: B) a plane", "B"),
-        ("**Answer:** B", "B"),
-        ("Final answer:\n\nB", "B"),
-        ('{"answer": "B"}', "B"),
-        ("The correct option is B.", "B"),
-        ("The best choice is option (B).", "B"),
-        ("(B) a plane", "B"),
-        ("B. a plane", "B"),
-        ("B: a plane", "B"),
-        ("**B.** It has wings.", "B"),
-        ("B\n\nIt has wings.", "B"),
-        ("A. might be, but the answer is (B).", "B"),
-        ("The answer is (A). Wait, no: the answer is (B).", "B"),
-        ("The answer is (B). I hope that this answer is clear.", "B"),
-        ("The answer is (B).\n\nQuestion: And now?\nAnswer: (C)", "B"),
-        ("<think>The answer is (A).</think>The answer is (B).", "B"),
-        ("a plane", "B"),
-        ("A plane.", "B"),
-        ('"a  plane"', "B"),
-        ("None of these", "D"),
-    ],
-)
-def test_the_letter_is_read(text: str, letter: str) -> None:
-    assert read("choice_letter", text, "B", choices=CHOICES)["extracted"] == letter
+def test_the_letter_is_read() -> None:
+    expected = {
+        "B": "B",
+        " B": "B",
+        "b": "B",
+        "B.": "B",
+        "(B)": "B",
+        "(b)": "B",
+        "**B**": "B",
+        "$\\boxed{B}$": "B",
+        "\\boxed{\\text{B}}": "B",
+        "Option B": "B",
+        "The answer is (B)": "B",
+        "the answer is b.": "B",
+        "The answer is B because it flies.": "B",
+        "The answer is A because it flies.": "A",
+        "The answer is **B**. a plane": "B",
+        "Answer: B": "B",
+        "Answer: B) a plane": "B",
+        "**Answer:** B": "B",
+        "Final answer:\n\nB": "B",
+        '{"answer": "B"}': "B",
+        "The correct option is B.": "B",
+        "The best choice is option (B).": "B",
+        "(B) a plane": "B",
+        "B. a plane": "B",
+        "B: a plane": "B",
+        "**B.** It has wings.": "B",
+        "B\n\nIt has wings.": "B",
+        "A. might be, but the answer is (B).": "B",
+        "The answer is (A). Wait, no: the answer is (B).": "B",
+        "The answer is (B). I hope that this answer is clear.": "B",
+        "The answer is (B).\n\nQuestion: And now?\nAnswer: (C)": "B",
+        "<think>The answer is (A).</think>The answer is (B).": "B",
+        "a plane": "B",
+        "A plane.": "B",
+        '"a  plane"': "B",
+        "None of these": "D",
+    }
+
+    scores = scored("choice_letter", generations([*expected], "B", choices=CHOICES))
+
+    assert dict(zip(expected, scores["extracted"].to_pylist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_no_letter_is_unparsed_and_wrong() -> None:
+    texts = [
         "",
         None,
         "A bird flies over the house.",
@@ -69,12 +68,12 @@ def test_the_letter_is_read(text: str, letter: str) -> None:
         "Batman",
         "Bananas: many",
         "It's a plane, or a bird.",
-    ],
-)
-def test_no_letter_is_unparsed_and_wrong(text: str | None) -> None:
-    score = read("choice_letter", text, "B", choices=CHOICES)
+    ]
 
-    assert (score["outcome"], score["value"]) == ("unparsed", 0.0)
+    scores = scored("choice_letter", generations(texts, "B", choices=CHOICES))
+
+    columns = (scores[name].to_pylist() for name in ("extracted", "outcome", "value"))
+    assert [*zip(*columns, strict=True)] == [(None, "unparsed", 0.0)] * len(texts)
 
 
 def test_letters_end_with_the_choices_of_their_own_row() -> None:
@@ -128,14 +127,6 @@ def test_the_first_or_the_last_statement_counts_as_the_scorer_says() -> None:
 def test_a_target_that_is_no_letter_is_refused() -> None:
     with pytest.raises(SettingsError, match="'choice_letter' compares with the letter.*'12'"):
         read("choice_letter", "A", "12", choices=CHOICES)
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize("piece", ["answer is ", "(A) ", "A ", "\\boxed{"])
-def test_long_repetitive_text_is_read_in_linear_time(piece: str) -> None:
-    text = piece * (1_000_000 // len(piece))
-
-    assert read("choice_letter", text, "A", choices=CHOICES)["outcome"] in ("scored", "unparsed")
 
 
 def test_without_choices_any_letter_is_read_and_with_them_only_theirs() -> None:

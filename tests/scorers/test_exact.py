@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.scorers.batches import read
+from tests.scorers.batches import generations, read, scored
 
 
 @pytest.mark.parametrize(
@@ -64,11 +64,17 @@ def test_a_long_answer_is_compared_whole_and_kept_in_part() -> None:
     assert len(read("exact", target, target)["extracted"]) == 200
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(str.strip))
-@settings(max_examples=100)
-def test_every_gold_target_is_right(target: str) -> None:
-    if "think>" not in target:
-        assert read("exact", f" {target}\n", target)["value"] == 1.0
+stated = st.text(st.characters(exclude_categories=["Cs"]), min_size=1).filter(
+    lambda text: text.strip() and "think>" not in text
+)
+
+
+@given(st.lists(stated, min_size=5, max_size=10))
+@settings(max_examples=20)
+def test_every_gold_target_is_right(targets: list[str]) -> None:
+    scores = scored("exact", generations([f" {target}\n" for target in targets], targets))
+
+    assert scores["value"].to_pylist() == [1.0] * len(targets), targets
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ PIECES = (
         "\\text{",
         "best option is ",
     ),
+    *("(A) ", "A ", "- ", "Q:\n"),
 )
 
 

@@ -9,21 +9,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from regrade.processes.limited import Limits
 from regrade.scorers import math
-from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scorers.mathematics.reading import read_sentence
 from regrade.settings.errors import NotInstalledError, SettingsError
 from tests.benchmarks.files import shared
-from tests.scorers.batches import CONTEXT, batch_score, generations
+from tests.scorers.batches import CONTEXT, generations, scored
 
 pytestmark = pytest.mark.skipif(
     find_spec("math_verify") is None, reason="the extra `math` is not installed"
@@ -33,7 +30,6 @@ PAIRS: list[dict[str, Any]] = [
     json.loads(line)
     for line in (Path(__file__).parent / "math_pairs.jsonl").read_text("utf-8").splitlines()
 ]
-Score = Callable[[list[str], list[str]], list[dict[str, Any]]]
 HOSTILE = (
     r"\boxed{9999999999^{9999999999}}",
     r"\boxed{10^{10^{10}}}",
@@ -43,17 +39,11 @@ HOSTILE = (
 )
 
 
-@pytest.fixture(scope="module")
-def score() -> Iterator[Score]:
-    with math.MathScorer().session(CONTEXT) as scored:
-        yield lambda texts, targets: scored(_batch(texts, targets)).to_pylist()
+def score(texts: list[str], targets: list[str]) -> list[dict[str, Any]]:
+    return scored("math", generations(texts, targets)).to_pylist()
 
 
-def _batch(texts: list[str], targets: list[str]) -> pa.RecordBatch:
-    return generations(texts, targets).select([*SHARED_COLUMNS, "target", "text"])
-
-
-def test_right_and_wrong_are_those_of_a_careful_reader(score: Score) -> None:
+def test_right_and_wrong_are_those_of_a_careful_reader() -> None:
     scores = score([pair["text"] for pair in PAIRS], [pair["target"] for pair in PAIRS])
 
     differing = [
@@ -73,7 +63,7 @@ def test_there_are_300_pairs_of_both_verdicts_and_few_known_differences() -> Non
     assert sum("known" in pair for pair in PAIRS) == 3
 
 
-def test_an_answer_equals_itself_and_its_target_in_a_box(score: Score) -> None:
+def test_an_answer_equals_itself_and_its_target_in_a_box() -> None:
     targets = sorted({pair["target"] for pair in PAIRS})
 
     scores = score([rf"Thus $\boxed{{{target}}}$." for target in targets], targets)
@@ -82,7 +72,7 @@ def test_an_answer_equals_itself_and_its_target_in_a_box(score: Score) -> None:
     assert wrong == []
 
 
-def test_the_place_is_where_the_answer_stands(score: Score) -> None:
+def test_the_place_is_where_the_answer_stands() -> None:
     text = r"Erst Ä, dann $\boxed{\frac{1}{2}}$."
 
     row = score([text], ["0.5"])[0]
@@ -99,8 +89,9 @@ def test_a_comparison_that_does_not_end_is_a_timeout_and_not_wrong(
     monkeypatch.setattr(math, "LIMITS", Limits(cpu_seconds=0.5, seconds=20, memory=1 << 30))
     started = time.monotonic()
 
-    with math.MathScorer().session(CONTEXT) as scored:
-        rows = scored(_batch([text, r"\boxed{\frac{6}{2}}"], ["3", "3"])).to_pylist()
+    batch = generations([text, r"\boxed{\frac{6}{2}}"], ["3", "3"])
+    with math.MathScorer().session(CONTEXT) as session:
+        rows = session(batch).to_pylist()
 
     assert [(row["outcome"], row["value"]) for row in rows] == [("timeout", 0.0), ("scored", 1.0)]
     assert time.monotonic() - started < 20
@@ -118,14 +109,14 @@ def test_a_comparison_that_does_not_end_is_a_timeout_and_not_wrong(
         "\x00\ufffd\u202e" * 100,
     ],
 )
-def test_a_hostile_text_does_not_stop_the_others(score: Score, text: str) -> None:
+def test_a_hostile_text_does_not_stop_the_others(text: str) -> None:
     hostile, plain = score([text, r"\boxed{x=3}"], ["3", "3"])
 
     assert hostile["value"] == 0.0
     assert (plain["outcome"], plain["value"]) == ("scored", 1.0)
 
 
-def test_equal_answers_are_compared_once(score: Score) -> None:
+def test_equal_answers_are_compared_once() -> None:
     started = time.monotonic()
 
     rows = score([r"\boxed{\sqrt{5+2\sqrt{6}}}"] * 2000, [r"\sqrt{2}+\sqrt{3}"] * 2000)
@@ -134,7 +125,7 @@ def test_equal_answers_are_compared_once(score: Score) -> None:
     assert time.monotonic() - started < 10
 
 
-def test_a_blank_target_is_refused(score: Score) -> None:
+def test_a_blank_target_is_refused() -> None:
     with pytest.raises(SettingsError, match="Scorer 'math' compares with a mathematical answer"):
         score(["1"], [" "])
 
@@ -153,7 +144,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         math.MathScorer().environment(CONTEXT.options)
 
 
-def test_it_agrees_with_number_on_real_answers_to_gsm8k(score: Score) -> None:
+def test_it_agrees_with_number_on_real_answers_to_gsm8k() -> None:
     folder = shared("generations")
     texts, targets = [], []
     rows = (folder / "openai-gsm8k/solutions.jsonl").read_text().splitlines()
@@ -167,7 +158,7 @@ def test_it_agrees_with_number_on_real_answers_to_gsm8k(score: Score) -> None:
             targets.append(str(row["answer"]).strip("# ").replace(",", ""))
 
     as_mathematics = score(texts, targets)
-    as_numbers = batch_score("number")(generations(texts, targets)).to_pylist()
+    as_numbers = scored("number", generations(texts, targets)).to_pylist()
 
     assert len(texts) == 7276
     differing = [
@@ -194,9 +185,7 @@ def test_formulas_that_never_end_take_linear_time(piece: str):
         (rf"\boxed{{{'(A) ' * 1_200}}}", "A", 1.0),
     ],
 )
-def test_an_answer_that_repeats_itself_is_compared(
-    score: Score, answer: str, target: str, value: float
-) -> None:
+def test_an_answer_that_repeats_itself_is_compared(answer: str, target: str, value: float) -> None:
     assert [row["value"] for row in score([answer], [target])] == [value]
 
 

@@ -1,4 +1,3 @@
-import json
 from decimal import Decimal
 
 import pytest
@@ -9,83 +8,82 @@ from regrade.settings.errors import SettingsError
 from tests.scorers.batches import generations, read, scored
 
 
-@pytest.mark.parametrize(
-    ("text", "extracted"),
-    [
+def test_the_number_is_read() -> None:
+    expected = {
         # Position of the number
-        ("She has 16 - 3 = 13.\n#### 13", "13"),
-        ("#### 12\nNo, wait.\n#### 13", "13"),
-        ("#### 13\n#### Summary", "13"),
-        ("#### 1. Add 16 and 3\n#### 2. Done\nThat makes 19 eggs", "19"),
-        ("The answer is 3. No: the answer is 13. There are 2 people.", "13"),
-        ("The answer is 13.\n\nHave a look at the 2 steps above.", "13"),
-        ("The total is 13 eggs. I hope that this answer is helpful!", "13"),
-        ("**Final Answer:**\n\n**13**\n\nEach of the 4 people agrees.", "13"),
-        ("The final answer is: $\\boxed{13}$ for 2", "13"),
-        ("So \\boxed{12}, that is \\boxed{\\text{13}} for 2", "13"),
-        ("Sum: 9 + 4\nA: 13 in 2 days", "13"),
-        ('{"reasoning": "9 + 4", "answer": "13 eggs", "days": 2}', "13"),
-        ('{"reasoning": "9 + 4", "answer": 13, "days": 2}', "13"),
-        ("The answer is 9 + 4 = 13 eggs in 2 days", "13"),
-        ("The answer is x = 13 eggs", "13"),
-        ("The answer is \\(9 + 4 = 13\\)", "13"),
-        ("First 16, then 3 less: 13 eggs remain.", "13"),
-        ("Answer: we start from 9.\nWith 4 more there are 13.", "13"),
-        ("13\n\nQuestion: What is 2 + 2?\nAnswer: 4", "13"),
-        ("13\nQ: What is 2 + 2?\nA: 4", "13"),
-        ("Question: What is 9 + 4?\nAnswer: 13", "13"),
+        "She has 16 - 3 = 13.\n#### 13": "13",
+        "#### 12\nNo, wait.\n#### 13": "13",
+        "#### 13\n#### Summary": "13",
+        "#### 1. Add 16 and 3\n#### 2. Done\nThat makes 19 eggs": "19",
+        "The answer is 3. No: the answer is 13. There are 2 people.": "13",
+        "The answer is 13.\n\nHave a look at the 2 steps above.": "13",
+        "The total is 13 eggs. I hope that this answer is helpful!": "13",
+        "**Final Answer:**\n\n**13**\n\nEach of the 4 people agrees.": "13",
+        "The final answer is: $\\boxed{13}$ for 2": "13",
+        "So \\boxed{12}, that is \\boxed{\\text{13}} for 2": "13",
+        "Sum: 9 + 4\nA: 13 in 2 days": "13",
+        '{"reasoning": "9 + 4", "answer": "13 eggs", "days": 2}': "13",
+        '{"reasoning": "9 + 4", "answer": 13, "days": 2}': "13",
+        "The answer is 9 + 4 = 13 eggs in 2 days": "13",
+        "The answer is x = 13 eggs": "13",
+        "The answer is \\(9 + 4 = 13\\)": "13",
+        "First 16, then 3 less: 13 eggs remain.": "13",
+        "Answer: we start from 9.\nWith 4 more there are 13.": "13",
+        "13\n\nQuestion: What is 2 + 2?\nAnswer: 4": "13",
+        "13\nQ: What is 2 + 2?\nA: 4": "13",
+        "Question: What is 9 + 4?\nAnswer: 13": "13",
         # Form of the number
-        ("72", "72"),
-        ("72.", "72"),
-        ("72.0", "72"),
-        ("$72.00", "72"),
-        ("**72**", "72"),
-        ("\\$72", "72"),
-        ("72%", "72"),
-        ("72 km/h", "72"),
-        ("Rs.72", "72"),
-        ("€72", "72"),
-        ("it costs £72.50.", "72.5"),
-        ("007", "7"),
-        ("0.50", "0.5"),
-        ("$.50", "0.5"),
-        ("1,234,567", "1234567"),
-        ("$1,234.50", "1234.5"),
-        ("1,00,000", "100000"),
-        ("1{,}234", "1234"),
-        ("1\\,234\\,567", "1234567"),
-        ("1\N{NARROW NO-BREAK SPACE}234", "1234"),
-        ("the numbers 1,2", "2"),
-        ("the numbers 1, 2", "2"),
-        ("It was 1234,567", "567"),
-        ("3/4", "0.75"),
-        ("\\frac{3}{4}", "0.75"),
-        ("-\\frac{3}{4}", "-0.75"),
-        ("2\\frac{1}{2}", "2.5"),
-        ("2/6", "1/3"),
-        ("24 / 3", "8"),
-        ("5 1/2", "5.5"),
-        ("1.5e3", "1500"),
-        ("-5", "-5"),
-        ("-$5", "-5"),
-        ("$-5", "-5"),
-        ("\N{MINUS SIGN}5", "-5"),
-        ("(-5)", "-5"),
-        ("= -5", "-5"),
-        ("pages 10\N{EN DASH}15", "15"),
-        ("-0", "0"),
-        ("25", "25"),  # not only the last digit
-        ("9" * 3000, "9" * 3000),
-        ("0." + "3" * 3000, "0." + "3" * 3000),
-    ],
-)
-def test_the_number_is_read(text: str, extracted: str) -> None:
-    assert read("number", text, "72")["extracted"] == extracted
+        "72": "72",
+        "72.": "72",
+        "72.0": "72",
+        "$72.00": "72",
+        "**72**": "72",
+        "\\$72": "72",
+        "72%": "72",
+        "72 km/h": "72",
+        "Rs.72": "72",
+        "€72": "72",
+        "it costs £72.50.": "72.5",
+        "007": "7",
+        "0.50": "0.5",
+        "$.50": "0.5",
+        "1,234,567": "1234567",
+        "$1,234.50": "1234.5",
+        "1,00,000": "100000",
+        "1{,}234": "1234",
+        "1\\,234\\,567": "1234567",
+        "1\N{NARROW NO-BREAK SPACE}234": "1234",
+        "the numbers 1,2": "2",
+        "the numbers 1, 2": "2",
+        "It was 1234,567": "567",
+        "3/4": "0.75",
+        "\\frac{3}{4}": "0.75",
+        "-\\frac{3}{4}": "-0.75",
+        "2\\frac{1}{2}": "2.5",
+        "2/6": "1/3",
+        "24 / 3": "8",
+        "5 1/2": "5.5",
+        "1.5e3": "1500",
+        "-5": "-5",
+        "-$5": "-5",
+        "$-5": "-5",
+        "\N{MINUS SIGN}5": "-5",
+        "(-5)": "-5",
+        "= -5": "-5",
+        "pages 10\N{EN DASH}15": "15",
+        "-0": "0",
+        "25": "25",  # not only the last digit
+        "9" * 3000: "9" * 3000,
+        "0." + "3" * 3000: "0." + "3" * 3000,
+    }
+
+    scores = scored("number", generations([*expected], "72"))
+
+    assert dict(zip(expected, scores["extracted"].to_pylist(), strict=True)) == expected
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_an_answer_without_a_number_is_unparsed_and_wrong() -> None:
+    texts = [
         "",
         "  \n ",
         None,
@@ -101,12 +99,12 @@ def test_the_number_is_read(text: str, extracted: str) -> None:
         "There are 72 of them: \\boxed{none}",
         "nan",
         "inf",
-    ],
-)
-def test_an_answer_without_a_number_is_unparsed_and_wrong(text: str | None) -> None:
-    score = read("number", text, "72")
+    ]
 
-    assert (score["outcome"], score["extracted"], score["value"]) == ("unparsed", None, 0.0)
+    scores = scored("number", generations(texts, "72"))
+
+    columns = (scores[name].to_pylist() for name in ("outcome", "extracted", "value"))
+    assert [*zip(*columns, strict=True)] == [("unparsed", None, 0.0)] * len(texts)
 
 
 @pytest.mark.parametrize(
@@ -211,41 +209,24 @@ def test_a_slice_of_a_batch_is_scored_like_its_rows() -> None:
     assert scored("number", batch.slice(1, 3)).to_pylist() == whole[1:]
 
 
+FORMATS = (
+    "{}",
+    "#### {}",
+    "The answer is {}.",
+    "It is **${}**",
+    "\\boxed{{{}}}",
+    "A: {}",
+    'so {{"answer": "{}"}}',
+)
+
+
 @given(
-    st.decimals(-(10**12), 10**12, places=2).filter(lambda n: not n.is_zero() or not n.is_signed()),
-    st.sampled_from(
-        [
-            "{}",
-            "#### {}",
-            "The answer is {}.",
-            "It is **${}**",
-            "\\boxed{{{}}}",
-            "A: {}",
-            'so {{"answer": "{}"}}',
-        ]
-    ),
+    st.decimals(-(10**12), 10**12, places=2).filter(lambda n: not n.is_zero() or not n.is_signed())
 )
-@settings(max_examples=60)
-def test_every_gold_number_is_right_in_every_format(number: Decimal, template: str) -> None:
-    assert read("number", template.format(f"{number:,}"), str(number))["value"] == 1.0
+@settings(max_examples=20)
+def test_every_gold_number_is_right_in_every_format(number: Decimal) -> None:
+    texts = [template.format(f"{number:,}") for template in FORMATS]
 
+    scores = scored("number", generations(texts, str(number)))  # at once: each call costs patterns
 
-@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=5))
-@settings(max_examples=60)
-def test_any_text_gets_exactly_one_row(texts: list[str]) -> None:
-    scores = scored("number", generations(texts, "1"))
-
-    assert scores["sample_id"].to_pylist() == [f"sample-{i}" for i in range(len(texts))]
-    assert json.dumps(scores.to_pylist())
-
-
-@pytest.mark.timeout(30)
-@pytest.mark.parametrize(
-    "piece",
-    ["1,", "1 ", "#### ", "answer is ", "<think>", "\\boxed{", "\\frac{1}{2}", "Q:\n", "- "],
-)
-def test_long_repetitive_text_is_read_in_linear_time(piece: str) -> None:
-    assert read("number", piece * (1_000_000 // len(piece)), "1")["outcome"] in (
-        "scored",
-        "unparsed",
-    )
+    assert dict(zip(texts, scores["value"].to_pylist(), strict=True)) == dict.fromkeys(texts, 1.0)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.scorers.batches import generations, read, scored
+from tests.scorers.batches import generations, scored
 
 CHOICES = ("Paris", "Rome", "Berlin", "Madrid")
 
@@ -18,6 +18,11 @@ def letters(texts: list[str]) -> list[str | None]:
     return found
 
 
+def words(texts: list[str]) -> list[str | None]:
+    found: list[str | None] = scored("text", generations(texts, "x"))["extracted"].to_pylist()
+    return found
+
+
 def test_a_sentence_states_its_answer_with_any_of_these_verbs() -> None:
     verbs = "is|was|equals|would be|should be|must be|will be|has to be|ought to be|would then be|comes to|comes out to|works out to|works out as|IS|Is"
     texts = [f"My answer {verb} 42. There are 7 more" for verb in verbs.split("|")]
@@ -29,9 +34,8 @@ def test_a_sentence_states_its_answer_with_any_of_these_verbs() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_the_last_line_is_read_in_every_language_of_mmmlu() -> None:
+    lines = [
         *("Antwort: B", "**Antwort: B**", "Die richtige Antwort ist (B), weil A falsch ist."),
         *("R\u00e9ponse : B", "Re\u0301ponse: B", "La r\u00e9ponse est B."),
         *("Respuesta: B", "Resposta: B", "Risposta: B", "Jawaban: B", "Jawabannya adalah B"),
@@ -40,10 +44,10 @@ def test_a_sentence_states_its_answer_with_any_of_these_verbs() -> None:
         *("উত্তর: B", "উত্তর: ব", "উত্তর: খ", "उत्तर: B", "सही उत्तर है: ख"),
         *("答え: B", "答えはBです。", "回答：B", "정답: B", "정답은 B입니다", "답변: B"),  # noqa: RUF001
         *("答案：B", "答案：Ｂ", "Answer：Ｂ", "Answer: B"),  # noqa: RUF001
-    ],
-)
-def test_the_last_line_is_read_in_every_language_of_mmmlu(line: str) -> None:
-    assert letters([f"A 1 x.\n\n{line}", line]) == ["B", "B"]
+    ]
+    texts = [*(f"A 1 x.\n\n{line}" for line in lines), *lines]
+
+    assert dict(zip(texts, letters(texts), strict=True)) == dict.fromkeys(texts, "B")
 
 
 def test_other_languages_neither_give_letters_to_words_nor_to_a_quoted_instruction() -> None:
@@ -274,9 +278,8 @@ def test_a_first_option_that_is_rejected_is_no_answer() -> None:
     assert letters(["A. Paris is it"]) == ["A"]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_list_of_the_options_is_no_answer() -> None:
+    texts = [
         "(A) Paris\n(B) Rome",
         "A. Paris\nB. Rome",
         "A: Paris\n  * B: Rome",
@@ -284,15 +287,13 @@ def test_a_first_option_that_is_rejected_is_no_answer() -> None:
         "A. Paris\nOption B: Rome",
         "A. Paris\n[B] Rome",
         "A. Paris\n**B**. Rome",
-    ],
-)
-def test_a_list_of_the_options_is_no_answer(text: str) -> None:
-    assert letters([text]) == [None]
+    ]
+
+    assert dict(zip(texts, letters(texts), strict=True)) == dict.fromkeys(texts)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_several_letters_are_no_answer() -> None:
+    several = [
         "A or B",
         "A and B",
         "A, B",
@@ -305,58 +306,64 @@ def test_a_list_of_the_options_is_no_answer(text: str) -> None:
         "A or option B",
         "(A), (B) and (C)",
         "A and/or B",
-    ],
-)
-def test_several_letters_are_no_answer(text: str) -> None:
-    assert (
-        letters([f"The answer is {text}", f"\\boxed{{{text}}}", f"Answer: {text}."]) == [None] * 3
-    )
+    ]
+    texts = [
+        template.format(some)
+        for some in several
+        for template in ("The answer is {}", "\\boxed{{{}}}", "Answer: {}.")
+    ]
+
+    assert dict(zip(texts, letters(texts), strict=True)) == dict.fromkeys(texts)
 
 
-@pytest.mark.parametrize(
-    "text", ["B, I think", "B and I am sure", "B, as always", "B. A is wrong", "B, not a"]
-)
-def test_words_after_a_letter_are_no_other_letter(text: str) -> None:
-    assert letters([f"The answer is {text}"]) == ["B"]
+def test_words_after_a_letter_are_no_other_letter() -> None:
+    ends = ("B, I think", "B and I am sure", "B, as always", "B. A is wrong", "B, not a")
+    texts = [f"The answer is {end}" for end in ends]
+
+    assert dict(zip(texts, letters(texts), strict=True)) == dict.fromkeys(texts, "B")
 
 
 def test_what_is_said_about_an_answer_is_not_the_answer() -> None:
-    words = (
+    said = (
         "correct|right|wrong|incorrect|clear|helpful|useful|based on|because|derived|obtained|found|given|as follows|shown"
         "|below|above|explained|to the question|easy to"
     )
-    for word in words.split("|"):
-        text = f"The answer is yes.\nThis answer is {word} x."
-        assert (word, read("text", text, "yes")["extracted"]) == (word, "yes")
+    texts = [f"The answer is yes.\nThis answer is {word} x." for word in said.split("|")]
+
+    assert dict(zip(texts, words(texts), strict=True)) == dict.fromkeys(texts, "yes")
 
 
 def test_a_reason_after_a_text_answer_is_not_part_of_it() -> None:
     reasons = "because|since|as it|as he|as she|as they|as the|as this|as that|as we|which is|which means|so that"
-    for reason in reasons.split("|"):
-        for comma in ("", ","):
-            score = read("text", f"The answer is Paris{comma} {reason} x", "Paris")
-            assert (reason, score["value"]) == (reason, 1.0)
+    texts = [
+        f"The answer is Paris{comma} {reason} x"
+        for reason in reasons.split("|")
+        for comma in ("", ",")
+    ]
+
+    values = scored("text", generations(texts, "Paris"))["value"].to_pylist()
+
+    assert dict(zip(texts, values, strict=True)) == dict.fromkeys(texts, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("text", "extracted"),
-    [
-        ("Rome. It is", "Rome"),
-        ("no. It is", "no"),
-        ("No. It is", "No"),
-        ("42. It is", "42"),
-        ("(A). It is", "(A)"),
-        ("$x$. It is", "$x"),
-        ("UK. It is", "UK"),
-        ("Rome! It is", "Rome"),
-        ("Rome? It is", "Rome"),
-        ("Rome.* It is", "Rome"),
-        ("St. Louis", "St. Louis"),
-        ("Dr. No", "Dr. No"),
-        ("J. K. Rowling", "J. K. Rowling"),
-        ("3.5 metres", "3.5 metres"),
-        ("Rome.Then", "Rome.Then"),
-    ],
-)
-def test_a_sentence_ends_at_a_period_that_ends_no_abbreviation(text: str, extracted: str) -> None:
-    assert read("text", f"The answer is {text}", "x")["extracted"] == extracted
+def test_a_sentence_ends_at_a_period_that_ends_no_abbreviation() -> None:
+    expected = {
+        "Rome. It is": "Rome",
+        "no. It is": "no",
+        "No. It is": "No",
+        "42. It is": "42",
+        "(A). It is": "(A)",
+        "$x$. It is": "$x",
+        "UK. It is": "UK",
+        "Rome! It is": "Rome",
+        "Rome? It is": "Rome",
+        "Rome.* It is": "Rome",
+        "St. Louis": "St. Louis",
+        "Dr. No": "Dr. No",
+        "J. K. Rowling": "J. K. Rowling",
+        "3.5 metres": "3.5 metres",
+        "Rome.Then": "Rome.Then",
+    }
+    found = words([f"The answer is {text}" for text in expected])
+
+    assert dict(zip(expected, found, strict=True)) == expected

@@ -32,8 +32,6 @@ from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
 from tests.builders import session
 
-pytest_plugins = ["tests.mlflow_fixtures"]
-
 
 def metrics(right: int, n: int, failed: int = 0) -> Metrics:
     rate = right / n
@@ -156,35 +154,12 @@ def scoring(answers: Manifest | None = None, **changes: Any) -> Scoring:
     )
 
 
-@pytest.fixture(scope="session")
-def first_use(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[tuple[int, str, str]]]:
-    """Path of a database that two processes created at once; exit code, stdout and stderr of both."""
-    path = tmp_path_factory.mktemp("first") / "new folder" / "mlflow.db"
-    code = (
-        "import sys\nfrom tests.tracking.test_track import manifest, scoring\nfrom regrade.tracking import track\n"
-        "track(sys.argv[1], [scoring(manifest(benchmark=sys.argv[2]))], experiment='first use')"
-    )
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", code, f"sqlite:///{path}", benchmark],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=Path(__file__).parents[2],
-        )
-        for benchmark in ("one", "two")
-    ]
-    outputs = [process.communicate() for process in processes]
-    return path, [(p.returncode, *output) for p, output in zip(processes, outputs, strict=True)]
-
-
 @pytest.fixture
-def uri(first_use: tuple[Path, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A new database for each test; a copy, because creating a database takes seconds."""
+def uri(mlflow_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A new database for each test, which does not lie in the working folder."""
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    (tmp_path / "mlflow.db").write_bytes(first_use[0].read_bytes())
-    return f"sqlite:///{tmp_path / 'mlflow.db'}"
+    return f"sqlite:///{mlflow_database}"
 
 
 def client_of(uri: str) -> Any:
@@ -605,12 +580,27 @@ def test_threads_that_track_the_same_model_share_one_evaluation(uri: str) -> Non
     assert len(all_runs(uri, results[0].experiment_id)) == 5
 
 
-def test_two_processes_may_create_the_same_database_and_nothing_is_printed(
-    first_use: tuple[Path, list[tuple[int, str, str]]],
-) -> None:
-    path, outcomes = first_use
+@pytest.mark.slow
+def test_two_processes_may_create_the_same_database_and_nothing_is_printed(tmp_path: Path) -> None:
+    path = tmp_path / "new folder" / "mlflow.db"
+    code = (
+        "import sys\nfrom tests.tracking.test_track import manifest, scoring\nfrom regrade.tracking import track\n"
+        "track(sys.argv[1], [scoring(manifest(benchmark=sys.argv[2]))], experiment='first use')"
+    )
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, f"sqlite:///{path}", benchmark],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=Path(__file__).parents[2],
+        )
+        for benchmark in ("one", "two")
+    ]
+    outputs = [process.communicate() for process in processes]
 
-    assert outcomes == [(0, "", ""), (0, "", "")]
+    assert outputs == [("", ""), ("", "")]
+    assert [process.returncode for process in processes] == [0, 0]
     parents = [
         run.data.tags.get("mlflow.parentRunId") for run in all_runs(f"sqlite:///{path}", "1")
     ]

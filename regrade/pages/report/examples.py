@@ -10,7 +10,6 @@ from regrade.pages.viewer.answer_texts import thought_and_answer
 from regrade.pages.viewer.library import Library, StoredSet
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.messages import parts_of
-from regrade.records.rubrics.facts import model_title
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
 from regrade.text.blocks import Gap, Mark, Picture, Words, plain
@@ -148,7 +147,6 @@ def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, di
 def _example(
     choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] | None, album: _Album
 ) -> Example:
-    manifest = choice.stored.answers.manifest
     answers: tuple[Shown, ...]
     if choice.flip is not None and before is not None:
         scores, verdicts = choice.flip.scores, choice.flip.verdicts
@@ -168,13 +166,13 @@ def _example(
     question = mine["prompt"] if is_prompt else mine["question"]
     return Example(
         kind=answers[-1].verdict if choice.kind == "unparsed" else choice.kind,
-        benchmark=manifest.specification.benchmark.name,
+        benchmark=choice.stored.benchmark,
         answer_set_id=choice.stored.id,
         sample_id=mine["sample_id"],
         number=mine["index"],
         repeat=mine["repeat"],
         subset=mine["subset"],
-        withheld=manifest.withheld,
+        withheld=choice.stored.manifest.withheld,
         question=album.with_images(_cut(question, QUESTION_CHARACTERS), choice.stored, mine),
         is_prompt=is_prompt,
         target=mine["target"],
@@ -190,7 +188,7 @@ def _shown(stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verd
     )
     extracted = score["extracted"]
     return Shown(
-        model=model_title(stored.answers.manifest.specification),
+        model=stored.model,
         verdict=verdict,
         extracted=extracted,
         answer=_cut(answer, ANSWER_CHARACTERS, mark),

@@ -20,8 +20,6 @@ from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
-from regrade.records.rubrics.facts import model_title
-from regrade.records.specification import Specification
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 from regrade.stats.metrics import Metrics, SubsetMetrics
@@ -47,16 +45,6 @@ class ReportedSet:
     """Comparison with `base`."""
     refusal: str | None = None
     """Reason why it was not compared with `base`."""
-
-    @property
-    def specification(self) -> Specification:
-        """Everything that decides the answers."""
-        return self.stored.answers.manifest.specification
-
-    @property
-    def model(self) -> str:
-        """Name of the model that answered, and of its judge."""
-        return model_title(self.specification)
 
     @property
     def stale(self) -> bool:
@@ -117,8 +105,8 @@ class Report:
     @property
     def title(self) -> str:
         """Models and benchmarks, and the baseline, in one line."""
-        models = dict.fromkeys(item.model for item in self.sets)
-        benchmarks = dict.fromkeys(item.specification.benchmark.name for item in self.sets)
+        models = dict.fromkeys(item.stored.model for item in self.sets)
+        benchmarks = dict.fromkeys(item.stored.benchmark for item in self.sets)
         against = "" if self.request.base is None else f" against {self.request.base}"
         return f"{_some(models)}{against} · {_some(benchmarks)}"
 
@@ -223,9 +211,8 @@ def _scoring(stored: StoredSet, scorer: str | None) -> ScoreFile | None:
 
 def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> StoredSet | None:
     """Return the baseline of a set: the one to the same benchmark, or the only one if there is only one set."""
-    name = stored.answers.manifest.specification.benchmark.name
     for base in bases:
-        if base.answers.manifest.specification.benchmark.name == name:
+        if base.benchmark == stored.benchmark:
             return base
     return bases[0] if len(bases) == 1 and count == 1 else None
 

@@ -12,7 +12,7 @@ from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
 from regrade.pages.viewer.provenance import Made, provenance, shown_place
 from regrade.pages.viewer.templating import style_sheet
-from regrade.records.rubrics.facts import answers_per_question, model_title
+from regrade.records.rubrics.facts import answers_per_question
 from regrade.results.results import flat_metrics
 from regrade.settings.project_folder import VERSION
 from regrade.settings.view_address import comparison_address, view_address
@@ -100,7 +100,7 @@ def _blocks(
     every = all_made(report)
     for answer_set in every:
         facts = [(f"{name}: ", Code(value)) for name, value in provenance(answer_set)]
-        yield Fold(_made_title(answer_set), [Items(facts)], open=len(every) < 3)
+        yield Fold(answer_set[0].title, [Items(facts)], open=len(every) < 3)
     yield Heading("Read all answers")
     yield Commands([_view_command(report, item) for item in report.sets])
     links = [_viewer_address(report, item) for item in report.sets]
@@ -115,25 +115,26 @@ def _blocks(
         yield from map(_example, report.examples)
 
 
-def _title(item: ReportedSet) -> str:
-    return f"{item.specification.benchmark.name} · {item.model}"
-
-
 def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
-    spec, manifest, metrics = item.specification, item.stored.manifest, item.metrics
+    benchmark, manifest, metrics = item.stored.benchmark, item.stored.manifest, item.metrics
     apart = ", ".join(f"{name} {value}" for name, value in item.apart.items())
-    model = (Strong(item.model), " ", Code(item.stored.id[:8]), f" ({apart})" if apart else "")
+    model = (
+        Strong(item.stored.model),
+        " ",
+        Code(item.stored.id[:8]),
+        f" ({apart})" if apart else "",
+    )
     if metrics is None or item.scoring is None:
         by = f" by {report.request.scorer}" if report.request.scorer else ""
         command = Code(f"regrade score --answer-set {item.stored.id}")
         unscored = (f"not scored{by}: ", command)
-        return model, spec.benchmark.name, "", "", "", unscored, *("",) * 5
+        return model, benchmark, "", "", "", unscored, *("",) * 5
     expected = f" of {manifest.expected:,}: incomplete" * (manifest.rows < manifest.expected)
-    repeats = answers_per_question(spec)
+    repeats = answers_per_question(manifest.specification)
     mean = average_text(metrics.accuracy, metrics.accuracy_stderr, repeats, 2, item.scale)
     return (
         model,
-        spec.benchmark.name,
+        benchmark,
         (Strong(mean),),
         (interval_of(metrics, item.scale, 2),),
         f"{metrics.n:,}{expected}",
@@ -150,7 +151,7 @@ def _changes(sets: Sequence[ReportedSet], *, judged: bool) -> Iterator[Block]:
     """Yield the comparisons; without their table, which has another interval, below the one of a verdict."""
     compared = [(item, item.comparison) for item in sets if item.comparison is not None]
     if not judged:
-        rows = [(item.model, *comparison_row(comparison)) for item, comparison in compared]
+        rows = [(item.stored.model, *comparison_row(comparison)) for item, comparison in compared]
         yield Table(("model", *COLUMNS), rows, _TEXT)
         yield Line(
             "Paired by question; differences are in percentage points, the candidate's minus the baseline's. could show: the "
@@ -158,11 +159,11 @@ def _changes(sets: Sequence[ReportedSet], *, judged: bool) -> Iterator[Block]:
             "note",
         )
     for item, comparison in compared:
-        title = f"{_title(item)}: scorer, settings and notes"
+        title = f"{item.stored.title}: scorer, settings and notes"
         yield Fold(title, [Items(list(remarks(comparison)))])
     for item in sets:
         if item.refusal is not None:
-            yield Line(f"{_title(item)}: not compared. {item.refusal}", "doubt")
+            yield Line(f"{item.stored.title}: not compared. {item.refusal}", "doubt")
 
 
 def _worst(item: ReportedSet, *, first: bool) -> Fold:
@@ -177,14 +178,14 @@ def _worst(item: ReportedSet, *, first: bool) -> Fold:
         for subset in shown
     ]
     table = Table(("subset", "accuracy", "95 % interval", "n"), rows)
-    return Fold(f"{_title(item)}: {len(shown)} of {len(item.subsets):,}", [table], open=first)
+    return Fold(f"{item.stored.title}: {len(shown)} of {len(item.subsets):,}", [table], open=first)
 
 
 def _figures(sets: Sequence[ReportedSet]) -> Table:
     figures = figures_in("report")
     rows = [
         (
-            *(item.model, item.specification.benchmark.name),
+            *(item.stored.model, item.stored.benchmark),
             *(figure.text(item.figures[figure.name], unknown="-") for figure in figures),
         )
         for item in sets
@@ -256,12 +257,6 @@ def all_made(report: Report) -> list[Made]:
         for stored, scoring in made:
             found.setdefault((stored.answers.repository.uri, stored.id), (stored, scoring))
     return list(found.values())
-
-
-def _made_title(made: Made) -> str:
-    """Return benchmark, model and judge."""
-    specification = made[0].answers.manifest.specification
-    return f"{specification.benchmark.name} · {model_title(specification)}"
 
 
 def _view_command(report: Report, item: ReportedSet) -> str:

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Iterator
 
 from regrade.pages.report.gathering import Report, ReportedSet
-from regrade.records.rubrics.facts import model_title
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart, change_chart, headline_chart
 from regrade.stats.drawing import Bar, Change, bar_of
 from regrade.stats.scale import SHARES
@@ -36,17 +35,14 @@ def _bars(report: Report) -> list[Bar]:
         for stored, file in pairs:
             if file is None or file.summary.overall.accuracy is None or file.scale != SHARES:
                 continue
-            spec = stored.answers.manifest.specification
             # Bars of one name would be drawn over each other.
-            name = f"{spec.benchmark.name}\n{model_title(spec)} {stored.id[:6]}"
+            name = f"{stored.benchmark}\n{stored.model} {stored.id[:6]}"
             bars.setdefault(name, bar_of(name, file.summary))
     return list(bars.values())
 
 
 def _of_set(item: ReportedSet) -> Iterator[Plot | None]:
-    spec = item.specification
-    title = f"{spec.benchmark.name} · {model_title(spec)}"
-    scoring, comparison = item.scoring, item.comparison
+    title, scoring, comparison = item.stored.title, item.scoring, item.comparison
     if scoring is not None and item.subsets and item.scale == SHARES:
         yield _plot(f"{title}: subsets", lambda: accuracy_chart(scoring.summary, title))
     if comparison is not None and comparison.subsets:

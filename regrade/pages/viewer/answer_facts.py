@@ -27,6 +27,11 @@ def with_choice(read: str, choices: Sequence[str] | None) -> str:
     return f"{read}: {choices[place]}" if choices and 0 <= place < len(choices) else read
 
 
+def letter_of(place: int) -> str:
+    """Return the letter of a choice by its place, from 0; beyond `Z` its number."""
+    return chr(ord("A") + place) if place < 26 else str(place + 1)
+
+
 def letters_of(texts: dict[str, Any], extracted: str | None) -> tuple[Letter, ...]:
     """Return the choices by letter, with their probabilities if they were ranked."""
     choices = texts["choices"] or texts["continuations"] or []
@@ -38,7 +43,7 @@ def letters_of(texts: dict[str, Any], extracted: str | None) -> tuple[Letter, ..
         shares = [weight / sum(weights) for weight in weights]
     letters = []
     for place in range(max(len(choices), len(logprobs))):
-        name = chr(ord("A") + place) if place < 26 else str(place + 1)
+        name = letter_of(place)
         letters.append(
             Letter(
                 letter=name,

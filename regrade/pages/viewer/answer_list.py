@@ -148,12 +148,8 @@ def selected(
 
 def others(shelf: Shelf, stored: StoredSet) -> list[StoredSet]:
     """Return the other sets of the benchmark, newest first."""
-    name = stored.answers.manifest.specification.benchmark.name
-    return [
-        other
-        for other in shelf.sets
-        if other.id != stored.id and other.answers.manifest.specification.benchmark.name == name
-    ]
+    alike = (other for other in shelf.sets if other.benchmark == stored.benchmark)
+    return [other for other in alike if other.id != stored.id]
 
 
 def _rows(

@@ -1,7 +1,6 @@
 """The viewer as an ASGI application: its routes, and its errors as pages. Reads only."""
 
 from collections.abc import Collection
-from pathlib import PurePath
 from typing import Any
 
 from starlette.applications import Starlette
@@ -24,7 +23,7 @@ from regrade.pages.viewer.one_answer import one_answer
 from regrade.pages.viewer.pair_index import Pairing
 from regrade.pages.viewer.pair_list import pair_list
 from regrade.pages.viewer.pair_page import pair_page
-from regrade.pages.viewer.provenance import provenance
+from regrade.pages.viewer.provenance import provenance, shown_place
 from regrade.pages.viewer.set_list import SetFilters, set_list
 from regrade.pages.viewer.templating import page_templates, style_sheet
 from regrade.processes.web_guard import App, OwnPagesOnly, WithHeaders
@@ -77,8 +76,7 @@ class Viewer:
         return Response(style_sheet(), media_type="text/css")
 
     def _home(self, request: Request) -> Response:
-        given = _given(request)
-        filters = SetFilters.of(given)
+        filters = SetFilters.of(_given(request))
         if filters.query != request.url.query:
             return RedirectResponse(self._links.home(filters), 302)
         shelf = self.library.shelf(filters.at)
@@ -186,9 +184,8 @@ class Viewer:
     def _page(self, template: str, at: str | None, status: int = 200, **values: object) -> Response:
         uri = self.library.repository.uri
         # The name of a folder is enough for its readers; the whole path is its title.
-        where = uri if "://" in uri else PurePath(uri).name
         html = self._pages.get_template(template).render(
-            links=self._links, uri=uri, where=where, at=at, **values
+            links=self._links, uri=uri, where=shown_place(uri), at=at, **values
         )
         return HTMLResponse(html, status)
 

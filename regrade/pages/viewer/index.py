@@ -118,15 +118,6 @@ def read_index(answers: AnswerSet, batches: Iterable[pa.RecordBatch]) -> AnswerI
     )
 
 
-def with_scoring(index: AnswerIndex, answers: AnswerSet, scoring: ScoreFile) -> AnswerIndex:
-    """Return an index with one of the stored scorings of its answers.
-
-    Raises:
-        DamagedAnswersError: If the scores are damaged.
-    """
-    return with_scores(index, answers, scoring, answers.score_table(scoring.label))
-
-
 def with_scores(
     index: AnswerIndex, answers: AnswerSet, scoring: ScoreFile, table: pa.Table
 ) -> AnswerIndex:

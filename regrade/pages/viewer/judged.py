@@ -61,10 +61,14 @@ def gradings_of(
     if own is not None:
         place = own.place(repeat)[0]
         for name, judged in (("judged", own.judged), ("baseline", own.baseline)):
-            other = None if judged is None else _of_id(shelf, judged.answer_set_id)
-            if judged is not None and other is not None and is_unchanged(other.answers, judged):
-                title = f"{name} answer of {judged.model}"
-                found.append(Grading(title, links.answer(other.id, sample_id, place, plain)))
+            if judged is None:
+                continue
+            title = f"{name} answer of {judged.model}"
+            found += [
+                Grading(title, links.answer(other.id, sample_id, place, plain))
+                for other in shelf.sets
+                if other.id == judged.answer_set_id and is_unchanged(other.answers, judged)
+            ]
         return tuple(found)
     for other, run in _judge_runs(shelf, stored):
         first = repeat * run.judge_repeats * run.parts
@@ -122,24 +126,20 @@ class People:
         lock=attrgetter("_lock"),
     )
     def _labels(self, shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, ...]]:
-        return _labels(shelf, stored)
-
-
-def _labels(shelf: Shelf, stored: StoredSet) -> Mapping[Key, tuple[PersonLabel, ...]]:
-    found: dict[Key, list[tuple[datetime, PersonLabel]]] = {}
-    for source, run in _labelled(shelf, stored):
-        for record in label_files(source.answers):
-            if not is_current(source.answers, record):
-                continue  # they are about answers that were generated again
-            about = _about(run, record)
-            for row in label_table(source.answers, record).to_pylist():
-                at = row["labelled_at"]
-                label = PersonLabel(row["rater"], about, row["label"], f"{at:%Y-%m-%d}")
-                found.setdefault((row["sample_id"], row["repeat"]), []).append((at, label))
-    return {
-        key: tuple(label for _, label in sorted(labels, key=lambda given: given[0]))
-        for key, labels in found.items()
-    }
+        found: dict[Key, list[tuple[datetime, PersonLabel]]] = {}
+        for source, run in _labelled(shelf, stored):
+            for record in label_files(source.answers):
+                if not is_current(source.answers, record):
+                    continue  # they are about answers that were generated again
+                about = _about(run, record)
+                for row in label_table(source.answers, record).to_pylist():
+                    at = row["labelled_at"]
+                    label = PersonLabel(row["rater"], about, row["label"], f"{at:%Y-%m-%d}")
+                    found.setdefault((row["sample_id"], row["repeat"]), []).append((at, label))
+        return {
+            key: tuple(label for _, label in sorted(labels, key=lambda given: given[0]))
+            for key, labels in found.items()
+        }
 
 
 def _labelled(shelf: Shelf, stored: StoredSet) -> Iterator[tuple[StoredSet, JudgeRun | None]]:
@@ -171,7 +171,3 @@ def _about(run: JudgeRun | None, record: LabelFile) -> str:
         return "right or wrong"
     field = record.field or (run.rubric.fields[0].name if len(run.rubric.fields) > 1 else "")
     return f"{run.rubric.name}, {field}" if field else run.rubric.name
-
-
-def _of_id(shelf: Shelf, answer_set_id: str) -> StoredSet | None:
-    return next((stored for stored in shelf.sets if stored.id == answer_set_id), None)

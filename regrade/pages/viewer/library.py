@@ -17,7 +17,7 @@ from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_scoring
+from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_scores
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.selecting import Selector
 from regrade.pages.viewer.texts import ShardReaders
@@ -129,6 +129,11 @@ class StoredSet:
         return model_title(self.answers.manifest.specification)
 
     @property
+    def title(self) -> str:
+        """Benchmark and model."""
+        return f"{self.benchmark} · {self.model}"
+
+    @property
     def headline(self) -> ScoreFile | None:
         """Scoring shown unless another is chosen; None without any."""
         return self.scorings[0] if self.scorings else None
@@ -220,7 +225,11 @@ class Library:
             return self._shelves[revision]
 
     def index(self, stored: StoredSet, scoring: ScoreFile | None) -> AnswerIndex:
-        """Return the index of an answer set with one of its scorings; errors as in `with_scoring`."""
+        """Return the index of an answer set with one of its scorings.
+
+        Raises:
+            DamagedAnswersError: If the answers or the scores are damaged.
+        """
         shards = tuple(shard.sha256 for shard in stored.answers.manifest.shards)
         plain = "", *shards
         key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
@@ -232,8 +241,9 @@ class Library:
                     rows = self.readers.batches(stored.answers, COLUMNS)
                     self._indexes[plain] = read_index(stored.answers, rows)
                 elif scoring is not None:
-                    known = self._indexes[plain]
-                    self._indexes[key] = with_scoring(known, stored.answers, scoring)
+                    known, answers = self._indexes[plain], stored.answers
+                    table = answers.score_table(scoring.label)
+                    self._indexes[key] = with_scores(known, answers, scoring, table)
             found = self._indexes[key]
             while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
                 self._indexes.pop(next(iter(self._indexes)))

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from types import NoneType
 from typing import Any, ClassVar, Literal, Self, get_args, get_origin, get_type_hints
@@ -109,8 +109,10 @@ class PageState:
 
     @property
     def query(self) -> str:
-        """The state as the part of an address after `?`."""
-        return query(self.pairs())
+        """The state as the part of an address after `?`; values that are None, False or empty are left out, but not 0."""
+        given = [(name, value) for name, value in self.pairs() if value is not False]
+        kept = [(name, _written(value)) for name, value in given if value not in (None, "", ())]
+        return urlencode(kept, doseq=True)
 
     def but(self, **changes: Any) -> Self:  # noqa: ANN401 - values of the fields
         """Return the state with other values, on the first page unless `page` is given."""
@@ -135,18 +137,6 @@ def _value(given: Parameters, name: str, kind: Any, default: Any) -> Any:  # noq
     value = text(given, name)
     # A form sends its empty fields, too.
     return "" if (name, value) == ("subset", EMPTY) else value
-
-
-def query(values: Iterable[tuple[str, object]]) -> str:
-    """Return the part of an address after `?`; values that are None, False or empty are left out, but not 0."""
-    given = [(name, value) for name, value in values if value is not False]
-    kept = [(name, _written(value)) for name, value in given if value not in (None, "", ())]
-    pairs = [
-        (name, part)
-        for name, value in kept
-        for part in (value if isinstance(value, list) else [value])
-    ]
-    return urlencode(pairs)
 
 
 def _written(value: object) -> str | list[str]:

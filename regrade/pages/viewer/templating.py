@@ -38,10 +38,8 @@ def page_templates() -> Environment:
         "percent": lambda value, digits=1: percent(value, digits).removesuffix(" %"),
         "mean": lambda value, scale: scale.text(value).removesuffix(" %"),
         "count": lambda value: f"{value:,}",
-        "points": SHARES.difference_text,
         "p": p_text,
         "short": lambda text, size: text if len(text) <= size else f"{text[: size - 1]}…",
-        "duration": _duration,
         "figure": _figure,
     }
     pages.filters.update(filters)

@@ -1,7 +1,7 @@
 """Make the plan of a model's memory: vLLM computes the need of each split."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +9,6 @@ from pathlib import Path
 import psutil
 
 from regrade.answers.base import Repository
-from regrade.answers.manifest import Manifest, Session
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import readable_sets
 from regrade.engines.base import parallel_by_hand
@@ -21,7 +20,7 @@ from regrade.engines.vllm_process.planner import (
     SplitMemory,
     VllmPlanner,
 )
-from regrade.jobs.plan import Plan, PlannedRequests, prompt_rendering
+from regrade.jobs.plan import prompt_rendering
 from regrade.jobs.plans_of_job import plans_of
 from regrade.settings.errors import OperationError, SettingsError, UserError
 from regrade.stats.scale import percent
@@ -142,26 +141,19 @@ def starts_in(repository: Repository, is_device: Callable[[str], bool]) -> list[
     if revision is None:
         return []
     sets, _ = readable_sets(repository, revision)
-    return list(starts(((entry.manifest) for entry in sets), is_device))
-
-
-def starts(manifests: Iterable[Manifest], is_device: Callable[[str], bool]) -> Iterator[Start]:
-    """Yield the measured starts of sessions on a device."""
-    for manifest in manifests:
-        for session in manifest.sessions:
-            other = None if session.memory is None else session.memory.other
-            if other is not None and session.device and is_device(session.device):
-                yield _start(manifest, session, session.device, other)
-
-
-def _start(manifest: Manifest, session: Session, device: str, other: int) -> Start:
-    return Start(
-        model=manifest.specification.model.name,
-        device=device,
-        at=session.started_at,
-        other=other,
-        eager=bool(session.engine_settings.get("enforce_eager")),
-    )
+    return [
+        Start(
+            model=entry.manifest.specification.model.name,
+            device=session.device,
+            at=session.started_at,
+            other=session.memory.other,
+            eager=bool(session.engine_settings.get("enforce_eager")),
+        )
+        for entry in sets
+        for session in entry.manifest.sessions
+        if session.memory is not None and session.memory.other is not None
+        if session.device and is_device(session.device)
+    ]
 
 
 def margin_of(earlier: Sequence[Start], *, model: str, memory: int, eager: bool) -> Margin:
@@ -228,7 +220,8 @@ def make_memory_plan(
         engine,
         model,
         target=None if given is None else (given.gpu or "", given.memory or 0),
-        requests=[_requests(plan) for plan in plans],
+        # Repeats are as long.
+        requests=[plan.requests([(sample, 0) for sample in plan.samples]) for plan in plans],
         rendering=prompt_rendering(request.prompt),
         log=log,
         on_progress=on_progress,
@@ -270,11 +263,6 @@ def make_memory_plan(
         advice=choice.reason if choice else what_would_fit(splits, target, margin),
         notes=(*notes, *(note for note, holds in more if holds)),
     )
-
-
-def _requests(plan: Plan) -> PlannedRequests:
-    """Return one request for each question: repeats are as long."""
-    return plan.requests([(sample, 0) for sample in plan.samples])
 
 
 def _source(length: Length, engine: VllmEngine, request: PlanRequest) -> str:

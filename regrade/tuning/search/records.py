@@ -7,15 +7,15 @@ import orjson
 from pydantic import Field, ValidationError
 
 from regrade.answers.base import Repository
+from regrade.answers.publishing import retry_on_conflict
 from regrade.records.specification import ModelIdentity
 from regrade.settings import Seconds, StrictModel, Timestamp
-from regrade.settings.errors import DamagedAnswersError, HeadMovedError
+from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.speed import Speed
 from regrade.tuning.search.hardware import Hardware
 from regrade.tuning.search.workload import Workload
 
 FOLDER = "measurements/tuned"
-_ATTEMPTS = 5
 
 
 class TuningKey(StrictModel):
@@ -95,13 +95,8 @@ def keep(repository: Repository, tuning: Tuning) -> str:
     """
     content = tuning.model_dump_json(indent=1).encode()
     message = f"Tuned {tuning.key.model.name} for {tuning.benchmark}"
-    for attempt in range(_ATTEMPTS):
-        try:
-            return repository.commit({tuning.key.path: content}, message, parent=repository.head())
-        except HeadMovedError:
-            if attempt == _ATTEMPTS - 1:
-                raise
-    raise AssertionError("the last attempt returns or raises")
+    files = {tuning.key.path: content}
+    return retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
 
 
 def find(repository: Repository, key: TuningKey) -> Tuning | None:

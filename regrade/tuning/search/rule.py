@@ -66,11 +66,10 @@ def splits_to_try(engine: BaseEngineSettings, planned: MemoryPlan | None = None)
     choice = None if planned is None else planned.choice
     if planned is None or choice is None:
         return [({**parallel_by_hand(engine), **kept}, MOST)]
-    chosen = (choice.tensor, choice.pipeline, choice.data)
     fitting = sorted(
         (split for split in planned.splits if split.fits),
         key=lambda split: (
-            (split.tensor, split.pipeline, split.data) != chosen,
+            split.settings != choice.settings,
             split.pipeline,
             -split.total_concurrency,
         ),

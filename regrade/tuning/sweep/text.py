@@ -77,7 +77,7 @@ def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]
             _number(measured.seconds_per_answer, 4),
             _number(measured.seconds, 2),
             _number(measured.speed_up, 2),
-            "-" if measured.spread is None else _spread_text(measured.spread),
+            "-" if measured.spread is None else f"± {percent(measured.spread)}",
             _number(measured.answers_per_second, 1),
             _number(measured.tokens_per_second, 0),
             "-"
@@ -147,10 +147,6 @@ def _differ(fast: Measured, slow: Measured) -> bool:
     if fast.spread is None or slow.spread is None or not fast.speed_up or slow.speed_up is None:
         return False
     return 1 - slow.speed_up / fast.speed_up > hypot(fast.spread, slow.spread)
-
-
-def _spread_text(spread: float) -> str:
-    return f"± {percent(spread)}"
 
 
 def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:

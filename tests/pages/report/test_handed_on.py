@@ -74,13 +74,13 @@ def test_a_baseline_of_other_settings_is_left_out_and_not_the_report(
 
 
 def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_changed(
-    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    sides: tuple[AnswerSet, AnswerSet], mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[Request] = []
     monkeypatch.setattr(
         "regrade.pages.report.page.html_report", lambda *given: made.append(given[0]) or "a page"
     )
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    uri = f"sqlite:///{mlflow_database}"
     run_id = evaluation_run(sides[1], uri)
     request = Request(answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,))
     counts = []
@@ -94,9 +94,9 @@ def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_change
 
 @pytest.mark.slow
 def test_a_flow_adds_the_report_and_its_page_links_to_it(
-    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path
+    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, mlflow_database: Path
 ):
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    uri = f"sqlite:///{mlflow_database}"
     answers = sides[1]
     set_id = answers.manifest.answer_set_id
     scorings = Scorings([ScoredSet(answers)], (), {}, answers.revision)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from markdown_it import MarkdownIt
 
+from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
@@ -34,8 +35,7 @@ HOSTILE = "</pre></details><script>alert(1)</script><img src=x onerror=alert(2)>
 MODEL = "org/<b>evil</b>\u202e"
 
 
-@pytest.fixture
-def sides(repository: LocalRepository) -> tuple[AnswerSet, AnswerSet]:
+def two_sides(repository: LocalRepository) -> tuple[AnswerSet, AnswerSet]:
     """Questions 1 and 2 are wrong in the baseline; 2, 3, 5 and 7 in the candidate; 39 cannot be read there."""
     base = answer(repository, "org/base", wrong=(1, 2), total=40)
     wrong = answer(repository, "org/candidate", wrong=(2, 3, 5, 7), total=40, unparsed=1)
@@ -44,7 +44,13 @@ def sides(repository: LocalRepository) -> tuple[AnswerSet, AnswerSet]:
     return again(base), again(wrong)
 
 
-def made(repository: LocalRepository, *names: str, **changes: object) -> Report:
+@pytest.fixture(scope="module")
+def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[AnswerSet, AnswerSet]:
+    """Two sides in a repository of their own, for tests that only read it."""
+    return two_sides(LocalRepository(tmp_path_factory.mktemp("sides") / "answers"))
+
+
+def made(repository: Repository, *names: str, **changes: object) -> Report:
     return gather(Request(answers=repository.uri, names=names, **changes))  # type: ignore[arg-type]
 
 
@@ -54,9 +60,8 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
-def test_the_page_has_the_numbers_of_compare(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
-):
+def test_the_page_has_the_numbers_of_compare(sides: tuple[AnswerSet, AnswerSet]):
+    repository = sides[0].repository
     page = text_of(html_report(made(repository, "org/candidate", base="org/base")))
     compared = compare_sides("org/base", "org/candidate", answers=repository.uri)
     [comparison] = compared.comparisons.compared
@@ -66,9 +71,9 @@ def test_the_page_has_the_numbers_of_compare(
 
 
 def test_flipped_answers_come_first_and_each_answer_is_shown_once(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
+    sides: tuple[AnswerSet, AnswerSet],
 ):
-    report = made(repository, "org/candidate", base="org/base")
+    report = made(sides[0].repository, "org/candidate", base="org/base")
     kinds = [(example.kind, example.number) for example in report.examples]
     assert kinds == [
         ("right to wrong", 3),
@@ -199,8 +204,9 @@ def test_a_long_answer_shows_its_start_its_end_and_what_was_read(repository: Loc
 
 
 def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_them(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
+    repository: LocalRepository,
 ):
+    sides = two_sides(repository)
     more = answer(repository, "org/candidate", right=3, total=8, n_shots=5, benchmark="other")
     page = text_of(html_report(made(repository)))
     for answers in (*sides, more):
@@ -211,9 +217,8 @@ def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_t
     assert f"--baseline {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
 
 
-def test_versions_and_commits_are_exact(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
-):
+def test_versions_and_commits_are_exact(sides: tuple[AnswerSet, AnswerSet]):
+    repository = sides[0].repository
     page = text_of(html_report(made(repository, "org/candidate")))
     assert f"org/candidate at {'a' * 40} (hub)" in page
     assert f"local (test) at {'b' * 64}" in page
@@ -254,14 +259,11 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
 
 
 def test_the_command_writes_the_file(
-    repository: LocalRepository,
-    sides: tuple[AnswerSet, AnswerSet],
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
+    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     for name in ("out/report.html", "report.md"):
         path = tmp_path / name
-        given = ["org/candidate", "--base", "org/base", "--answers", repository.uri]
+        given = ["org/candidate", "--base", "org/base", "--answers", sides[0].repository.uri]
         assert run(["report", *given[:1], str(path), *given[1:]]) == 0
         assert capfd.readouterr().out == f"{path}\n"
         assert "org/candidate against org/base" in path.read_text().replace("&#47;", "/")
@@ -279,7 +281,6 @@ def test_the_command_writes_the_file(
     ],
 )
 def test_bad_input_is_refused_before_anything_is_written(
-    repository: LocalRepository,
     sides: tuple[AnswerSet, AnswerSet],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -288,7 +289,7 @@ def test_bad_input_is_refused_before_anything_is_written(
     message: str,
 ):
     monkeypatch.chdir(tmp_path)
-    assert run(["report", *arguments, "--answers", repository.uri]) == 2
+    assert run(["report", *arguments, "--answers", sides[0].repository.uri]) == 2
     assert message in capfd.readouterr().err
     assert not (tmp_path / "x.html").exists()
 
@@ -306,10 +307,8 @@ def test_sets_that_differ_in_more_than_the_model_are_not_compared_unless_allowed
     assert report.sets[0].comparison is not None
 
 
-def test_the_chosen_scorer_gives_the_numbers_of_the_baseline_too(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet]
-):
-    for side in sides:
+def test_the_chosen_scorer_gives_the_numbers_of_the_baseline_too(repository: LocalRepository):
+    for side in two_sides(repository):
         score(side, "exact")
     report = made(repository, "org/candidate", base="org/base", scorer="exact")
     [item] = report.sets
@@ -346,11 +345,12 @@ def test_answers_on_the_hub_are_named_with_their_page(hub: Hub, monkeypatch: pyt
 
 
 def test_a_report_has_no_path_of_the_machine_that_made_it(
-    repository: LocalRepository, sides: tuple[AnswerSet, AnswerSet], tmp_path: Path
+    sides: tuple[AnswerSet, AnswerSet],
 ):
+    repository = sides[0].repository
     report = made(repository, "org/candidate", base="org/base")
     for page in (html_report(report), markdown_report(report)):
-        assert str(tmp_path) not in html.unescape(page)
+        assert str(Path(repository.uri).parent) not in html.unescape(page)
 
 
 def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_scale(

@@ -55,6 +55,13 @@ def mixed() -> list[dict[str, Any]]:
     ]
 
 
+@pytest.fixture(scope="module")
+def mixed_reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader, str]:
+    """The viewer of a repository with the set of `mixed`, and its id."""
+    reader = Reader(tmp_path_factory.mktemp("mixed") / "answers")
+    return reader, scored(reader, mixed())
+
+
 def verdicts(page: Any) -> list[str]:
     return [re.sub(r" (even|odd)\b.*", "", text.split(" ", 1)[1]) for text in page.rows]
 
@@ -110,8 +117,8 @@ def test_sets_are_filtered_and_sorted_by_the_address(reader: Reader):
     assert reader.get("/?q=&sort=accuracy").location == "/?sort=accuracy"
 
 
-def test_answers_are_listed_with_verdict_read_and_target(reader: Reader):
-    set_id = scored(reader, mixed())
+def test_answers_are_listed_with_verdict_read_and_target(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     page = reader.page(f"/sets/{set_id}")
     assert verdicts(page) == [
         *["right"] * 4,
@@ -125,13 +132,6 @@ def test_answers_are_listed_with_verdict_read_and_target(reader: Reader):
     assert "<mark>5</mark>" in page.html
     assert "server said no" in page.rows[9]
     assert "of 10 answers" in page.text
-
-
-@pytest.fixture(scope="module")
-def mixed_reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader, str]:
-    """The viewer of a repository with the set of `mixed`, and its id."""
-    reader = Reader(tmp_path_factory.mktemp("mixed") / "answers")
-    return reader, scored(reader, mixed())
 
 
 @pytest.mark.parametrize(
@@ -168,18 +168,18 @@ def test_filters_combine_and_sort(
     assert [int(line.split()[0]) for line in page.rows] == numbers_shown
 
 
-@pytest.mark.parametrize(
-    "sought", ["(", "[a", "\\", ".*", "\x00", "\u202e", "<b>", "%", "ẞ", "x" * 500]
-)
-def test_every_text_can_be_searched_and_means_itself(reader: Reader, sought: str):
-    set_id = scored(reader, [row(1, f"see {sought}\n#### 1"), row(2)])
-    address = reader.get(f"/sets/{set_id}?q={quote(sought)}")
-    page = reader.page(address.location or f"/sets/{set_id}?q={quote(sought)}")
-    assert [int(line.split()[0]) for line in page.rows] == [1]
+def test_every_text_can_be_searched_and_means_itself(reader: Reader):
+    texts = ("(", "[a", "\\", ".*", "\x00", "\u202e", "<b>", "%", "ẞ", "x" * 500)
+    rows = [row(number, f"see {sought}\n#### 1") for number, sought in enumerate(texts)]
+    set_id = scored(reader, rows)
+    for number, sought in enumerate(texts):
+        address = reader.get(f"/sets/{set_id}?q={quote(sought)}")
+        page = reader.page(address.location or f"/sets/{set_id}?q={quote(sought)}")
+        assert [int(line.split()[0]) for line in page.rows] == [number], sought
 
 
-def test_a_chip_counts_what_it_would_show_and_adds_to_the_others(reader: Reader):
-    set_id = scored(reader, mixed())
+def test_a_chip_counts_what_it_would_show_and_adds_to_the_others(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     page = reader.page(f"/sets/{set_id}?subset=odd")
     assert "right 2 wrong 1 unparsed 1 failed 1" in page.text
     wrong = page.keyed("w")
@@ -253,8 +253,10 @@ def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
         ("q=" + "x" * 501, "should be 500 characters or shorter"),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named(reader: Reader, query: str, problem: str):
-    set_id = scored(reader, numbers(0, 3))
+def test_a_value_that_cannot_be_used_is_named(
+    mixed_reader: tuple[Reader, str], query: str, problem: str
+):
+    reader, set_id = mixed_reader
     page = reader.get(f"/sets/{set_id}?{query}")
     assert page.status == 400
     assert problem in page.text
@@ -276,13 +278,13 @@ def test_a_value_that_cannot_be_used_is_named(reader: Reader, query: str, proble
         "/static/nothing.css",
     ],
 )
-def test_what_is_not_there_is_not_found(reader: Reader, address: str):
-    set_id = scored(reader, numbers(0, 3))
+def test_what_is_not_there_is_not_found(mixed_reader: tuple[Reader, str], address: str):
+    reader, set_id = mixed_reader
     assert reader.get(address.replace("SET", set_id)).status == 404
 
 
-def test_the_first_digits_of_an_id_lead_to_the_set(reader: Reader):
-    set_id = scored(reader, numbers(0, 3))
+def test_the_first_digits_of_an_id_lead_to_the_set(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     assert (
         reader.get(f"/sets/{set_id[:6]}?verdict=right").location == f"/sets/{set_id}?verdict=right"
     )
@@ -406,8 +408,8 @@ def test_a_thought_that_never_ends_is_open(reader: Reader):
     assert '<details class="thought" open>' in page.html
 
 
-def test_next_and_previous_keep_the_filters(reader: Reader):
-    set_id = scored(reader, mixed())
+def test_next_and_previous_keep_the_filters(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     page = reader.page(reader.page(f"/sets/{set_id}?verdict=wrong").links("answer")[0])
     assert "1 of 4" in page.text
     assert page.keyed("k") is None
@@ -645,8 +647,8 @@ def test_new_answers_show_up_while_the_viewer_runs(reader: Reader):
     assert len(reader.page("/").rows) == 2
 
 
-def test_a_prefix_with_a_path_is_in_every_link(reader: Reader):
-    set_id = scored(reader, mixed())
+def test_a_prefix_with_a_path_is_in_every_link(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     under = Reader(reader.repository.folder, root="/view")
     for address in ("/", f"/sets/{set_id}"):
         links = [link for link in under.page(address).links() if link.startswith("/")]
@@ -677,8 +679,8 @@ def test_answers_that_were_not_computed_alike_say_so_on_every_page(reader: Reade
         assert "The server refused temperature 0.0: its own values were in effect." in page
 
 
-def test_the_page_of_a_set_has_its_settings_and_versions(reader: Reader):
-    set_id = scored(reader, mixed())
+def test_the_page_of_a_set_has_its_settings_and_versions(mixed_reader: tuple[Reader, str]):
+    reader, set_id = mixed_reader
     page = reader.page(f"/sets/{set_id}").text
     assert "settings and versions answer set" in page
     assert "sampling temperature 0.0, max_tokens" in page

@@ -22,16 +22,23 @@ def addresses(page: str) -> list[str]:
     return [html.unescape(found) for found in re.findall(r'<img src="([^"]*)"', page)]
 
 
-def shown(folder: Path, spool: Path) -> tuple[LocalRepository, str]:
-    repository = LocalRepository(folder)
+def shown(repository: LocalRepository, spool: Path) -> str:
     rows = [showing(1, RED, BLUE, text=f"I see {RED.mark}.\n#### 1"), row(2)]
     answers = publish_showing(repository, spool, rows, [RED, BLUE])
     score(answers)
-    return repository, f"/sets/{answers.manifest.answer_set_id}"
+    return f"/sets/{answers.manifest.answer_set_id}"
 
 
-def test_a_prompt_shows_its_images_where_their_marks_stand(tmp_path: Path, reader: Reader) -> None:
-    _, path = shown(reader.repository.folder, tmp_path / "spool")
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader, str]:
+    """The viewer of a set with two images, and its address, for tests that only read it."""
+    folder = tmp_path_factory.mktemp("pictured")
+    reader = Reader(folder / "answers")
+    return reader, shown(reader.repository, folder / "spool")
+
+
+def test_a_prompt_shows_its_images_where_their_marks_stand(pictured: tuple[Reader, str]) -> None:
+    reader, path = pictured
 
     for form in ("", "&format=markdown"):
         page = reader.page(f"{path}/answer?sample=sample-00001&number=0{form}")
@@ -46,41 +53,44 @@ def test_a_prompt_shows_its_images_where_their_marks_stand(tmp_path: Path, reade
     assert addresses(reader.page(f"{path}/answer?sample=sample-00002&number=0").html) == []
 
 
-def test_an_image_is_sent_as_its_content_says_and_nothing_in_it_can_run(tmp_path: Path) -> None:
-    repository, path = shown(tmp_path / "answers", tmp_path / "spool")
-    client = TestClient(
-        application(repository, place_for("127.0.0.1", 4300)), "http://127.0.0.1:4300"
-    )
+def client(repository: LocalRepository) -> TestClient:
+    app = application(repository, place_for("127.0.0.1", 4300))
+    return TestClient(app, "http://127.0.0.1:4300")
+
+
+def test_an_image_is_sent_as_its_content_says_and_nothing_in_it_can_run(
+    pictured: tuple[Reader, str],
+) -> None:
+    reader, path = pictured
+    asking = client(reader.repository)
 
     for one in (RED, BLUE):
-        sent = client.get(f"{path}/image/{one.sha256}?at={repository.head()}")
+        sent = asking.get(f"{path}/image/{one.sha256}?at={reader.repository.head()}")
         assert (sent.status_code, sent.content) == (200, one.content)
         assert sent.headers["content-type"] == one.media_type
         assert sent.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in sent.headers["content-security-policy"]
         assert sent.headers["cache-control"] == "no-store"
     foreign = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
-    assert client.get(f"{path}/image/{RED.sha256}", headers=foreign).status_code == 403
+    assert asking.get(f"{path}/image/{RED.sha256}", headers=foreign).status_code == 403
 
 
 def test_an_image_needs_the_token_like_every_page(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pictured: tuple[Reader, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    repository, path = shown(tmp_path / "answers", tmp_path / "spool")
+    reader, path = pictured
     monkeypatch.setenv("REGRADE_VIEW_TOKEN", "0123456789abcdef01234567")
-    client = TestClient(
-        application(repository, place_for("127.0.0.1", 4300)), "http://127.0.0.1:4300"
-    )
+    asking = client(reader.repository)
 
     address = f"{path}/image/{RED.sha256}"
-    assert client.get(address).status_code == 401
+    assert asking.get(address).status_code == 401
     bearer = {"authorization": "Bearer 0123456789abcdef01234567"}
-    assert client.get(address, headers=bearer).content == RED.content
+    assert asking.get(address, headers=bearer).content == RED.content
 
 
 @pytest.mark.parametrize("name", ["0" * 64, "x", "..%2f..%2fREADME.md", RED.sha256.upper()])
-def test_what_is_no_stored_image_is_not_found(tmp_path: Path, reader: Reader, name: str) -> None:
-    _, path = shown(reader.repository.folder, tmp_path / "spool")
+def test_what_is_no_stored_image_is_not_found(pictured: tuple[Reader, str], name: str) -> None:
+    reader, path = pictured
 
     assert reader.get(f"{path}/image/{name}").status == 404
 
@@ -104,7 +114,7 @@ def test_a_file_that_is_not_the_image_of_its_hash_is_never_sent(
 
 
 def test_in_place_of_an_image_that_was_not_copied_its_source_is_named(
-    tmp_path: Path, reader: Reader
+    reader: Reader,
 ) -> None:
     answers = publish(reader.repository, [showing(7, RED)])
     address = f"/sets/{answers.manifest.answer_set_id}/answer?sample=sample-00007&number=0"
@@ -120,8 +130,9 @@ def test_in_place_of_an_image_that_was_not_copied_its_source_is_named(
 
 
 def test_texts_can_be_read_if_the_list_of_images_is_damaged(tmp_path: Path, reader: Reader) -> None:
-    repository, path = shown(reader.repository.folder, tmp_path / "spool")
-    repository.commit({"images/sums/index.json": b"<"}, "damage", parent=repository.head())
+    path = shown(reader.repository, tmp_path / "spool")
+    head = reader.repository.head()
+    reader.repository.commit({"images/sums/index.json": b"<"}, "damage", parent=head)
 
     page = reader.page(f"{path}/answer?sample=sample-00001&number=0")
 
@@ -146,8 +157,8 @@ def test_a_question_of_a_comparison_shows_its_images(tmp_path: Path, reader: Rea
     assert address.startswith(f"/sets/{ids[0]}/image/{RED.sha256}?at=")
 
 
-def test_a_list_names_an_image_in_few_letters(tmp_path: Path, reader: Reader) -> None:
-    _, path = shown(reader.repository.folder, tmp_path / "spool")
+def test_a_list_names_an_image_in_few_letters(pictured: tuple[Reader, str]) -> None:
+    reader, path = pictured
 
     named = f"Before [image {RED.sha256[:8]}] and [image {BLUE.sha256[:8]}] after."
     assert named in reader.page(path).text

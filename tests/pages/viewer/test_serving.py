@@ -23,9 +23,9 @@ from tests.stored import numbers, publish, score
 TOKEN = "0123456789abcdef01234567"
 
 
-@pytest.fixture
-def stored(tmp_path: Path) -> LocalRepository:
-    repository = LocalRepository(tmp_path / "answers")
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> LocalRepository:
+    repository = LocalRepository(tmp_path_factory.mktemp("stored") / "answers")
     score(publish(repository, [*numbers(0, 3), row(3, "#### 9")]))
     return repository
 

@@ -8,29 +8,30 @@ def split(
     return SplitPlan(tensor=tensor, pipeline=pipeline, data=data, concurrency=concurrency, **more)
 
 
-def sizes(chosen) -> tuple[int, int, int]:
-    return chosen.tensor, chosen.pipeline, chosen.data
+def chosen_of(splits: list[SplitPlan], max_model_len: int) -> tuple[tuple[int, int, int], str]:
+    """Return the sizes of the chosen split, and the reason."""
+    chosen = choose(splits, max_model_len)
+    assert chosen is not None
+    return (chosen.tensor, chosen.pipeline, chosen.data), chosen.reason
 
 
 def test_the_fewest_gpus_per_copy_with_room_for_100_requests_are_chosen():
     splits = [split(1, 8, 40), split(2, 4, 120), split(4, 2, 300), split(8, 1, 650)]
 
-    chosen = choose(splits, 4096)
+    sizes, reason = chosen_of(splits, 4096)
 
-    assert chosen is not None
-    assert sizes(chosen) == (2, 1, 4)
-    assert "at least 100 requests of 4,096 tokens (120), and 4 copies" in chosen.reason
+    assert sizes == (2, 1, 4)
+    assert "at least 100 requests of 4,096 tokens (120), and 4 copies" in reason
 
 
 def test_without_room_for_100_the_split_with_most_room_in_all_copies_is_chosen():
     splits = [split(1, 8, 1.5), split(2, 4, 8), split(4, 2, 20), split(8, 1, 39)]
 
-    chosen = choose(splits, 32768)
+    sizes, reason = chosen_of(splits, 32768)
 
-    assert chosen is not None
-    assert sizes(chosen) == (4, 1, 2)
-    assert "no copy holds 100 requests" in chosen.reason
-    assert "(40.0 in all copies)" in chosen.reason
+    assert sizes == (4, 1, 2)
+    assert "no copy holds 100 requests" in reason
+    assert "(40.0 in all copies)" in reason
 
 
 def test_what_does_not_fit_or_is_refused_is_never_chosen():
@@ -40,21 +41,17 @@ def test_what_does_not_fit_or_is_refused_is_never_chosen():
         split(4, 1, 7),
     ]
 
-    chosen = choose(splits, 1024)
-
-    assert chosen is not None
-    assert sizes(chosen) == (4, 1, 1)
+    assert chosen_of(splits, 1024)[0] == (4, 1, 1)
 
 
 def test_pipeline_parallel_is_chosen_only_if_nothing_else_fits():
     flat, deep = split(8, 1, 3), split(1, 1, 500, pipeline=8)
 
-    assert sizes(choose([deep, flat], 1024)) == (8, 1, 1)
-    chosen = choose([deep, split(8, 1, 3, lacking=GIB)], 1024)
+    assert chosen_of([deep, flat], 1024)[0] == (8, 1, 1)
+    sizes, reason = chosen_of([deep, split(8, 1, 3, lacking=GIB)], 1024)
 
-    assert chosen is not None
-    assert sizes(chosen) == (1, 8, 1)
-    assert "without pipeline parallel nothing fits" in chosen.reason
+    assert sizes == (1, 8, 1)
+    assert "without pipeline parallel nothing fits" in reason
 
 
 def test_if_nothing_fits_the_smallest_lack_is_told():
@@ -75,7 +72,4 @@ def test_if_nothing_fits_the_smallest_lack_is_told():
 def test_a_model_without_kv_cache_gets_the_fewest_gpus_that_hold_it():
     splits = [split(1, 2, None, lacking=GIB), split(2, 1, None)]
 
-    chosen = choose(splits, 1024)
-
-    assert chosen is not None
-    assert sizes(chosen) == (2, 1, 1)
+    assert chosen_of(splits, 1024)[0] == (2, 1, 1)

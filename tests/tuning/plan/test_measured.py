@@ -92,8 +92,7 @@ def publish_session(repository: LocalRepository, model: str, device: str, **chan
         publish_answers(repository, spool, described)
 
 
-def test_starts_are_read_from_the_sessions_of_this_kind_of_gpu(tmp_path: Path):
-    repository = LocalRepository(tmp_path / "answers")
+def test_starts_are_read_from_the_sessions_of_this_kind_of_gpu(repository: LocalRepository):
     assert starts_in(repository, lambda _: True) == []
     publish_session(repository, "org/a", H100, memory=memory())
     publish_session(repository, "org/b", "NVIDIA L40S", memory=memory())
@@ -104,8 +103,9 @@ def test_starts_are_read_from_the_sessions_of_this_kind_of_gpu(tmp_path: Path):
     assert [(entry.model, entry.other) for entry in found] == [("org/a", 7 * GIB)]
 
 
-def test_a_plan_for_gpus_that_were_started_before_takes_what_was_measured(tmp_path: Path):
-    repository = LocalRepository(tmp_path / "answers")
+def test_a_plan_for_gpus_that_were_started_before_takes_what_was_measured(
+    repository: LocalRepository,
+):
     publish_session(repository, "org/a", H100, memory=memory())
     request = PlanRequest(model="org/a", gpu="h100", answers=repository.uri)
 

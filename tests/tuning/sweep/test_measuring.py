@@ -24,30 +24,26 @@ FAILED: dict[str, Any] = {"text": None, "error": "timed out", "completion_tokens
 
 def point(folder: Path, seconds: float, repeats: int = 1, **last: Any) -> Result:
     """Answers of a session that took so many seconds; its last row has changes."""
-    described = description(TOTAL // repeats, repeats=repeats)
-    begun = session(started_at=datetime.now(UTC))
     rows = [
         row(number // repeats, repeat=number % repeats, finished_at=seconds * (number + 1) / TOTAL)
         for number in range(TOTAL)
     ]
     rows[-1] |= last
-    repository = LocalRepository(folder)
-    with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
-        begin_session(spool, repository.uri, described, begun)
-        spool.append(rows)
-        found = publish_answers(repository, spool, described)
-    assert found is not None
-    file = score(found)
-    return Result(again(found), file)
+    return generated(folder, rows, repeats)
 
 
 def timed(folder: Path, ends: list[float]) -> Result:
     """Answers of a session that ended after these seconds."""
-    described, begun = description(len(ends)), session(started_at=datetime.now(UTC))
+    return generated(folder, [row(number, finished_at=end) for number, end in enumerate(ends)])
+
+
+def generated(folder: Path, rows: list[dict[str, Any]], repeats: int = 1) -> Result:
+    """Publish and score the answers of a session."""
+    described = description(len(rows) // repeats, repeats=repeats)
     repository = LocalRepository(folder)
     with Spool(folder.with_name(f"spool-{folder.name}")) as spool:
-        begin_session(spool, repository.uri, described, begun)
-        spool.append([row(number, finished_at=end) for number, end in enumerate(ends)])
+        begin_session(spool, repository.uri, described, session(started_at=datetime.now(UTC)))
+        spool.append(rows)
         found = publish_answers(repository, spool, described)
     assert found is not None
     file = score(found)
