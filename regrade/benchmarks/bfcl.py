@@ -22,7 +22,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import Source
+from regrade.benchmarks.questions.sources import Source, open_hub
 from regrade.benchmarks.questions.standard import WrittenConversations
 from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
@@ -191,12 +191,9 @@ class _Files(ABC):
 
 class _OnHub(_Files):
     def __init__(self, benchmark: str, repo_id: str, categories: Sequence[str]) -> None:
-        # Imported here, because huggingface_hub takes 0.3 s to import and local files do not need it.
-        from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415
-
         super().__init__(benchmark, categories)
         self.name = repo_id
-        self._source = HubSource(benchmark, repo_id, None)
+        self._source = open_hub(benchmark, repo_id, None)
 
     def revision(self, splits: Sequence[str]) -> str:
         return self._source.revision(splits)

@@ -42,16 +42,13 @@ class Hle(PublishedBenchmark):
     withheld = True
     columns = ("question", "answer", "answer_type", "image", "category")
     opening_template = INSTRUCTION
+    sampling = SamplingParams(temperature=0.0, max_tokens=8192)
+    """Greedy decoding with 8,192 tokens, as in the authors' code."""
 
     @property
     def question_template(self) -> str:
         """Question; for completion also a cue to answer."""
         return "{question}" if self.format == "chat" else "{question}\n\nExplanation:"
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding with 8,192 tokens, as in the authors' code."""
-        return SamplingParams(temperature=0.0, max_tokens=8192)
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
         """Return the reason to leave a question out: it has an image."""

@@ -23,7 +23,7 @@ from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
-from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
+from regrade.settings import Method, PromptSettings, SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Complete the following Python function. Answer with the complete function, together with everything that it needs, "
@@ -55,9 +55,7 @@ class HumanEvalPlus(PublishedBenchmark):
     paper = "https://arxiv.org/abs/2305.01210"
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
-    hub_dataset, config, split, shots_split = "evalplus/humanevalplus", None, "test", ""
-    default_n_shots = 0
-    default_format: PromptFormat = "chat"
+    hub_dataset, split = "evalplus/humanevalplus", "test"
     columns = ("task_id", "prompt", "canonical_solution", "entry_point", "test")
 
     def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
@@ -90,16 +88,11 @@ class HumanEvalPlus(PublishedBenchmark):
             return SamplingParams(temperature=0.0, max_tokens=768, stop=STOP)
         return SamplingParams(temperature=0.0, max_tokens=2048)
 
-    @property
+    @cached_property
     def parameters(self) -> dict[str, Any]:
         """Source of HumanEval's own tests."""
-        return {"base": None if self._base is None else self._base_revision}
-
-    @cached_property
-    def _base_revision(self) -> str:
-        assert self._base is not None  # noqa: S101 - for mypy
-        split = "test" if self._base.name != "local" else BASE_SPLIT
-        return f"{self._base.name}@{self._base.revision((split,))}"
+        base = self._base
+        return {"base": base and f"{base.name}@{base.revision((_split_of(base),))}"}
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return problems with their tests; the target is the reference solution."""
@@ -109,8 +102,7 @@ class HumanEvalPlus(PublishedBenchmark):
     def _base_tests(self) -> Mapping[str, str] | None:
         if self._base is None:
             return None
-        split = "test" if self._base.name != "local" else BASE_SPLIT
-        rows = self._base.rows(split, ("task_id", "test"))
+        rows = self._base.rows(_split_of(self._base), ("task_id", "test"))
         return {str(row["task_id"]): str(row["test"]) for row in rows}
 
     def question(self, sample: Sample) -> str:
@@ -121,6 +113,10 @@ class HumanEvalPlus(PublishedBenchmark):
         """Return the beginning of the function as lm-evaluation-harness and EvalPlus name it."""
         prompt = sample.fields["prompt"]
         return {"prompt": prompt, "task_prompt": prompt.strip()}
+
+
+def _split_of(base: Source) -> str:
+    return "test" if base.name != "local" else BASE_SPLIT
 
 
 def _read_row(index: int, row: Mapping[str, Any], base: Mapping[str, str] | None) -> Question:

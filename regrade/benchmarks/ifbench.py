@@ -22,11 +22,8 @@ class IfBench(IfEval):
     paper = "https://arxiv.org/abs/2507.02833"
     scorers: tuple[ScorerName, ...] = ("ifbench",)
     hub_dataset = "allenai/IFBench_test"
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; some requests ask for long texts."""
-        return SamplingParams(temperature=0.0, max_tokens=2048)
+    sampling = SamplingParams(temperature=0.0, max_tokens=2048)
+    """Greedy decoding; some requests ask for long texts."""
 
 
 benchmark = IfBench

@@ -17,7 +17,7 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError, question_text
 from regrade.records import Sample
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 
 
 class IfEval(PublishedBenchmark):
@@ -29,20 +29,12 @@ class IfEval(PublishedBenchmark):
     paper = "https://arxiv.org/abs/2311.07911"
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("ifeval",)
-    hub_dataset, config, split, shots_split = "google/IFEval", None, "train", ""
-    default_n_shots = 0
-    default_format: PromptFormat = "chat"
+    hub_dataset, split = "google/IFEval", "train"
     columns = ("key", "prompt", "instruction_id_list", "kwargs")
-
-    @property
-    def question_template(self) -> str:
-        """The unchanged request, whose white space may be part of an instruction."""
-        return "{prompt}"
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding with 1,280 tokens, as in lm-evaluation-harness."""
-        return SamplingParams(temperature=0.0, max_tokens=1280)
+    question_template = "{prompt}"
+    """The unchanged request, whose white space may be part of an instruction."""
+    sampling = SamplingParams(temperature=0.0, max_tokens=1280)
+    """Greedy decoding with 1,280 tokens, as in lm-evaluation-harness."""
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a request with its instructions as `doc`; the target is a list of the instructions' names."""

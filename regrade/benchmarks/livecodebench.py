@@ -24,13 +24,13 @@ from typing import Any
 from regrade.benchmarks.questions.contest_tests import ContestTestsError, contest_cases
 from regrade.benchmarks.questions.problems import checked_doc, text_of
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import LocalSource, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
 from regrade.records.specification import BenchmarkIdentity
 from regrade.scorers.programs.task import Case, CasesOf, Task
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError, SourceError
 
 INSTRUCTION = "Solve the following programming problem in Python."
@@ -52,14 +52,7 @@ class LiveCodeBench(PublishedBenchmark):
     scorers: tuple[ScorerName, ...] = ("code",)
     repeats = 10
     long_thoughts = True
-    hub_dataset, config, split, shots_split = (
-        "lighteval/code_generation_lite",
-        "release_v6",
-        "test",
-        "",
-    )
-    default_n_shots = 0
-    default_format: PromptFormat = "chat"
+    hub_dataset, config, split = "lighteval/code_generation_lite", "release_v6", "test"
     first_day: date | None = None
     """First day of the contests, included; None: no limit."""
     last_day: date | None = None
@@ -72,16 +65,9 @@ class LiveCodeBench(PublishedBenchmark):
         "difficulty",
         "metadata",
     )
-
-    @property
-    def question_template(self) -> str:
-        """Instruction, problem and form of the answer."""
-        return f"{INSTRUCTION}\n\n{{question}}\n\n{{form}}"
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Temperature 0.2 and top-p 0.95, as in the paper, with more room than its 2,000 tokens."""
-        return SamplingParams(temperature=0.2, top_p=0.95, max_tokens=8192)
+    question_template = f"{INSTRUCTION}\n\n{{question}}\n\n{{form}}"
+    sampling = SamplingParams(temperature=0.2, top_p=0.95, max_tokens=8192)
+    """Temperature 0.2 and top-p 0.95, as in the paper, with more room than its 2,000 tokens."""
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -134,6 +120,7 @@ class LiveCodeBench(PublishedBenchmark):
             SettingsError: If the questions came from a file, and none is given.
             SourceError: If the source is missing, or holds other questions.
         """
+        source: Source
         if identity.source != "local":
             source = open_hub(
                 identity.name, identity.source, identity.config, identity.source_revision

@@ -18,7 +18,7 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Write a Python function for the task below. Answer with the complete function, together with everything that it needs, "
@@ -36,9 +36,7 @@ class MbppPlus(PublishedBenchmark):
     paper = "https://arxiv.org/abs/2305.01210"
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
-    hub_dataset, config, split, shots_split = "evalplus/mbppplus", None, "test", ""
-    default_n_shots = 0
-    default_format: PromptFormat = "chat"
+    hub_dataset, split = "evalplus/mbppplus", "test"
     columns = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
 
     @property

@@ -16,7 +16,13 @@ from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, choice_letters, choice_texts, listed
+from regrade.benchmarks.questions.targets import (
+    RowError,
+    choice_letters,
+    choice_texts,
+    listed,
+    question_text,
+)
 from regrade.records import Sample
 from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
@@ -134,7 +140,7 @@ class Mmlu(PublishedBenchmark):
         targets = choice_letters([row["answer"] for row in rows], choices)
         return [
             Question(
-                content=_question(index, row),
+                content=question_text(index, row["question"]),
                 target=targets[index],
                 fields=row,
                 subset=_subject(index, row),
@@ -152,13 +158,6 @@ class Mmlu(PublishedBenchmark):
     def listed_choices(self, sample: Sample) -> str:
         """Return the choices as lines, with the dataset's white space around them."""
         return listed(sample.choices, strip=False)
-
-
-def _question(index: int, row: Mapping[str, Any]) -> str:
-    question = row["question"]
-    if not isinstance(question, str) or not question.strip():
-        raise RowError(index, f"the question is {question!r}; expected a text")
-    return question
 
 
 def _subject(index: int, row: Mapping[str, Any]) -> str:

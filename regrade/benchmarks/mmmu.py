@@ -75,11 +75,7 @@ class Mmmu(ImageQuestions):
     columns = ("question", "options", "answer", "question_type", *NUMBERED, SUBSET)
     subset_column = SUBSET
     max_tokens = 4096
-
-    @property
-    def question_template(self) -> str:
-        """Template of questions with choices, and that of open ones."""
-        return f"{CHOICE_TEMPLATE}\n\n{OPEN_TEMPLATE}"
+    question_template = f"{CHOICE_TEMPLATE}\n\n{OPEN_TEMPLATE}"
 
     def form(self, sample: Sample) -> str:
         """Return the template of a question with choices, or of an open one."""

@@ -53,11 +53,7 @@ class MmmuPro(ImageQuestions):
     columns = ("question", "options", "answer", *image_columns, SUBSET)
     subset_column = SUBSET
     max_tokens = 4096
-
-    @property
-    def question_template(self) -> str:
-        """Template of questions as text, and that of pictures of questions."""
-        return f"{STANDARD_TEMPLATE}\n\n{VISION_TEMPLATE}"
+    question_template = f"{STANDARD_TEMPLATE}\n\n{VISION_TEMPLATE}"
 
     def form(self, sample: Sample) -> str:
         """Return the template of the question's setting."""

@@ -60,7 +60,7 @@ class MultiIf(PublishedConversations):
             text = question_text(index, _content(index, prompt))
             instructions = read_instructions(
                 index,
-                {"instruction_id_list": _listed(index, names), "kwargs": _listed(index, given)},
+                {"instruction_id_list": _parsed(index, names), "kwargs": _parsed(index, given)},
             )
             doc = {"key": row["key"], "prompt": text, "instructions": instructions}
             content.append([text, instructions])
@@ -81,12 +81,8 @@ def _content(index: int, prompt: object) -> object:
     return message.get("content") if isinstance(message, Mapping) else message
 
 
-def _listed(index: int, value: object) -> object:
-    """Return a list, which the dataset has as JSON."""
-    return _parsed(index, value) if isinstance(value, str) else value
-
-
 def _parsed(index: int, value: object) -> object:
+    """Return a value, which the dataset has as JSON."""
     if not isinstance(value, str):
         return value
     try:

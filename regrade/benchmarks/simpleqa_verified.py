@@ -17,7 +17,7 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
 from regrade.scorers import JUDGE
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 
 
 class SimpleQaVerified(PublishedBenchmark):
@@ -31,9 +31,7 @@ class SimpleQaVerified(PublishedBenchmark):
     scorers: tuple[ScorerName, ...] = (JUDGE,)
     rubric = "correct"
     question_column = "problem"
-    hub_dataset, config, split, shots_split = "google/simpleqa-verified", None, "eval", ""
-    default_n_shots = 0
-    default_format: PromptFormat = "chat"
+    hub_dataset, split = "google/simpleqa-verified", "eval"
     columns = ("problem", "answer", "topic")
 
     @property

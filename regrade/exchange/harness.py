@@ -4,7 +4,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,7 +38,6 @@ COMMANDS: Final[Mapping[Harness, tuple[str, ...]]] = {
     "harbor": ("harbor", "run", "--model", "hosted_vllm/{model}", "--jobs-dir", "{output}"),
 }
 """Commands of known harnesses, which the job's arguments follow."""
-_PLACES = ("base_url", "model", "output")
 _KEYS = ("OPENAI_API_KEY", "REGRADE_API_KEY", "HOSTED_VLLM_API_KEY")
 _BASES = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "REGRADE_BASE_URL", "HOSTED_VLLM_API_BASE")
 """Variables in which harnesses look for key and address; Inspect's have the name of its provider, `regrade`."""
@@ -86,7 +85,7 @@ class HarnessJob(Settings):
     def command(self, base_url: str, output: str) -> list[str]:
         """Return the harness' command."""
         known = () if self.harness is None else COMMANDS[self.harness]
-        values = dict(zip(_PLACES, (base_url, SERVED, output), strict=True))
+        values = {"base_url": base_url, "model": SERVED, "output": output}
         return [_filled(part, values) for part in (*known, *self.arguments)]
 
 
@@ -165,10 +164,12 @@ def _run(job: HarnessJob, server: ModelServer, output: Path, log: Path, scratch:
     command = job.command(server.base_url, str(output))
     process = SupervisedProcess(command, log, environment, grace=_GRACE)
     deadline = time.monotonic() + job.time_limit
+    last = ""
     try:
-        with _Following(log, start) as follow:
+        with log.open("rb") as written:
+            written.seek(start)
             while not process.has_ended(0.5):
-                follow.show()
+                last = _shown(written) or last
                 if server.process.has_ended():
                     reason = server.process.end_with_reason()
                     raise HarnessError(f"vLLM's server ended while the harness ran: {reason}.")
@@ -176,32 +177,21 @@ def _run(job: HarnessJob, server: ModelServer, output: Path, log: Path, scratch:
                     raise HarnessError(
                         f"The harness was ended after {job.time_limit:g} s (`time_limit`). Its output is in '{log}'."
                     )
-            follow.show()
+            last = _shown(written) or last
     finally:
         status = process.end()
     if status:
         raise HarnessError(
-            f"The harness ended with exit code {status}. Its output is in '{log}'; the last line: {follow.last or 'none'}"
+            f"The harness ended with exit code {status}. Its output is in '{log}'; the last line: {last or 'none'}"
         )
 
 
-class _Following:
-    """Shows the lines that are appended to a file."""
-
-    def __init__(self, log: Path, start: int) -> None:
-        self._file = log.open("rb")
-        self._file.seek(start)
-        self.last = ""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
-    def show(self) -> None:
-        for line in self._file:
-            text = line.decode(errors="replace").strip()[:1000]
-            if text:
-                self.last = text
-                logger.info("harness: %s", text)
+def _shown(lines: Iterable[bytes]) -> str:
+    """Show the lines that were appended to a file, and return the last of them; "" if there are none."""
+    last = ""
+    for line in lines:
+        text = line.decode(errors="replace").strip()[:1000]
+        if text:
+            last = text
+            logger.info("harness: %s", text)
+    return last

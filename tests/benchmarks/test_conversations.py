@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from regrade.benchmarks import open_benchmark, open_dataset
-from regrade.settings import DatasetBenchmark, PromptSettings
-from regrade.settings.errors import SettingsError, SourceError
+from regrade.settings import DatasetBenchmark
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl, write_parquet
 
 
@@ -35,9 +35,9 @@ def mt_bench_row(category: str = "math", **changes: Any) -> dict[str, Any]:
     return row | {"reference": ["4", "8"]} | changes
 
 
-def samples(folder: Path, name: str, *rows: dict[str, Any], **options: Any) -> Any:
+def samples(folder: Path, name: str, *rows: dict[str, Any]) -> Any:
     source = write_parquet(folder / "train.parquet", list(rows))
-    return open_benchmark(name, source=str(source), **options)
+    return open_benchmark(name, source=str(source))
 
 
 def test_multi_if_has_the_instructions_of_each_turn_and_figures_by_turn_and_language(
@@ -131,13 +131,6 @@ def test_rows_that_are_no_mt_bench_are_refused(
 ):
     with pytest.raises(SourceError, match=expected):
         samples(tmp_path, "mt_bench", mt_bench_row(), mt_bench_row(**changes)).samples()
-
-
-@pytest.mark.parametrize("name", ["multi_if", "mt_bench"])
-def test_conversations_are_asked_in_chats(tmp_path: Path, name: str):
-    row = multi_if_row() if name == "multi_if" else mt_bench_row()
-    with pytest.raises(SettingsError, match="is asked in chats"):
-        samples(tmp_path, name, row, prompt=PromptSettings(format="completion"))
 
 
 def opened(path: Path, **changes: Any) -> Any:

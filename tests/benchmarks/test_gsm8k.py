@@ -11,8 +11,8 @@ ZERO_SHOT = PromptSettings(n_shots=0)
 
 
 def test_worked_examples_are_the_first_train_rows_without_annotations(tmp_path: Path) -> None:
-    folder = str(gsm8k_folder(tmp_path))
-    benchmark = open_benchmark("gsm8k", source=folder, prompt=PromptSettings(n_shots=2))
+    file = gsm8k_folder(tmp_path) / "test.jsonl"  # the split `train` lies beside it
+    benchmark = open_benchmark("gsm8k", source=str(file), prompt=PromptSettings(n_shots=2))
 
     assert benchmark.prompt(benchmark.samples()[1]) == (
         "Question: One and one?\nAnswer: 1 + 1 = 2.\n#### 2\n\n"
@@ -21,24 +21,7 @@ def test_worked_examples_are_the_first_train_rows_without_annotations(tmp_path: 
     )
 
 
-def test_targets_are_numbers_without_commas(tmp_path: Path) -> None:
-    benchmark = open_benchmark("gsm8k", source=str(gsm8k_folder(tmp_path)), prompt=ZERO_SHOT)
-
-    assert [sample.target for sample in benchmark.samples()] == ["2000", "-3"]
-
-
-def test_a_single_file_has_its_worked_examples_beside_it(tmp_path: Path) -> None:
-    folder = gsm8k_folder(tmp_path)
-    of_file = open_benchmark(
-        "gsm8k", source=str(folder / "test.jsonl"), prompt=PromptSettings(n_shots=3)
-    )
-    of_folder = open_benchmark("gsm8k", source=str(folder), prompt=PromptSettings(n_shots=3))
-
-    assert of_file.identity == of_folder.identity
-    assert of_file.prompt(of_file.samples()[0]) == of_folder.prompt(of_folder.samples()[0])
-
-
-def test_a_completion_stops_at_the_next_question_and_a_chat_does_not(tmp_path: Path) -> None:
+def test_a_completion_stops_at_the_next_question_and_a_chat_does_not() -> None:
     completion = open_benchmark("gsm8k").sampling
     chat = open_benchmark("gsm8k", prompt=PromptSettings(format="chat")).sampling
 

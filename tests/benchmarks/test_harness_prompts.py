@@ -9,12 +9,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.questions.targets import LETTERS
-from tests.benchmarks.files import Rows, shared, write_parquet
+from tests.benchmarks.files import SHARED, Rows, write_parquet
 
 CHOICES = (["left ", " right", "None", "0"], ["$20", " $ 20", "½", "a\tb"])
 SUBJECTS = ("high_school_us_history", "virology")
@@ -30,21 +31,20 @@ def _made(split: str, subject: str, count: int) -> Iterator[dict[str, Any]]:
         }
 
 
-@pytest.fixture(scope="module", params=["made", "real"])
-def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows in the columns of the Hub dataset: hand-made ones, and some of each subject of the real ones."""
-    folder = tmp_path_factory.mktemp("mmlu")
-    dev: Rows
-    test: Rows
-    if request.param == "made":
-        dev = [row for subject in SUBJECTS for row in _made("dev", subject, 7)]
-        test = [row for number in range(6) for row in _made("test", SUBJECTS[number % 2], 1)]
-        test += [row for subject in SUBJECTS for row in _made("test", subject, 5)]
-    else:
-        real = shared("mmlu")
-        dev = pq.read_table(real / "dev.parquet").to_pylist()
-        test, taken = [], Counter[str]()
-        for row in pq.read_table(real / "test.parquet").to_pylist():
+def written(folder: Path) -> Path:
+    """Rows in the columns of the Hub dataset: hand-made ones of two subjects, and some of each other subject of the real ones."""
+    dev: Rows = [row for subject in SUBJECTS for row in _made("dev", subject, 7)]
+    test: Rows = [row for number in range(6) for row in _made("test", SUBJECTS[number % 2], 1)]
+    test += [row for subject in SUBJECTS for row in _made("test", subject, 5)]
+    if (real := SHARED / "mmlu").is_dir():
+        others = pc.invert(pc.is_in(pc.field("subject"), pa.array(SUBJECTS)))
+        tables = {
+            split: pq.read_table(real / f"{split}.parquet", filters=others).to_pylist()
+            for split in ("dev", "test")
+        }
+        dev += tables["dev"]
+        taken = Counter[str]()
+        for row in tables["test"]:
             taken[row["subject"]] += 1
             # The worked examples of 2 subjects have white space that makes all of their prompts differ.
             if taken[row["subject"]] <= 3 or any(c != c.strip() for c in row["choices"]):
@@ -60,13 +60,13 @@ def test_the_harness_is_the_version_that_the_docs_name() -> None:
     assert f"lm-evaluation-harness {version('lm_eval')}" in docs.read_text()
 
 
-def test_mmlu_asks_what_the_harness_asks_with_5_worked_examples(folder: Path) -> None:
-    benchmark = open_benchmark("mmlu", source=str(folder))
+def test_mmlu_asks_what_the_harness_asks_with_5_worked_examples(tmp_path: Path) -> None:
+    benchmark = open_benchmark("mmlu", source=str(written(tmp_path)))
     samples = benchmark.samples()
     subjects = list(dict.fromkeys(sample.subset for sample in samples))
 
     harness = subprocess.run(
-        [sys.executable, "-m", "tests.benchmarks.harness_mmlu", str(folder), *subjects],
+        [sys.executable, "-m", "tests.benchmarks.harness_mmlu", str(tmp_path), *subjects],
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,

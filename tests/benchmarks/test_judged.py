@@ -8,8 +8,7 @@ import pytest
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.hle import INSTRUCTION
 from regrade.judging.choosing import default_rubric
-from regrade.settings import PromptSettings
-from regrade.settings.errors import SettingsError, SourceError
+from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl, write_parquet
 
 SIMPLE: dict[str, Any] = {
@@ -58,7 +57,7 @@ def test_a_number_as_answer_is_its_text(tmp_path: Path):
 
 def test_hle_asks_only_questions_without_an_image(tmp_path: Path):
     rows = [
-        EXAM | {"image": "data:image/png;base64,iVBORw0KGgo=", "question": "What is shown?"},
+        SHOWN,
         EXAM,
         EXAM
         | {"image": None, "question": "And here?", "answer": "42", "answer_type": "exactMatch"},
@@ -93,14 +92,23 @@ def test_a_row_that_cannot_be_used_is_named(
         open_benchmark(name, source=str(source)).samples()
 
 
-@pytest.mark.parametrize("name", ["hle", "simpleqa_verified", "ifeval", "ifbench"])
-def test_there_are_no_worked_examples(tmp_path: Path, name: str):
-    source = write_jsonl(tmp_path / "q.jsonl", [EXAM])
+SHOWN = EXAM | {"image": "data:image/png;base64,iVBORw0KGgo="}
 
-    with pytest.raises(
-        SettingsError, match=f"'{name}' has no worked examples, but `prompt.n_shots=2`"
-    ):
-        open_benchmark(name, source=str(source), prompt=PromptSettings(n_shots=2))
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([SHOWN, EXAM | {"answer": ""}], r"row 1 \(from 0\) of split 'test': the answer is ''"),
+        ([SHOWN, SHOWN], r"split 'test': all 2 rows are left out \(they have an image\)"),
+    ],
+)
+def test_an_error_counts_the_rows_that_are_left_out(
+    tmp_path: Path, rows: list[dict[str, Any]], says: str
+):
+    source = write_jsonl(tmp_path / "q.jsonl", rows)
+
+    with pytest.raises(SourceError, match=says):
+        open_benchmark("hle", source=str(source)).samples()
 
 
 @pytest.mark.parametrize("name", ["hle", "simpleqa_verified"])

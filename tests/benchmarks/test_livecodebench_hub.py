@@ -1,16 +1,15 @@
 """LiveCodeBench from a Hub over HTTP: scoring reads the tests at the commit of the questions."""
 
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.programming import CONTEST_ROWS
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry
+from tests.stored import table_bytes
 
 CARD = b"""---
 configs:
@@ -48,17 +47,15 @@ def hub() -> Iterator[tuple[HubServer, str]]:
     repo = server.store.create(
         "datasets", "lighteval", "code_generation_lite", private=False, url=""
     )
-    first = ""
+    commits = []
     for rows in (CONTEST_ROWS, [row | {"private_test_cases": "[]"} for row in CONTEST_ROWS]):
-        buffer = io.BytesIO()
-        pq.write_table(pa.Table.from_pylist(rows), buffer)
+        content = table_bytes(pa.Table.from_pylist(rows))
         tree = {
             "README.md": Entry(CARD, False),
-            "release_v6/test.parquet": Entry(buffer.getvalue(), lfs=True),
+            "release_v6/test.parquet": Entry(content, lfs=True),
         }
-        first = first or repo.add("main", "questions", tree).oid
-        repo.add("main", "questions", tree)
-    yield server, first
+        commits.append(repo.add("main", "questions", tree).oid)
+    yield server, commits[0]
     server.stop()
 
 

@@ -4,14 +4,13 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.settings import DatasetBenchmark, PromptSettings
 from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
+from tests.benchmarks.files import write_parquet
 from tests.benchmarks.programming import (
     BASE_ROWS,
     CONTEST_ROWS,
@@ -23,8 +22,7 @@ from tests.benchmarks.programming import (
 
 
 def opened(folder: Path, name: str, rows: list[dict[str, Any]], **options: Any) -> Benchmark:
-    path = folder / "test.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path = write_parquet(folder / "test.parquet", rows)
     return open_benchmark(name, source=str(path), **options)
 
 
@@ -47,12 +45,12 @@ def test_humaneval_takes_base_tests_from_a_file_beside_the_questions(tmp_path: P
     without = opened(tmp_path, "humaneval_plus", HUMANEVAL_ROWS)
     assert without.identity.parameters == {"base": None}
     assert [test["name"] for test in without.samples()[0].doc["tests"]] == ["plus"]
-    pq.write_table(pa.Table.from_pylist(BASE_ROWS), tmp_path / "base.parquet")
+    write_parquet(tmp_path / "base.parquet", BASE_ROWS)
     both = opened(tmp_path, "humaneval_plus", HUMANEVAL_ROWS)
     assert both.identity.parameters["base"].startswith("local@")
     assert [test["name"] for test in both.samples()[0].doc["tests"]] == ["base", "plus"]
     assert both.samples()[0].doc["before"].endswith("return 1")
-    pq.write_table(pa.Table.from_pylist(BASE_ROWS[1:]), tmp_path / "base.parquet")
+    write_parquet(tmp_path / "base.parquet", BASE_ROWS[1:])
     with pytest.raises(SourceError, match="has no tests of 'HumanEval/900'"):
         opened(tmp_path, "humaneval_plus", HUMANEVAL_ROWS).samples()
 

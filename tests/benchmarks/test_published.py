@@ -10,10 +10,10 @@ import pytest
 
 from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
-from regrade.settings import PromptSettings
-from regrade.settings.errors import SettingsError, SourceError
+from regrade.benchmarks.questions.targets import RowError
+from regrade.settings.errors import SourceError
 from tests.benchmarks import rows as made
-from tests.benchmarks.files import Rows, write_jsonl, write_parquet
+from tests.benchmarks.files import write_jsonl, write_parquet
 from tests.benchmarks.rows import CHATS, FOLDERS
 from tests.scorers.batches import read
 
@@ -28,15 +28,11 @@ def targets(name: str, folder: Path) -> list[str]:
 
 def error(name: str, folder: Path, row: dict[str, Any]) -> str:
     """Return the error of a benchmark whose only row is this one."""
-    split = _split(name)
+    split = "test" if name == "mmlu_pro" else "train"
     write_jsonl(folder / f"{split}.jsonl", [row])
     with pytest.raises(SourceError) as found:
         open_benchmark(name, source=str(folder / f"{split}.jsonl")).samples()
     return str(found.value)
-
-
-def _split(name: str) -> str:
-    return {"aime_2025": "test", "math_500": "test", "mmlu_pro": "test"}.get(name, "train")
 
 
 def test_leading_zeros_of_the_aime_do_not_count(tmp_path: Path) -> None:
@@ -163,22 +159,11 @@ def test_mmlu_redux_leaves_out_what_experts_found_wrong_and_says_how_many(
     assert "mmlu_redux: 114 of 228 rows are left out: error_type is not `ok`" in caplog.text
 
 
-def test_an_error_names_the_row_of_the_file_although_others_are_left_out(tmp_path: Path) -> None:
-    folder = FOLDERS["mmlu_redux"](tmp_path)
-    rows: Rows = [made.REDUX[0], {**made.REDUX[1], "answer": 4}]
-    write_parquet(folder / "abstract_algebra" / "test.parquet", rows)
+def test_a_right_choice_of_mmlu_redux_that_is_none_is_refused() -> None:
+    benchmark: Any = open_benchmark("mmlu_redux")
 
-    with pytest.raises(SourceError, match=r"row 1 \(from 0\).*the answer is 4; expected a number"):
-        open_benchmark("mmlu_redux", source=str(folder)).samples()
-
-
-def test_a_split_without_a_usable_row_is_refused(tmp_path: Path) -> None:
-    folder = FOLDERS["mmlu_redux"](tmp_path)
-    for part in folder.iterdir():
-        write_parquet(part / "test.parquet", [made.REDUX[0]])
-
-    with pytest.raises(SourceError, match="all 57 rows are left out"):
-        open_benchmark("mmlu_redux", source=str(folder)).samples()
+    with pytest.raises(RowError, match="the answer is 4; expected a number"):
+        benchmark.choices(0, {**made.REDUX[1], "answer": 4})
 
 
 def test_a_folder_without_a_configuration_is_refused(tmp_path: Path) -> None:
@@ -270,12 +255,6 @@ def test_a_row_about_long_texts_that_cannot_be_asked_is_refused(
     row = {"mrcr": made.MRCR, "longbench_v2": made.LONGBENCH_V2}[name][0]
 
     assert message in error(name, tmp_path, {**row, **changes})
-
-
-@pytest.mark.parametrize("name", CHATS)
-def test_what_is_sent_in_chats_only_is_refused_as_plain_text(name: str) -> None:
-    with pytest.raises(SettingsError, match="leave out `prompt.format=completion`"):
-        open_benchmark(name, prompt=PromptSettings(format="completion"))
 
 
 @pytest.mark.parametrize("form", ["The correct answer is ({}).", "**The correct answer is {}**"])

@@ -1,23 +1,19 @@
 """Rows of benchmarks with images in the columns and types of their datasets, made up, as parquet files with `datasets`' own features."""
 
-import io
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import PIL.Image
-
 from regrade.benchmarks.mmmu import SUBJECTS
 from tests.benchmarks.files import Rows
+from tests.pictures import file_of
 
 NUMBERED = [f"image_{number}" for number in range(1, 8)]
 
 
 def picture(color: str = "red", kind: str = "PNG") -> dict[str, Any]:
-    buffer = io.BytesIO()
-    PIL.Image.new("RGB", (6, 4), color).save(buffer, kind)
-    return {"bytes": buffer.getvalue(), "path": f"{color}.{kind.lower()}"}
+    return {"bytes": file_of(kind, color, (6, 4)), "path": f"{color}.{kind.lower()}"}
 
 
 def mmmu_row(number: int, **changes: Any) -> dict[str, Any]:

@@ -17,6 +17,12 @@ def index() -> Mapping[str, TaskEntry]:
 
 
 @pytest.fixture
+def indexed(index: Mapping[str, TaskEntry], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those tasks are all that are installed."""
+    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
+
+
+@pytest.fixture
 def nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """NLTK finds its data here and nowhere else, in processes that this one starts too."""
     import nltk

@@ -29,7 +29,7 @@ def table(index: Mapping[str, TaskEntry], data: Path | None) -> Iterator[str]:
     os.environ["DISABLE_MULTIPROC"] = "1"
     yield "| task | kind | values | differ |"
     yield "|---|---|---|---|"
-    for spec in (*rows.QUICK, *rows.SLOW):
+    for spec in (*rows.STORED, *rows.QUICK, *rows.SLOW):
         datasets.load_dataset = rows.load_dataset
         yield _line(spec, spec, index, rows.datasets)
     for spec in ("gsm8k", "mmlu") if data is not None else ():

@@ -5,12 +5,10 @@ from functools import cache
 from typing import Any
 
 from datasets import Dataset
-from datasets import load_dataset as real_load_dataset
 
 from regrade.lm_eval.index import TaskEntry, entries_of
 from regrade.lm_eval.package import tasks_folder
 
-__all__ = ["load_dataset", "real_load_dataset", "splits", "tasks_of_folders"]
 Rows = list[dict[str, Any]]
 Splits = Mapping[str, Rows]
 COUNT = 7
@@ -526,23 +524,26 @@ def tasks_of_folders() -> Mapping[str, TaskEntry]:
     }
 
 
+STORED: Sequence[str] = (
+    "gsm8k_cot_self_consistency",
+    "mmlu_stem",
+    "arc_challenge@chat",
+    "winogrande",
+    "wikitext",
+    "lambada_openai",
+)
+"""Tasks of all kinds of requests; `@chat` asks in chats. Their numbers are compared from stored answers."""
 QUICK: Sequence[str] = (
     "gsm8k",
     "gsm8k_cot_llama@chat",
-    "gsm8k_cot_self_consistency",
-    "mmlu_stem",
     "mmlu_pro_math",
-    "arc_challenge@chat",
     "hellaswag",
-    "winogrande",
     "truthfulqa_mc2",
-    "wikitext",
-    "lambada_openai",
     "bbh_cot_zeroshot_boolean_expressions",
     "triviaqa",
     "mrpc",
 )
-"""Tasks of all kinds; `@chat` asks in chats."""
+"""Tasks with other filters and metrics than these."""
 SLOW: Sequence[str] = (
     "gsm8k@chat",
     "gsm8k_cot",

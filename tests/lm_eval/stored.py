@@ -12,14 +12,19 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.benchmarks import open_harness_task
 from regrade.benchmarks.base import Benchmark
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Sample
 from regrade.records.columns import generation_row
-from regrade.records.specification import effective_sampling
+from regrade.records.specification import ModelIdentity, effective_sampling
 from regrade.settings import PromptSettings
 from tests.builders import specification
 from tests.lm_eval.comparing import rendered
 from tests.lm_eval.rows import splits
 from tests.lm_eval.stand_in import generated, ranked, rolled
+
+SERVED = ResolvedModel(
+    identity=ModelIdentity(name="served", kind="served", revision="r"), path="", answers_chats=None
+)
 
 
 @cache
@@ -50,15 +55,11 @@ def publish_task(
     """Publish the stand-in's answers to all questions of a task, with columns replaced by `edit`."""
     repeats = benchmark.repeats
     spec = specification(
-        benchmark=benchmark.identity.name,
-    ).model_copy(
-        update={
-            "benchmark": benchmark.identity,
-            "prompt": benchmark.prompt_identity,
-            "method": benchmark.method,
-            "sampling": effective_sampling(benchmark.sampling, benchmark.method),
-            "repeats": repeats,
-        }
+        benchmark.identity,
+        prompt=benchmark.prompt_identity,
+        method=benchmark.method,
+        sampling=effective_sampling(benchmark.sampling, benchmark.method),
+        repeats=repeats,
     )
     samples = benchmark.samples()
     described = SetDescription(

@@ -1,7 +1,6 @@
 """Tasks as benchmarks: data, settings, refusals, and the list of names."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,12 @@ from regrade.cli.run import EvaluateOptions
 from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import make_plan
-from regrade.lm_eval.index import TaskEntry
 from regrade.lm_eval.sampling import sampling_of
-from regrade.models.base import ResolvedModel
-from regrade.records.specification import ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams
 from regrade.settings.errors import SettingsError, SourceError
-from tests.lm_eval.stored import data_folder, harness_task
+from tests.lm_eval.stored import SERVED, data_folder, harness_task
 
-Index = Mapping[str, TaskEntry]
-SERVED = ResolvedModel(
-    identity=ModelIdentity(name="served", kind="served", revision="r"), path="", answers_chats=None
-)
-
-
-@pytest.fixture(autouse=True)
-def _index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole index takes seconds to build."""
-    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
+pytestmark = pytest.mark.usefixtures("indexed")
 
 
 @pytest.fixture

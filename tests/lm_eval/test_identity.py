@@ -82,11 +82,8 @@ def test_a_file_outside_of_both_folders_is_refused(own: Path) -> None:
         content_hash("one", index, str(own / "tasks"))
 
 
-def test_a_folder_of_tasks_must_exist_and_hold_one(
-    tmp_path: Path, index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
-
+@pytest.mark.usefixtures("indexed")
+def test_a_folder_of_tasks_must_exist_and_hold_one(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="does not exist"):
         task_index(str(tmp_path / "none"))
     with pytest.raises(SourceError, match="no yaml file"):

@@ -16,7 +16,6 @@ from regrade.lm_eval.index import TaskEntry, entries_of
 from regrade.lm_eval.opened import open_dataset_task
 from regrade.lm_eval.package import tasks_folder
 from regrade.lm_eval.plan import plan_tasks
-from regrade.records.images import Image
 from regrade.records.messages import parts_of
 from regrade.scoring.score import score_answers
 from regrade.settings import PromptSettings
@@ -24,6 +23,7 @@ from regrade.settings.errors import SettingsError
 from tests.lm_eval.stored import harness_task, publish_task
 from tests.pictures import file_of
 
+pytestmark = pytest.mark.usefixtures("indexed")
 CHARTQA, MMMU = "chartqa", "mmmu_val_art"
 RED, BLUE = file_of("PNG"), file_of("JPEG", "blue")
 
@@ -32,12 +32,6 @@ RED, BLUE = file_of("PNG"), file_of("JPEG", "blue")
 def index() -> Mapping[str, TaskEntry]:
     folders = ("chartqa", "mmmu", "pisa", "common_voice")
     return {e.name: e for folder in folders for e in entries_of(tasks_folder() / folder)}
-
-
-@pytest.fixture(autouse=True)
-def _index(index: Mapping[str, TaskEntry], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole index takes seconds to build."""
-    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
 
 
 def stored_file(content: bytes | None) -> dict[str, Any] | None:
@@ -164,9 +158,7 @@ def test_a_format_that_no_model_gets_is_sent_as_png_with_its_pixels(tmp_path: Pa
         assert (sent.format, sent.tobytes()) == ("PNG", original.convert("RGB").tobytes())
 
 
-def test_a_place_without_an_image_fails_its_question_alone(
-    tmp_path: Path, index: Mapping[str, TaskEntry]
-) -> None:
+def test_a_place_without_an_image_fails_its_question_alone(tmp_path: Path) -> None:
     rows = [
         {"image": stored_file(RED), "query": query, "label": ["1"]}
         for query in ("<image> or", "What")
@@ -210,10 +202,3 @@ def test_every_task_with_images_can_be_planned(index: Mapping[str, TaskEntry]) -
 
     assert len(seeing) > 30
     assert not [name for name in seeing if index[name].refusal]
-
-
-def test_an_image_of_a_task_is_the_image_that_our_records_have(tmp_path: Path) -> None:
-    [image] = harness_task(f"{CHARTQA}@chat", chartqa(tmp_path)).samples()[1].images
-
-    assert isinstance(image, Image)
-    assert (image.media_type, image.content) == ("image/jpeg", BLUE)

@@ -20,19 +20,15 @@ from regrade.lm_eval.index import TaskEntry
 from regrade.lm_eval.plan import task_manager
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
-from regrade.records.specification import ModelIdentity
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import ModelError, SettingsError
 from regrade.settings.worker_limits import FOLDERS, STARTED_BY_WORKER, check_parameters
 from tests.lm_eval.stand_in import StandIn
-from tests.lm_eval.stored import publish_task
+from tests.lm_eval.stored import SERVED, publish_task
 
 Index = Mapping[str, TaskEntry]
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nltk_data")]
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nltk_data", "indexed")]
 DEMO = Path(__file__).parents[2] / "infra/demo/regrade-demo"
-SERVED = ResolvedModel(
-    identity=ModelIdentity(name="served", kind="served", revision="r"), path="", answers_chats=None
-)
 WORDS = """\
 class RandomWord:
     _categories = {
@@ -59,12 +55,6 @@ def measured(pretrained=None, words=(), **_):
 def written(words=("x",), **_):
     return {"test": Dataset.from_list([{"q": word} for word in words])}
 """
-
-
-@pytest.fixture(autouse=True)
-def _index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole index takes seconds to build."""
-    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -137,16 +127,9 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
-    job = GenerationJob.model_validate(
-        {
-            "model": "m",
-            "limit": 60,
-            "lm_eval": {"tasks": ["ruler_vt"], "metadata": [f"max_seq_lengths={lengths}"]},
-        }
-    )
-    (plan,) = plans_of(job, demo)
     repository = LocalRepository(tmp_path / "answers")
-    publish_task(plan.benchmark, repository, tmp_path)
+    benchmark = made("ruler_vt", demo, metadata=[f"max_seq_lengths={lengths}"])
+    publish_task(benchmark, repository, tmp_path)
     (answers,) = list_sets(repository, repository.head())
     result = score_answers(answers, "lm_eval")
     assert result.table is not None
@@ -161,7 +144,7 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     assert len(samples) == 500 * len(lengths)
     rows = result.table.to_pylist()
     stored = [r for b in answers.batches(["index", "prompt"]) for r in b.to_pylist()]
-    assert len(rows) == 60
+    assert len(rows) == 20
     for row, question in zip(rows, stored, strict=True):
         sample = samples[question["index"]]
         assert question["prompt"] == sample["arguments"][0][0]
@@ -173,7 +156,7 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
         asked = [samples[row["index"]] for row in stored]
         own = [s[length] for s in asked if str(s["doc"]["max_length"]) == length]
         assert found[f"{length},none"] == pytest.approx(sum(own) / len(own))
-        assert len(own) == 60 / len(lengths)
+        assert len(own) == 20 / len(lengths)
 
 
 def _with_metadata(index: Index, metadata: Mapping[str, Any]) -> Any:

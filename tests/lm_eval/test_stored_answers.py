@@ -5,7 +5,7 @@ import math
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,34 +14,22 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.benchmarks import open_harness_task
 from regrade.lm_eval.index import TaskEntry
 from regrade.lm_eval.plan import plan_tasks
+from regrade.scoring.score import score_answers
+from regrade.settings import ScoringOptions
+from regrade.settings.errors import SettingsError
 from tests.lm_eval import rows
 from tests.lm_eval.comparing import same, theirs
 from tests.lm_eval.stored import data_folder, harness_task, names_of, publish_task
 
 Index = Mapping[str, TaskEntry]
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("indexed")]
 """Warnings of lm_eval's own run, which is the reference."""
-QUICK = (
-    "gsm8k_cot_self_consistency",
-    "mmlu_stem",
-    "arc_challenge@chat",
-    "winogrande",
-    "wikitext",
-    "lambada_openai",
-)
 
 
-@pytest.fixture(autouse=True)
-def _index(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The whole index takes seconds to build."""
-    monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
-    monkeypatch.setattr(datasets, "load_dataset", rows.load_dataset)
-    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
-
-
-def _publish(specs: tuple[str, ...], index: Index, tmp_path: Path) -> LocalRepository:
+def _publish(specs: Sequence[str], index: Index, tmp_path: Path) -> LocalRepository:
     repository = LocalRepository(tmp_path / "answers")
     for spec in specs:
         configs = plan_tasks(spec.partition("@")[0], index).configs
@@ -68,12 +56,14 @@ def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize(
     "specs",
-    [QUICK, pytest.param(("gsm8k", *rows.SLOW), marks=pytest.mark.slow)],
+    [rows.STORED, pytest.param(("gsm8k", *rows.SLOW), marks=pytest.mark.slow)],
     ids=["quick", "all"],
 )
 def test_every_number_of_stored_answers_is_that_of_the_harness(
-    specs: tuple[str, ...], index: Index, tmp_path: Path
+    specs: Sequence[str], index: Index, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(datasets, "load_dataset", rows.load_dataset)
+    monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     repository = _publish(specs, index, tmp_path)
 
     _score_elsewhere(repository, tmp_path)
@@ -134,9 +124,7 @@ def _check_results(spec: str, file: Any, results: Mapping[str, Any]) -> None:
             assert ours[1] == (pytest.approx(stderr, rel=1e-12) if known else None), (spec, key)
 
 
-def test_a_limit_chooses_among_the_requests_of_the_whole_split(
-    index: Index, tmp_path: Path
-) -> None:
+def test_a_limit_chooses_among_the_requests_of_the_whole_split(tmp_path: Path) -> None:
     folder = data_folder(tmp_path, "openai/gsm8k", ("main",))
     whole, part = harness_task("gsm8k", folder), harness_task("gsm8k", folder, limit=3)
 
@@ -147,11 +135,7 @@ def test_a_limit_chooses_among_the_requests_of_the_whole_split(
     assert same(whole.sampling, part.sampling)
 
 
-def test_answers_are_not_scored_with_other_files(index: Index, tmp_path: Path) -> None:
-    from regrade.scoring.score import score_answers
-    from regrade.settings import ScoringOptions
-    from regrade.settings.errors import SettingsError
-
+def test_answers_are_not_scored_with_other_files(tmp_path: Path) -> None:
     own = tmp_path / "own"
     own.mkdir()
     yaml = own / "mine.yaml"
@@ -166,12 +150,8 @@ def test_answers_are_not_scored_with_other_files(index: Index, tmp_path: Path) -
         '{"q": "Capital?", "a": "Paris"}\n{"q": "Other?", "a": "Rome"}\n'
     )
     repository = LocalRepository(tmp_path / "answers")
-    from regrade.benchmarks import open_harness_task
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(datasets, "load_dataset", rows.real_load_dataset)
-        benchmark = open_harness_task("lm_eval:my_task", path=str(own))
-        answers = publish_task(benchmark, repository, tmp_path)
+    benchmark = open_harness_task("lm_eval:my_task", path=str(own))
+    answers = publish_task(benchmark, repository, tmp_path)
     options = ScoringOptions(lm_eval_path=str(own))
 
     assert score_answers(answers, "lm_eval", options=options).file.summary.overall.n == 2

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_dataset
+from regrade.benchmarks.questions.sources import open_hub
 from regrade.settings.errors import SourceError
 from regrade.settings.files import file_sha256
 
@@ -47,7 +48,6 @@ class HarnessData:
         self.revisions: dict[str, str] = {}
         """Commit of each Hub dataset, or sha256 of each local file, by name."""
         self._loaded: dict[str, Splits] = {}
-        self._hub: dict[str, HubSource] = {}
 
     def splits(self, path: str, name: str | None, options: Mapping[str, Any]) -> Splits:
         """Return the splits of a dataset; loads it once.
@@ -93,12 +93,9 @@ class HarnessData:
         return splits
 
     def _hub_source(self, path: str, name: str | None, options: Mapping[str, Any]) -> "HubSource":
-        # Imported here, because huggingface_hub takes 0.3 s to import and local files do not need it.
-        from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415
-
         # All configurations of a dataset are read at one commit.
         revision = self.revisions.get(path, options.get("revision"))
-        source = HubSource(self._benchmark, path, name, revision)
+        source = open_hub(self._benchmark, path, name, revision)
         self.revisions[path] = source.revision(())
         return source
 

@@ -93,7 +93,7 @@ class HubSource:
             SourceError: If the dataset cannot be read.
             HubError: If the Hub failed.
         """
-        commit = self._commit
+        commit = self._commit  # here, because it has retries of its own
         more = {name: value for name, value in options.items() if name != "revision"}
         return RETRIES.call("loading a dataset", lambda: self._load(commit, **more))
 
@@ -150,8 +150,7 @@ class HubSource:
 
     @cached_property
     def _splits(self) -> "DatasetDict":
-        commit = self._commit  # here, because it has retries of its own
-        return RETRIES.call("loading a dataset", lambda: self._load(commit))
+        return self.splits({})
 
     def _load(self, commit: str, **options: Any) -> "DatasetDict":  # noqa: ANN401 - of `datasets`
         from datasets import load_dataset_builder

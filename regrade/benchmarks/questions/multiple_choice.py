@@ -7,9 +7,9 @@ from typing import Any
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import LETTERS, listed, needed_text, question_text
+from regrade.benchmarks.questions.targets import LETTERS, listed, question_text
 from regrade.records import Sample
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Choose the right answer to this multiple choice question. Reason as long as you need, then end with a line of the form "
@@ -26,11 +26,8 @@ class ChoiceQuestions(PublishedBenchmark):
 
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("choice_letter",)
-    default_format: PromptFormat = "chat"
     instruction = INSTRUCTION
     completion_opening = "The following are multiple choice questions, with their answers."
-    subset_column: str | None = None
-    """Column whose values are the subsets."""
 
     @property
     def opening_template(self) -> str:
@@ -59,14 +56,12 @@ class ChoiceQuestions(PublishedBenchmark):
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a question whose target is the letter of the right choice."""
         question = question_text(index, row[self.question_column])
-        column = self.subset_column
-        subset = "" if column is None else needed_text(index, f"the {column}", row[column])
         choices, right = self.choices(index, row)
         return Question(
             content=question,
             target=LETTERS[right],
             fields=row,
-            subset=subset,
+            subset=self.subset(index, row),
             choices=tuple(choice.strip() for choice in choices),
         )
 

@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, needed_text, text_target
+from regrade.benchmarks.questions.targets import RowError, text_target
 from regrade.records import Sample
 from regrade.scorers.programs.task import doc_of
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams, ScorerName
 
 INSTRUCTION = "Solve this problem. Show your reasoning, and give only the final answer inside \\boxed{{}} at the end."
 NEXT_PROBLEM = "\nProblem:"
@@ -24,16 +24,9 @@ class BoxedProblems(PublishedBenchmark):
 
     method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("math",)
-    default_format: PromptFormat = "chat"
     columns: tuple[str, ...] = ("problem", "answer")
     question_column = "problem"
-    subset_column: str | None = None
-    """Column whose values are the subsets."""
-
-    @property
-    def opening_template(self) -> str:
-        """Instruction to reason and to put the answer in a box."""
-        return INSTRUCTION
+    opening_template = INSTRUCTION
 
     @property
     def question_template(self) -> str:
@@ -51,8 +44,7 @@ class BoxedProblems(PublishedBenchmark):
         problem = row[self.question_column]
         if not isinstance(problem, str) or not problem.strip():
             raise RowError(index, f"the problem is {problem!r}; expected a text")
-        column = self.subset_column
-        subset = "" if column is None else needed_text(index, f"the {column}", row[column])
+        subset = self.subset(index, row)
         target = self.target(index, row["answer"])
         return Question(content=problem, target=target, fields=row, subset=subset)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
+_NO_ROWS = "it holds no rows; expected at least one"
 
 
 class UnreadableError(Exception):
@@ -48,10 +49,8 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
     kind = path.suffix.lower()
     with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
         try:
-            if not _has_rows(path):
-                raise UnreadableError("it holds no rows; expected at least one")
+            _check_size(path)
             if kind == ".parquet":
-                _refuse_bomb(path)
                 dataset = Dataset.from_parquet(str(path), cache_dir=cache)
             elif kind == ".csv":
                 features = _csv_features(path)
@@ -89,10 +88,7 @@ def read_dataset(path: Path) -> "Dataset":
     read = {".parquet": Dataset.from_parquet, ".csv": Dataset.from_csv}
     with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
         try:
-            if not _has_rows(path):
-                raise UnreadableError("it holds no rows; expected at least one")
-            if path.suffix.lower() == ".parquet":
-                _refuse_bomb(path)
+            _check_size(path)
             load = read.get(path.suffix.lower(), Dataset.from_json)
             dataset: Dataset = load(str(path), cache_dir=cache, keep_in_memory=True)
         except (DatasetsError, pa.ArrowException, csv.Error, ValueError, OSError) as error:
@@ -101,10 +97,13 @@ def read_dataset(path: Path) -> "Dataset":
     return dataset
 
 
-def _refuse_bomb(path: Path) -> None:
+def _check_size(path: Path) -> None:
+    """Refuse a file without rows, and one that is far larger in memory."""
     from regrade.answers.parquet import bomb_in  # noqa: PLC0415 - as above
 
-    if problem := bomb_in(path):
+    if not _has_rows(path):
+        raise UnreadableError(_NO_ROWS)
+    if path.suffix.lower() == ".parquet" and (problem := bomb_in(path)):
         raise UnreadableError(problem)
 
 
@@ -143,7 +142,7 @@ def checked_columns(dataset: "Dataset", columns: Sequence[str]) -> "Dataset":
         UnreadableError: If there are no rows, or a column is missing.
     """
     if not len(dataset):
-        raise UnreadableError("it holds no rows; expected at least one")
+        raise UnreadableError(_NO_ROWS)
     missing = [name for name in columns if name not in dataset.column_names]
     if missing:
         raise UnreadableError(

@@ -4,11 +4,14 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
 from regrade.settings.errors import SourceError
 from regrade.settings.files import file_sha256
+
+if TYPE_CHECKING:
+    from regrade.benchmarks.questions.hub_source import HubSource
 
 REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 """Names of Hub datasets, `org/name`."""
@@ -57,7 +60,7 @@ class Source(Protocol):
 
 def open_hub(
     benchmark: str, repo_id: str, config: str | None, revision: str | None = None
-) -> Source:
+) -> "HubSource":
     """Open a dataset of the Hub; see `HubSource`."""
     # Imported here, because huggingface_hub takes 0.3 s to import and local files do not need it.
     from regrade.benchmarks.questions.hub_source import HubSource  # noqa: PLC0415

@@ -28,7 +28,7 @@ from regrade.benchmarks.questions.samples import (
     spread,
 )
 from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
-from regrade.benchmarks.questions.targets import LETTERS, RowError
+from regrade.benchmarks.questions.targets import LETTERS, RowError, needed_text
 from regrade.records import Message, Sample
 from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
@@ -263,13 +263,11 @@ class StandardBenchmark(UsualBenchmark, ABC):
 
     def _asked(self, sample: Sample) -> list[Sample]:
         """Return the question, or the turns of a conversation."""
-        turns = self.turns(sample)
-        return by_turn(sample, turns) if turns else [self._with_question(sample)]
-
-    def _with_question(self, sample: Sample) -> Sample:
+        if turns := self.turns(sample):
+            return by_turn(sample, turns)
         if sample.question is not None:
-            return sample
-        return replace(sample, question=self.question(sample))
+            return [sample]
+        return [replace(sample, question=self.question(sample))]
 
     def _shots(self, groups: Sequence[str]) -> dict[str, list[Turn]]:
         """Return the worked examples of each group. A group is a subset, or "" for all questions."""
@@ -335,6 +333,8 @@ class PublishedBenchmark(StandardBenchmark):
     """Several configurations, with the subset that each becomes; they are used instead of `config`."""
     lacking: Mapping[str, Collection[str]] = {}
     """Columns that some of `configs` do not have; their rows have None there."""
+    subset_column: str | None = None
+    """Column whose values are the subsets."""
     default_n_shots: int = 0
     default_format: PromptFormat = "chat"
 
@@ -363,6 +363,15 @@ class PublishedBenchmark(StandardBenchmark):
         if path is not None:
             return LocalSource(self.name, path, self.split)
         return open_hub(self.name, self.hub_dataset, self.config)
+
+    def subset(self, index: int, row: Mapping[str, Any]) -> str:
+        """Return the subset of a row.
+
+        Raises:
+            RowError: If it is no text.
+        """
+        column = self.subset_column
+        return "" if column is None else needed_text(index, f"the {column}", row[column])
 
     @classmethod
     def card(cls) -> BenchmarkCard:

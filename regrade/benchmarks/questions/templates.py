@@ -54,14 +54,11 @@ class RowTemplate:
             raise self._not_valid({"problem": error.message, "line": error.lineno}) from error
         self._loops = any(tree.find_all(nodes.For))
         self._grows = not _only_prints(tree)
-        self.names: frozenset[str] = frozenset()
-        self.row_columns: frozenset[str] = frozenset()
         facts = self._asked(None)
         if "problem" in facts:
             raise self._not_valid(facts)
         names = frozenset(facts["names"])
-        if ROW in names:
-            self.row_columns = _row_columns(name, tree)
+        self.row_columns = _row_columns(name, tree) if ROW in names else frozenset()
         self.names = names - frozenset(_ENVIRONMENT.globals) - {ROW}
 
     def render(self, values: Mapping[str, Any]) -> str:

@@ -9,10 +9,16 @@ from typing import Any
 from regrade.benchmarks.questions.pictures import is_image, with_marks
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import LETTERS, RowError, listed, needed_text, text_target
+from regrade.benchmarks.questions.targets import (
+    LETTERS,
+    RowError,
+    listed,
+    question_text,
+    text_target,
+)
 from regrade.records import Sample
 from regrade.records.images import Image
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import Method, SamplingParams
 
 NUMBERED = tuple(f"image_{number}" for number in range(1, 8))
 """Image columns of MMMU and MMMU-Pro, named `<image 1>` to `<image 7>` in texts."""
@@ -25,11 +31,8 @@ class ImageQuestions(PublishedBenchmark):
     """Questions with images. A subclass gives the text, the target and the choices of a row."""
 
     method: Method = "generate"
-    scorers: tuple[ScorerName, ...]
     only_chat = True
     image_columns: tuple[str, ...] = ("image",)
-    subset_column: str | None = None
-    """Column whose values are the subsets."""
     max_tokens = 2048
 
     @property
@@ -60,15 +63,6 @@ class ImageQuestions(PublishedBenchmark):
             RowError: If they cannot be read.
         """
         return ()
-
-    def subset(self, index: int, row: Mapping[str, Any]) -> str:
-        """Return the subset of a row.
-
-        Raises:
-            RowError: If it is no text.
-        """
-        column = self.subset_column
-        return "" if column is None else needed_text(index, f"the {column}", row[column])
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return the questions with their images. Rows that show the same image share its bytes."""
@@ -126,10 +120,7 @@ def question_with_images(index: int, row: Mapping[str, Any]) -> str:
     Raises:
         RowError: If it is no text, or names an image that the row lacks.
     """
-    question = row["question"]
-    if not isinstance(question, str) or not question.strip():
-        raise RowError(index, f"the question is {question!r}; expected a text")
-    return with_images(index, question, row)
+    return with_images(index, question_text(index, row["question"]), row)
 
 
 def listed_texts(index: int, column: str, value: object) -> tuple[str, ...]:

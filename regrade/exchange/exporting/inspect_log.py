@@ -58,7 +58,11 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     start: dict[str, Any] = {
         "version": LOG_VERSION,
         "eval": _eval(scored, made_at),
-        "plan": _plan(scored),
+        "plan": {
+            "name": "plan",
+            "steps": [{"solver": spec.method, "params": {}}],
+            "config": {},
+        },
     }
     ids: dict[str, str] = {}
     summaries: list[dict[str, Any]] = []
@@ -135,11 +139,6 @@ def _eval(scored: Result, made_at: datetime) -> dict[str, Any]:
         "packages": packages,
         "metadata": {name: value for name, value in metadata.items() if value is not None},
     }
-
-
-def _plan(scored: Result) -> dict[str, Any]:
-    solver = scored.answers.manifest.specification.method
-    return {"name": "plan", "steps": [{"solver": solver, "params": {}}], "config": {}}
 
 
 def _results(scored: Result, summaries: list[dict[str, Any]]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import yaml
@@ -122,8 +123,7 @@ class ModelRepository:
 
         def download(api: HfApi) -> str:
             path = api.hf_hub_download(self.model, file.path, revision=revision)
-            with open(path, encoding="utf-8") as content:  # noqa: PTH123 - a path of huggingface_hub
-                return content.read()
+            return Path(path).read_text(encoding="utf-8")
 
         try:
             entries = yaml.safe_load(self._calls.ask(f"downloading '{file.path}'", download))

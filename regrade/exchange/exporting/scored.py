@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
@@ -88,13 +86,6 @@ def results_apart(message: PartedMessage) -> Iterator[PartedMessage]:
     for part in message.parts:
         if part.kind == "tool_result":
             yield PartedMessage("tool", (part,))
-
-
-class Exporter(Protocol):
-    """Writes an answer set in a format."""
-
-    def __call__(self, scored: Result, folder: Path, made_at: datetime) -> list[Path]:
-        """Write files into a folder, and return them."""
 
 
 def fresh_result(answers: AnswerSet, scorer: str | None = None) -> Result:

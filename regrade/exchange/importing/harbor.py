@@ -22,6 +22,7 @@ from regrade.exchange.importing.messages import (
     conversation,
     no_files,
     read_messages,
+    split,
 )
 from regrade.exchange.importing.record import Json, Record
 from regrade.exchange.importing.rewards import numbered, reward_scores, scored
@@ -35,16 +36,22 @@ _MOST_CONTINUATIONS = 100
 _JOB = frozenset({"n_total_trials", "stats"})
 _TRIAL = frozenset({"trial_name", "task_name", "agent_info", "task_checksum"})
 _ROLES = {"agent": "assistant", "user": "user", "system": "system"}
+_Trial = tuple[Record, Conversation]
+"""Result of a trial, and what the agent did."""
 
 
 def is_job(document: Json) -> bool:
     """Return True for the result of a job or of a trial."""
-    return isinstance(document, dict) and (document.keys() >= _JOB or document.keys() >= _TRIAL)
+    return _has(document, _JOB) or _has(document, _TRIAL)
+
+
+def _has(document: Json, fields: frozenset[str]) -> bool:
+    return isinstance(document, dict) and document.keys() >= fields
 
 
 def is_part(file: SourceFile) -> bool:
     """Return True for a trial that is imported with its job, or with the first trial of the same folder."""
-    if not isinstance(file.document, dict) or not file.document.keys() >= _TRIAL:
+    if not _has(file.document, _TRIAL):
         return False
     jobs = file.path.parent.parent
     if (jobs / RESULT).is_file():
@@ -55,7 +62,7 @@ def is_part(file: SourceFile) -> bool:
 
 def _is_trial(file: SourceFile) -> bool:
     try:
-        return isinstance(file.document, dict) and file.document.keys() >= _TRIAL
+        return _has(file.document, _TRIAL)
     except ImportFileError:
         return False
 
@@ -71,7 +78,7 @@ def read(file: SourceFile, options: TableOptions) -> list[ImportedSet]:
     trials = list(_job_trials(file) if job is not None else _trials_beside(file))
     if not trials:
         raise file.error(f"no folder beside it has the '{RESULT}' of a trial.")
-    groups: dict[tuple[str, str, str], list[tuple[Record, Conversation | None]]] = {}
+    groups: dict[tuple[str, str, str], list[_Trial]] = {}
     for trial, did in sorted(trials, key=_begin):
         agent = trial.part("agent_info")
         model = "/".join(
@@ -83,18 +90,18 @@ def read(file: SourceFile, options: TableOptions) -> list[ImportedSet]:
     return [_set(file, options, job, *group, found) for group, found in groups.items()]
 
 
-def _begin(trial: tuple[Record, Conversation | None]) -> tuple[str, str]:
+def _begin(trial: _Trial) -> tuple[str, str]:
     return trial[0].text("started_at") or "", trial[0].text("trial_name") or ""
 
 
-def _job_trials(file: SourceFile) -> Iterator[tuple[Record, Conversation | None]]:
+def _job_trials(file: SourceFile) -> Iterator[_Trial]:
     for folder in file.folders():
         found = file.part(folder, RESULT)
         if found is not None:
             yield _trial(file, found, (folder,))
 
 
-def _trials_beside(file: SourceFile) -> Iterator[tuple[Record, Conversation | None]]:
+def _trials_beside(file: SourceFile) -> Iterator[_Trial]:
     """Yield the trial of a file; with those of the folders beside it if the file is the first of them."""
     yield _trial(file, file, ())
     if is_part(file):
@@ -106,10 +113,8 @@ def _trials_beside(file: SourceFile) -> Iterator[tuple[Record, Conversation | No
             file.parts += [path, *other.parts]
 
 
-def _trial(
-    root: SourceFile, file: SourceFile, folder: tuple[str, ...]
-) -> tuple[Record, Conversation | None]:
-    record = Record(file.record(file.document).value, file.error)
+def _trial(root: SourceFile, file: SourceFile, folder: tuple[str, ...]) -> _Trial:
+    record = file.record(file.document)
     steps = [step.text("step_name") or "" for step in record.parts("step_results")]
     places = [(*folder, "steps", step, "agent") for step in steps] or [(*folder, "agent")]
     documents = [
@@ -117,11 +122,8 @@ def _trial(
         for place in places
         for document in _documents(root, place)
     ]
-    if not documents:
-        return record, None
     messages = [m for document, images in documents for m in _messages(document, images)]
-    begin = next((n for n, m in enumerate(messages) if m.role == "assistant"), len(messages))
-    return record, conversation(messages[:begin], messages[begin:])
+    return record, conversation(*split(messages))
 
 
 def _documents(root: SourceFile, place: tuple[str, ...]) -> Iterator[Record]:
@@ -131,7 +133,7 @@ def _documents(root: SourceFile, place: tuple[str, ...]) -> Iterator[Record]:
         file = None if name is None else root.part(*place, name)
         if file is None:
             return
-        document = Record(file.record(file.document).value, file.error)
+        document = file.record(file.document)
         yield document
         name = document.text("continued_trajectory_ref")
 
@@ -190,7 +192,7 @@ def _set(
     agent: str,
     model: str,
     source: str,
-    trials: list[tuple[Record, Conversation | None]],
+    trials: list[_Trial],
 ) -> ImportedSet:
     places = numbered(trial.text("task_name") for trial, _ in trials)
     rows = [
@@ -233,32 +235,27 @@ def _reported(job: Record | None, agent: str, model: str, source: str) -> Report
     return None if mean is None or not 0 <= mean <= 1 else Reported(mean)
 
 
-def _row(index: int, repeat: int, trial: Record, did: Conversation | None) -> ImportedRow:
+def _row(index: int, repeat: int, trial: Record, did: Conversation) -> ImportedRow:
     task = whole_characters(str(trial.need("task_name")))
     rewards = trial.get("verifier_result.rewards")
     exception = trial.text("exception_info.exception_type")
     message = trial.text("exception_info.exception_message")
-    text = None if did is None else did.text
     return ImportedRow(
         index=index,
         repeat=repeat,
         content=task,
         target=None,
-        question=(did and did.question) or task,
-        prompt=None if did is None else did.prompt,
+        question=did.question or task,
+        prompt=did.prompt,
         prompt_kind="messages",
-        text=text,
-        trajectory=did.trajectory if did is not None and did.trajectory else None,
-        images=() if did is None else did.images,
+        text=did.text,
+        trajectory=did.trajectory or None,
+        images=did.images,
         finish_reason=exception,
         completion_tokens=trial.integer("agent_result.n_output_tokens"),
         latency=_seconds(trial),
-        error=f"{exception}: {message or ''}"[:2000] if exception and text is None else None,
-        scores=reward_scores(
-            {whole_characters(name): value for name, value in rewards.items()}
-            if isinstance(rewards, dict)
-            else {}
-        ),
+        error=f"{exception}: {message or ''}"[:2000] if exception and did.text is None else None,
+        scores=reward_scores(rewards if isinstance(rewards, dict) else {}),
     )
 
 

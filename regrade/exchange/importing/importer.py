@@ -59,16 +59,17 @@ def dataset_files(address: str, folder: Path) -> list[SourceFile]:
     uri, _, asked = address.partition("@")
     repository = open_repository(uri, create=False)
     revision = repository.resolve(asked or "main")
-    names = []
+    folder.mkdir(parents=True, exist_ok=True)
     for path in repository.files(revision):
         if not path.endswith(_SUFFIXES) or ".." in PurePosixPath(path).parts:
             continue
         local = folder / path
         local.parent.mkdir(parents=True, exist_ok=True)
         local.symlink_to(repository.fetch(path, revision).resolve())
-        names.append(local)
-    paths = _own_files(folder, links=True) if names else ()
-    found = [SourceFile(path, dataset=repository.uri, within=folder) for path in paths]
+    found = [
+        SourceFile(path, dataset=repository.uri, within=folder)
+        for path in _own_files(folder, links=True)
+    ]
     if not found:
         raise RepositoryError(
             repository.uri, f"it has no files to import ({', '.join(_SUFFIXES)})."
@@ -115,11 +116,6 @@ _PARTS: Final[Mapping[FormatName, Callable[[SourceFile], bool]]] = {
 _TABLES = ("parquet", "jsonl", "zip")
 
 
-def format_names() -> tuple[FormatName, ...]:
-    """Names of all formats."""
-    return tuple(_MODULES)
-
-
 def load_reader(name: FormatName) -> Reader:
     """Import the reader of a format.
 
@@ -127,7 +123,7 @@ def load_reader(name: FormatName) -> Reader:
         UnknownNameError: If the format does not exist.
     """
     if name not in _MODULES:
-        raise UnknownNameError("format", name, format_names())
+        raise UnknownNameError("format", name, tuple(_MODULES))
     return cast("Reader", import_module(f"regrade.exchange.importing.{_MODULES[name]}").read)
 
 
@@ -355,9 +351,7 @@ def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserE
     if failed:
         return failed[0] if len(failed) == 1 else NothingImportedError(failed)
     named = ", ".join(f"'{place}'" for place in places) or "no file"
-    return SettingsError(
-        f"There is nothing to import in {named}. Formats: {', '.join(format_names())}."
-    )
+    return SettingsError(f"There is nothing to import in {named}. Formats: {', '.join(_MODULES)}.")
 
 
 def _unknown_format(file: SourceFile) -> ImportFileError:

@@ -8,8 +8,7 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from regrade.exchange.importing.base import (
     ImportedRow,
@@ -31,8 +30,7 @@ _MAX_LIST = 10_000
 """Longest text that is read as a list, in characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class _Request(NamedTuple):
     """Log-probability of a continuation after a context."""
 
     context: str
@@ -40,23 +38,11 @@ class Request:
     logprob: float
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """Ranked choices of a question."""
+def _ranked(record: Record, responses: Sequence[Any], known: Mapping[str, Any]) -> ImportedRow:
+    """Return the choices of a row, whose `resps` is `[[[logprob, greedy]], ...]`.
 
-    context: str
-    """Context of all choices; if they have different ones, their common beginning up to a white space."""
-    same_context: bool
-    choices: tuple[str, ...]
-    """Continuations; with different contexts the rest of each context and the continuation."""
-    logprobs: tuple[float, ...]
-    """Natural log-probability of each continuation after its context."""
-    target: str | int | None
-    """Index, letter or text of the right choice; None if there is no single one or it is not recorded."""
-
-
-def read_ranked(record: Record, responses: Sequence[Any]) -> Ranked:
-    """Read the choices of a row, whose `resps` is `[[[logprob, greedy]], ...]`.
+    If they have different contexts, the common beginning of these up to a white space is the prompt, and the rest of each context
+    is part of its choice.
 
     Raises:
         ImportFileError: If a log-probability is not a number.
@@ -73,10 +59,16 @@ def read_ranked(record: Record, responses: Sequence[Any]) -> Ranked:
     # With different contexts `target` is the continuation. A single continuation, as of lambada, is no choice.
     has_target = same and len(requests) > 1
     target = _position(record.get("target"), len(requests)) if has_target else None
-    return Ranked(context, same, choices, tuple(request.logprob for request in requests), target)
+    return ImportedRow(
+        **{**known, "prompt": known["prompt"] if same else context or None},
+        text=None,
+        target=target,
+        choices=choices,
+        label_logprobs=tuple(request.logprob for request in requests),
+    )
 
 
-def only_target(target: Json) -> str | int | None:
+def _only_target(target: Json) -> str | int | None:
     """Return the only right answer; None if there are several. The harness writes lists as Python text."""
     if isinstance(target, str) and target.startswith("[") and len(target) <= _MAX_LIST:
         try:
@@ -92,13 +84,13 @@ def only_target(target: Json) -> str | int | None:
 
 def _position(target: Json, n_choices: int) -> str | int | None:
     """Return the index of the right choice, or its text if the harness recorded a text."""
-    found = only_target(target)
+    found = _only_target(target)
     if isinstance(found, str) and not found.isdecimal():
         return found
     return int(found) if found is not None and 0 <= int(found) < n_choices else None
 
 
-def _request(record: Record, number: int, response: Json) -> Request:
+def _request(record: Record, number: int, response: Json) -> _Request:
     try:
         logprob = float(response[0][0])
     except (TypeError, ValueError, IndexError, KeyError):
@@ -109,10 +101,10 @@ def _request(record: Record, number: int, response: Json) -> Request:
     continuation = record.text(f"arguments.gen_args_{number}.arg_1") or ""
     if not isinstance(context, str):
         context = "" if context is None else as_json(context)
-    return Request(whole_characters(context), continuation, logprob)
+    return _Request(whole_characters(context), continuation, logprob)
 
 
-def _conditional(requests: Sequence[Request]) -> Sequence[Request]:
+def _conditional(requests: Sequence[_Request]) -> Sequence[_Request]:
     """Return the requests without those for mutual information: the same continuations after an empty context."""
     after = [request for request in requests if request.context]
     alone = [request for request in requests if not request.context]
@@ -127,9 +119,9 @@ def _common_beginning(contexts: Sequence[str]) -> str:
     return shared[: max(shared.rfind(space) for space in (" ", "\n", "\t")) + 1]
 
 
-NOTHING_READ = "[invalid]"
+_NOTHING_READ = "[invalid]"
 """The harness's value for an answer from which a filter extracted nothing."""
-QUESTIONS = ("question", "query", "problem", "prompt", "input", "goal", "sentence")
+_QUESTIONS = ("question", "query", "problem", "prompt", "input", "goal", "sentence")
 """Fields of `doc` that hold the text of a question, the preferred one first."""
 _NAME = re.compile(
     r"samples_(?P<task>.+)_(?P<time>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9.-]+)\.jsonl(?:\.gz)?"
@@ -208,19 +200,8 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
         "doc": known,
     }
     if isinstance(responses[0][0] if responses[0] else None, list):
-        ranked = read_ranked(record, responses)
-        common["prompt"] = prompt if ranked.same_context else ranked.context or None
-        return [
-            ImportedRow(
-                **common,
-                text=None,
-                target=ranked.target,
-                choices=ranked.choices,
-                label_logprobs=ranked.logprobs,
-                scores=scores,
-            )
-        ]
-    target = only_target(record.get("target"))
+        return [_ranked(record, responses, common | {"scores": scores})]
+    target = _only_target(record.get("target"))
     texts = record.texts("resps.0")
     if not texts:
         raise record.error("'resps' holds no answer.")
@@ -240,7 +221,7 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
 
 def _question(doc: Record) -> str | None:
     """Text of the question, under the first of the names that datasets use for it."""
-    names = (name for name in QUESTIONS if isinstance(doc.peek(name), str))
+    names = (name for name in _QUESTIONS if isinstance(doc.peek(name), str))
     return doc.text(next(names, ""))
 
 
@@ -271,7 +252,7 @@ def _choices(doc: Record) -> tuple[str, ...]:
 
 def _scores(record: Record) -> dict[str, RowScore]:
     filtered = record.get("filtered_resps.0")
-    unread = filtered == NOTHING_READ
+    unread = filtered == _NOTHING_READ
     extracted = whole_characters(filtered) if isinstance(filtered, str) and not unread else None
     suffix = record.text("filter") or "none"
     return {

@@ -11,6 +11,7 @@ from regrade.exchange.importing.base import (
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile, finite
+from regrade.records.characters import whole_characters
 
 REWARD = "reward"
 
@@ -29,7 +30,7 @@ def numbered(tasks: Iterable[Hashable]) -> list[tuple[int, int]]:
 
 def reward_scores(values: Mapping[str, object]) -> dict[str, RowScore]:
     """Return rewards and metrics of a trial; null ones, and those that are no numbers, are missing."""
-    numbers = {name: finite(value) for name, value in values.items()}
+    numbers = {whole_characters(name): finite(value) for name, value in values.items()}
     return {name: RowScore(value) for name, value in numbers.items() if value is not None}
 
 

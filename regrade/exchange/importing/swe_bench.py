@@ -113,18 +113,17 @@ def _row(
     scores: Mapping[str, _Report],
 ) -> ImportedRow:
     did = _trajectory(file, identity)
-    patch = record.text("model_patch")
     return ImportedRow(
         index=index,
         repeat=repeat,
         content=identity,
         target=None,
-        question=(did and did.question) or identity,
-        prompt=None if did is None else did.prompt,
+        question=did.question or identity,
+        prompt=did.prompt,
         prompt_kind="messages",
-        text=patch or "",
-        trajectory=None if did is None else did.trajectory or None,
-        images=() if did is None else did.images,
+        text=record.text("model_patch") or "",
+        trajectory=did.trajectory or None,
+        images=did.images,
         scores={
             name: RowScore(float(identity in report.resolved))
             for name, report in scores.items()
@@ -161,14 +160,14 @@ def _report(part: SourceFile, run: str, ids: frozenset[str]) -> Iterator[_Report
     )
 
 
-def _trajectory(file: SourceFile, identity: str) -> Conversation | None:
+def _trajectory(file: SourceFile, identity: str) -> Conversation:
     """Return what the agent did, as SWE-agent (`history`) or mini-SWE-agent (`messages`) stored it."""
     for pattern in _TRAJECTORIES:
         part = file.part(*pattern.format(identity).split("/")) if "/" not in identity else None
         if part is None:
             continue
-        record = Record(part.record(part.row_document).value, part.error)
+        record = part.record(part.row_document)
         listed = record.get("messages") or record.get("history")
         if isinstance(listed, list) and listed:
             return conversation(*split(read_messages(listed, record)))
-    return None
+    return conversation((), ())

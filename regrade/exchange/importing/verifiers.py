@@ -84,7 +84,7 @@ def _rollout(index: int, repeat: int, record: Record) -> ImportedRow:
         "repeat": repeat,
         "content": whole_characters(prompt) if isinstance(prompt, str) else as_json(prompt),
         "target": _target(record.get("answer")),
-        "scores": reward_scores({whole_characters(name): value for name, value in values.items()}),
+        "scores": reward_scores(values),
         "finish_reason": "length" if record.get("is_truncated") is True else None,
         "completion_tokens": _count(record.get("token_usage.output_tokens")),
         "error": _error(record.get("error")),
@@ -203,9 +203,7 @@ def _trace(index: int, repeat: int, key: str, task: Record, trace: Record) -> Im
             "repeat": repeat,
             "content": whole_characters(key),
             "target": _target(task.get("data.answer")),
-            "scores": reward_scores(
-                {whole_characters(name): value for name, value in values.items()}
-            ),
+            "scores": reward_scores(values),
             "finish_reason": "length" if stopped in _CUT_OFF else None,
             "completion_tokens": _count(trace.get("num_output_tokens")) or None,
             "error": _error(errors[-1].value)

@@ -1,5 +1,3 @@
-import io
-import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ from regrade.scorers.extraction.accepted import accepted_texts
 from regrade.settings import DatasetBenchmark, PromptSettings, SamplingParams
 from regrade.settings.errors import SettingsError, SourceError
 from tests.benchmarks.files import Rows, write_jsonl, write_parquet
+from tests.pictures import file_of
 
 SUMS: Rows = [
     {"question": "1+1?", "answer": "One more.\n#### 1,002", "kind": "easy", "hint": None},
@@ -23,13 +22,11 @@ PICKS: Rows = [
 ]
 
 
-def opened(
-    path: Path, *, prompt: PromptSettings | None = None, limit: int | None = None, **settings: Any
-) -> Benchmark:
+def opened(path: Path, *, prompt: PromptSettings | None = None, **settings: Any) -> Benchmark:
     if "prompt_template" in settings:
         settings["prompt"] = settings.pop("prompt_template")
     given = DatasetBenchmark(name="own", path=str(path), **settings)
-    return open_dataset(given, prompt=prompt or PromptSettings(), limit=limit)
+    return open_dataset(given, prompt=prompt or PromptSettings())
 
 
 def only_prompt(benchmark: Benchmark, row: int = 0) -> Any:
@@ -103,8 +100,7 @@ def test_a_list_without_texts_is_refused_by_name(tmp_path: Path, target: object)
 def test_a_template_sees_the_columns(sums: Path) -> None:
     template = "{{ kind | upper }}: {{ question }}{% if hint %} ({{ hint }}){% endif %}\n"
 
-    settings = DatasetBenchmark(name="own", path=str(sums), prompt=template)
-    benchmark = open_dataset(settings)
+    benchmark = opened(sums, prompt_template=template)
     assert only_prompt(benchmark, 0) == "EASY: 1+1?"
     assert only_prompt(benchmark, 1) == "HARD: 2+2? (Count.)"
 
@@ -134,11 +130,6 @@ def test_columns_with_spaces_and_dots_are_part_of_the_prompt(sums: Path, tmp_pat
     assert [sample.question for sample in odd] == [sample.question for sample in named]
 
 
-def test_a_column_that_is_missing_from_the_file_tells_the_options(sums: Path) -> None:
-    with pytest.raises(SourceError, match=r"no column 'no such'.*`datasets\.prompt`"):
-        opened(sums, prompt_template="{{ row['no such'] }}").samples()
-
-
 def test_results_are_broken_down_by_the_subset_column(sums: Path) -> None:
     samples = opened(sums, subset_column="kind").samples()
 
@@ -154,15 +145,12 @@ def test_choices_are_listed_where_the_prompt_is_left_alone(picks: Path) -> None:
 
 
 def test_a_template_sees_the_choices_as_a_list(picks: Path) -> None:
-    settings = DatasetBenchmark(
-        name="own",
-        path=str(picks),
-        prompt="{{ question }} {{ choices | join(' or ') }}?",
-        choices_column="options",
-        scorer="choice_letter",
-    )
+    template = "{{ question }} {{ choices | join(' or ') }}?"
+    settings = {"choices_column": "options", "scorer": "choice_letter"}
 
-    assert only_prompt(open_dataset(settings)) == "First? red or green or blue?"
+    benchmark = opened(picks, prompt_template=template, **settings)
+
+    assert only_prompt(benchmark) == "First? red or green or blue?"
 
 
 def test_ranking_is_what_choice_logprob_means(picks: Path) -> None:
@@ -177,16 +165,11 @@ def test_ranking_is_what_choice_logprob_means(picks: Path) -> None:
 
 
 def test_a_ranked_prompt_does_not_end_in_white_space(picks: Path) -> None:
-    settings = DatasetBenchmark(
-        name="own",
-        path=str(picks),
-        prompt="{{ question }} Answer: ",
-        format="completion",
-        choices_column="options",
-        scorer="choice_logprob",
-    )
+    settings = {"choices_column": "options", "scorer": "choice_logprob", "format": "completion"}
 
-    assert only_prompt(open_dataset(settings)) == "First? Answer:"
+    benchmark = opened(picks, prompt_template="{{ question }} Answer: ", **settings)
+
+    assert only_prompt(benchmark) == "First? Answer:"
 
 
 def test_worked_examples_come_from_a_file_of_their_own(sums: Path, tmp_path: Path) -> None:
@@ -239,14 +222,14 @@ def test_changes_to_the_prompt_win_over_the_settings(sums: Path, tmp_path: Path)
 
 
 def test_ids_stay_when_the_words_of_the_prompt_change(sums: Path) -> None:
-    plain = DatasetBenchmark(name="own", path=str(sums))
-    wordy = DatasetBenchmark(name="own", path=str(sums), prompt="Please answer: {{ question }}")
-    other = DatasetBenchmark(name="own", path=str(sums), prompt="{{ question }} {{ kind }}")
+    plain = opened(sums)
+    wordy = opened(sums, prompt_template="Please answer: {{ question }}")
+    other = opened(sums, prompt_template="{{ question }} {{ kind }}")
 
-    ids = [sample.id for sample in open_dataset(plain).samples()]
+    ids = [sample.id for sample in plain.samples()]
 
-    assert [sample.id for sample in open_dataset(wordy).samples()] == ids
-    assert not set(ids) & {sample.id for sample in open_dataset(other).samples()}
+    assert [sample.id for sample in wordy.samples()] == ids
+    assert not set(ids) & {sample.id for sample in other.samples()}
 
 
 def test_what_decides_the_targets_is_part_of_the_identity(sums: Path) -> None:
@@ -258,14 +241,6 @@ def test_what_decides_the_targets_is_part_of_the_identity(sums: Path) -> None:
     assert identity() != identity(target_column="kind")
     assert identity() != identity(subset_column="kind")
     assert identity().parameters["target"] == "text"
-
-
-def test_a_limit_is_spread_over_the_file(tmp_path: Path) -> None:
-    rows = [{"question": f"q{i}", "answer": str(i)} for i in range(10)]
-    path = write_jsonl(tmp_path / "a.jsonl", rows)
-
-    assert [s.index for s in opened(path, limit=4).samples()] == [0, 2, 5, 7]
-    assert len(opened(path, limit=11).samples()) == 10
 
 
 @pytest.mark.parametrize(
@@ -309,8 +284,10 @@ def test_a_path_that_is_neither_here_nor_a_hub_name_is_refused(path: str) -> Non
             {"prompt": "{{ query }}"},
             "no column 'query'; found 'question', 'answer', 'kind', 'hint'. Rename the columns, or change `datasets.prompt`",
         ),
-        ({"system": "{{ row['a b'] }}"}, "no column 'a b'; found"),
-        ({"system": "{{ row['a b'] }}"}, "Rename the columns, or change `datasets.system`"),
+        (
+            {"system": "{{ row['a b'] }}"},
+            "no column 'a b'; found 'question', 'answer', 'kind', 'hint'. Rename the columns, or change `datasets.system`",
+        ),
         ({"target_column": "gold"}, "or change `datasets.target_column`"),
         (
             {"subset_column": "group", "doc_columns": ("group",)},
@@ -323,6 +300,7 @@ def test_a_path_that_is_neither_here_nor_a_hub_name_is_refused(path: str) -> Non
         ({"scorer": "number", "target_column": "kind"}, "row 0 (from 0) of split 'test': the target 'easy' is not a number"),
         ({"target_column": "hint"}, "the target None is not a text or number"),
         ({"subset_column": "hint"}, "the subset (column 'hint') is None"),
+        ({"system": "{{ hint }}"}, "row 0 (from 0) of split 'test': the template `datasets.system` cannot be filled"),
     ],
 )  # fmt: skip
 def test_rows_that_cannot_be_used_are_refused_before_anything_is_asked(
@@ -350,24 +328,13 @@ def test_bytes_have_no_place_in_a_prompt(tmp_path: Path) -> None:
         opened(path).samples()
 
 
-def test_a_csv_file_is_a_benchmark_too(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text('question,answer\n"1,000 + 1?","1,001"\nNone?,007\n')
-
-    samples = opened(tmp_path / "a.csv").samples()
-
-    assert [s.fields["question"] for s in samples] == ["1,000 + 1?", "None?"]
-    assert [s.target for s in samples] == ["1,001", "007"]
-
-
 def test_many_prompts_are_made_one_at_a_time(tmp_path: Path) -> None:
     import tracemalloc
 
     long = "word " * 2000
     rows = [{"question": f"q{i}", "answer": "a"} for i in range(2000)]
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    settings = DatasetBenchmark(name="own", path=str(path), prompt=long + "{{ question }}")
-    benchmark = open_dataset(settings)
+    path = write_jsonl(tmp_path / "a.jsonl", rows)
+    benchmark = opened(path, prompt_template=long + "{{ question }}")
     samples = benchmark.samples()
 
     tracemalloc.start()
@@ -410,28 +377,8 @@ def test_the_option_system_replaces_the_system_message_and_is_plain_text(sums: P
     assert benchmark.prompt_identity.system == "Say {{ nothing }}."
 
 
-def test_a_system_message_that_cannot_be_filled_is_refused(sums: Path) -> None:
-    with pytest.raises(
-        SourceError, match="row 0 .*the template `datasets.system` cannot be filled"
-    ):
-        opened(sums, scorer="number", system="{{ hint }}").samples()
-
-
-def test_several_targets_are_all_accepted(tmp_path: Path) -> None:
-    rows = [{"q": "Which city?", "right ones": ["Rome", "Roma"]}]
-    path = write_jsonl(tmp_path / "a.jsonl", rows)
-
-    (sample,) = opened(
-        path, prompt_template="{{ q }}", target_column="right ones", scorer="text"
-    ).samples()
-
-    assert accepted_texts(sample.target) == ["Rome", "Roma"]
-
-
 def picture(color: str = "red", path: str | None = "a.png") -> dict[str, Any]:
-    buffer = io.BytesIO()
-    PIL.Image.new("RGB", (2, 2), color).save(buffer, "PNG")
-    return {"bytes": buffer.getvalue(), "path": path}
+    return {"bytes": file_of("PNG", color), "path": path}
 
 
 PICTURE = picture()
@@ -528,15 +475,25 @@ def test_an_image_needs_a_chat(tmp_path: Path) -> None:
         shown(tmp_path, PICTURE, format="completion").samples()
 
 
-def test_an_image_in_a_worked_example_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            {"prompt_template": SEEN},
+            "a worked example shows an image; set `datasets.n_shots=0`",
+        ),
+        ({"shot_answer": "{{ picture }}"}, "split 'train': column 'picture' holds an image"),
+    ],
+)
+def test_an_image_in_a_worked_example_is_refused(
+    tmp_path: Path, settings: dict[str, Any], says: str
+) -> None:
     row = {"question": "What is it?", "picture": PICTURE, "answer": "1"}
     write_parquet(tmp_path / "test.parquet", [row])
     write_parquet(tmp_path / "train.parquet", [row | {"question": "And it?"}])
 
-    with pytest.raises(
-        SourceError, match="a worked example shows an image; set `datasets.n_shots=0`"
-    ):
-        opened(tmp_path, n_shots=1, prompt_template=SEEN).samples()
+    with pytest.raises(SourceError, match=says):
+        opened(tmp_path, n_shots=1, **settings).samples()
 
 
 def test_an_image_of_the_type_of_datasets_is_read(tmp_path: Path) -> None:
@@ -556,15 +513,6 @@ def test_an_image_of_the_type_of_datasets_is_read(tmp_path: Path) -> None:
 
     assert [(image.width, image.height) for image in sample.images] == [(4, 3)]
     assert opened(tmp_path / "a.parquet").samples()[0].images == ()
-
-
-def test_an_image_in_a_worked_answer_is_refused(tmp_path: Path) -> None:
-    row = {"question": "What is it?", "picture": PICTURE, "answer": "1"}
-    write_parquet(tmp_path / "test.parquet", [row])
-    write_parquet(tmp_path / "train.parquet", [row | {"question": "And it?"}])
-
-    with pytest.raises(SourceError, match="split 'train': column 'picture' holds an image"):
-        opened(tmp_path, n_shots=1, shot_answer="{{ picture }}").samples()
 
 
 TURNS = [

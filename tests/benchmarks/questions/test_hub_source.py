@@ -1,6 +1,5 @@
 """Datasets of a Hub over HTTP, loaded in subprocesses because the client reads the Hub's address only once."""
 
-import io
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.benchmarks.files import GSM8K_TEST, GSM8K_TRAIN, Rows
 from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Commit, Entry, Repo
+from tests.stored import table_bytes
 
 CARD = b"""---
 configs:
@@ -93,9 +92,7 @@ def commit(repo: Repo, test: Rows) -> Commit:
 
 
 def parquet(rows: Rows) -> Entry:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(rows), buffer)
-    return Entry(buffer.getvalue(), lfs=True)
+    return Entry(table_bytes(pa.Table.from_pylist(rows)), lfs=True)
 
 
 def test_gsm8k_is_loaded_from_the_hub_at_its_newest_commit(
@@ -146,23 +143,20 @@ def test_what_the_hub_does_not_have_is_an_error_of_the_source(
     assert problem in answers[wrong]["message"]
 
 
-def test_a_gated_dataset_names_the_page_with_its_conditions(hub: Hub, tmp_path: Path) -> None:
+def test_with_a_token_a_private_dataset_is_read_and_a_gated_one_names_the_page_with_its_conditions(
+    hub: Hub, tmp_path: Path
+) -> None:
     gate = Answer(403, {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access is restricted."})
-    hub.server.fail("GET", "/resolve/", gate, count=100)
-    hub.server.fail("HEAD", "/resolve/", gate, count=100)
+    hub.server.fail("GET", "openai/gsm8k/resolve/", gate, count=100)
+    hub.server.fail("HEAD", "openai/gsm8k/resolve/", gate, count=100)
 
-    (answer,) = hub.ask(ANY, HF_HOME=str(tmp_path))
+    gated, private = hub.ask(ANY, WRONG["private"], HF_TOKEN=hub.token, HF_HOME=str(tmp_path))
     hub.server.forget()
 
-    assert answer["error"] == "SourceError"
-    assert "it is gated: accept its conditions on http" in answer["message"]
-    assert "/datasets/openai/gsm8k, and set HF_TOKEN" in answer["message"]
-
-
-def test_a_private_dataset_is_read_with_a_token(hub: Hub) -> None:
-    (answer,) = hub.ask(WRONG["private"], HF_TOKEN=hub.token)
-
-    assert answer["targets"] == ["2000", "-3"]
+    assert gated["error"] == "SourceError"
+    assert "it is gated: accept its conditions on http" in gated["message"]
+    assert "/datasets/openai/gsm8k, and set HF_TOKEN" in gated["message"]
+    assert private["targets"] == ["2000", "-3"]
 
 
 def test_a_hub_without_a_connection_is_not_the_fault_of_the_source_and_is_asked_once(

@@ -58,15 +58,18 @@ def test_chat_template_arguments_are_json_python_words_or_text() -> None:
     }
 
 
-@pytest.mark.parametrize("argument", ["enable_thinking", "=3", "a b=1", ""])
-def test_an_argument_without_name_or_value_is_refused(argument: str) -> None:
-    with pytest.raises(SettingsError, match="expected `name=value`"):
-        chat_template_arguments([argument])
-
-
-def test_an_argument_given_twice_is_refused() -> None:
-    with pytest.raises(SettingsError, match="gives 'a' twice"):
-        chat_template_arguments(["a=1", "a=2"])
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        *(([given], "expected `name=value`") for given in ("enable_thinking", "=3", "a b=1", "")),
+        (["a=1", "a=2"], "gives 'a' twice"),
+    ],
+)
+def test_an_argument_without_a_name_of_its_own_or_value_is_refused(
+    arguments: list[str], says: str
+) -> None:
+    with pytest.raises(SettingsError, match=says):
+        chat_template_arguments(arguments)
 
 
 def test_a_chat_template_is_known_by_its_content(tmp_path: Path) -> None:

@@ -144,9 +144,7 @@ def test_withheld_questions_are_left_out(
 ):
     answers = publish(repository, [row(n, question="SECRET?") for n in range(4)])
     score(answers)
-    manifest = answers.manifest.model_copy(update={"withheld": True})
-    content = manifest.model_dump_json().encode()
-    repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
+    commit_manifest(answers, withheld=True)
     result, samples = exported(again(answers), tmp_path / "out")
     assert samples == []
     assert "detailed_evaluation_results" not in result
@@ -399,19 +397,26 @@ def test_images_are_files_beside_the_samples_that_name_them(
     assert Path(red_name).stem in samples[0]["input"]["raw"]
 
 
+def without_images(answers: AnswerSet) -> AnswerSet:
+    """The same answers, whose images are named by their place in the dataset alone."""
+    repository, manifest = answers.repository, answers.manifest
+    content = manifest.model_copy(update={"images": "source"}).model_dump_json().encode()
+    head = str(repository.head())
+    removed = list(repository.files(head, "images"))
+    repository.commit(
+        {f"{answers.folder}/manifest.json": content}, "x", parent=head, removed=removed
+    )
+    return again(answers)
+
+
 def test_images_that_must_not_be_copied_are_named_by_their_place_in_the_dataset(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     red = image(1)
     answers = publish_showing(repository, tmp_path / "spool", [showing(0, red)], [red])
     score(answers)
-    manifest = answers.manifest.model_copy(update={"images": "source"})
-    files = {f"{answers.folder}/manifest.json": manifest.model_dump_json().encode()}
-    head = repository.head()
-    assert head is not None
-    repository.commit(files, "x", parent=head, removed=list(repository.files(head, "images")))
 
-    _, [sample] = exported(again(answers), tmp_path / "out")
+    _, [sample] = exported(without_images(answers), tmp_path / "out")
 
     assert sample["metadata"]["images"].endswith("row 0, not copied]")
     assert not list((tmp_path / "out").rglob("*_images"))

@@ -2,23 +2,17 @@
 
 import dataclasses
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from huggingface_hub import HfApi, parse_eval_result_entries
 
-from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
-from regrade.answers.origin import SetDescription
-from regrade.answers.publishing import publish_answers
-from regrade.answers.sets import AnswerSet, list_sets
-from regrade.answers.spool import Spool
+from regrade.answers.sets import list_sets
 from regrade.cli.main import run
-from regrade.exchange.exporting.hub_results import TAKING_PART, LeftOut, TakingPart, hub_results
+from regrade.exchange.exporting.hub_results import TAKING_PART, TakingPart, hub_results
 from regrade.records.specification import (
     AdapterIdentity,
     BenchmarkIdentity,
@@ -26,11 +20,10 @@ from regrade.records.specification import (
     PromptIdentity,
 )
 from regrade.settings import SamplingParams
-from tests.builders import row, specification
+from tests.builders import row
 from tests.hub_server.fixtures import Hub
-from tests.stored import again, numbers, score
+from tests.stored import again, numbers, publish, score
 
-TASK = "gsm8k"
 FILE = ".eval_results/gsm8k.yaml"
 
 
@@ -60,20 +53,8 @@ def short_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(TAKING_PART, name, part)
 
 
-def publish_as(
-    repository: Repository, rows: list[dict[str, Any]], fields: dict[str, Any]
-) -> AnswerSet:
-    """Publish rows of a specification with other parts than `tests.builders` gives."""
-    described = SetDescription(
-        specification=specification().model_copy(update=fields),
-        n_samples=len({row["sample_id"] for row in rows}),
-        scorers=("number",),
-    )
-    with tempfile.TemporaryDirectory() as folder, Spool(Path(folder) / "spool") as spool:
-        spool.append(rows)
-        answers = publish_answers(repository, spool, described)
-    assert answers is not None
-    return answers
+def on_hub(name: str = "org/model", **changes: Any) -> ModelIdentity:
+    return ModelIdentity(name=name, kind="hub", revision="a" * 40, **changes)
 
 
 class Team:
@@ -93,9 +74,9 @@ class Team:
         fields = {
             "benchmark": benchmark(),
             "prompt": PROMPT,
-            "model": ModelIdentity(name=self.model, kind="hub", revision="a" * 40),
+            "model": on_hub(self.model),
         }
-        answers = publish_as(self.answers, rows, fields | changes)
+        answers = publish(self.answers, rows, **fields | changes)
         score(answers)
         return answers.manifest.answer_set_id
 
@@ -218,46 +199,29 @@ def test_two_settings_of_a_benchmark_have_to_be_chosen_between(
         ({"benchmark": benchmark(limit=40)}, "limit of 40"),
         ({"benchmark": benchmark(source="local")}, "came from local"),
         (
-            {"model": ModelIdentity(name="MODEL", kind="local", revision="a" * 64)},
-            "its model is 'MODEL' (local)",
+            {"model": ModelIdentity(name="org/model", kind="local", revision="a" * 64)},
+            "its model is 'org/model' (local)",
         ),
+        ({"model": on_hub(quantization="fp8")}, "was quantized (fp8)"),
         (
-            {
-                "model": ModelIdentity(
-                    name="MODEL", kind="hub", revision="a" * 40, quantization="fp8"
-                )
-            },
-            "was quantized (fp8)",
-        ),
-        (
-            {
-                "model": ModelIdentity(
-                    name="MODEL",
-                    kind="hub",
-                    revision="a" * 40,
-                    adapter=AdapterIdentity(name="org/lora", revision="d" * 40),
-                )
-            },
+            {"model": on_hub(adapter=AdapterIdentity(name="org/lora", revision="d" * 40))},
             "has an adapter",
         ),
         (
             {"engine": {"dtype": "float16", "rope_scaling": {"rope_type": "yarn"}}},
             "(rope_scaling = {'rope_type': 'yarn'})",
         ),
+        ({}, "publish them to a repository on the Hub"),  # its answers are in a folder
     ],
 )
 def test_a_result_that_may_belong_to_something_else_is_not_published(
-    team: Team, changes: dict[str, Any], reason: str
+    repository: LocalRepository, changes: dict[str, Any], reason: str
 ):
-    if "model" in changes:
-        changes = {"model": changes["model"].model_copy(update={"name": team.model})}
-        reason = reason.replace("MODEL", team.model)
-    team.evaluate(**changes)
-    head = str(team.answers.head())
-    [answers] = list_sets(team.answers, head)
-    results, [left] = hub_results(team.model, [answers])
+    fields = {"benchmark": benchmark(), "model": on_hub()}
+    answers = publish(repository, numbers(0, 40), **fields | changes)
+    score(answers)
+    results, [left] = hub_results("org/model", [again(answers)])
     assert not results
-    assert isinstance(left, LeftOut)
     assert reason in left.reason
 
 
@@ -268,10 +232,7 @@ def test_precision_and_the_parser_of_reasoning_are_the_models_own(team: Team):
 
 
 def test_incomplete_failed_and_unscored_runs_are_not_published(team: Team):
-    fields = {
-        "benchmark": benchmark(),
-        "model": ModelIdentity(name=team.model, kind="hub", revision="a" * 40),
-    }
+    fields = {"benchmark": benchmark(), "model": on_hub(team.model)}
     failed = row(39, "x", error="too long", error_permanent=True) | {"text": None}
     cases = [
         ([*numbers(0, 30)], "it has 30 questions"),
@@ -280,22 +241,11 @@ def test_incomplete_failed_and_unscored_runs_are_not_published(team: Team):
     ]
     for number, (rows, reason) in enumerate(cases):
         changes = fields | {"sampling": SamplingParams(seed=number, temperature=1.0)}
-        answers = publish_as(team.answers, rows, changes)
+        answers = publish(team.answers, rows, **changes)
         if number < 2:
             score(answers)
         _, [left] = hub_results(team.model, [again(answers)])
         assert reason in left.reason
-
-
-def test_answers_in_a_folder_are_no_source(tmp_path: Path):
-    fields = {
-        "benchmark": benchmark(),
-        "model": ModelIdentity(name="org/model", kind="hub", revision="a" * 40),
-    }
-    answers = publish_as(LocalRepository(tmp_path / "answers"), numbers(0, 40), fields)
-    score(answers)
-    _, [left] = hub_results("org/model", [again(answers)])
-    assert "publish them to a repository on the Hub" in left.reason
 
 
 def test_a_token_that_may_not_write_is_named(

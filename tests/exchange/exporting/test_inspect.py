@@ -21,10 +21,10 @@ from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import row
 from tests.command_line import ROOT
-from tests.exchange.exporting.test_every_eval_ever import mixed
+from tests.exchange.exporting.test_every_eval_ever import mixed, without_images
 from tests.judged import graded
 from tests.pictures import image, publish_showing, showing
-from tests.stored import again, numbers, publish, score
+from tests.stored import again, commit_manifest, numbers, publish, score
 
 PEERS = ROOT / ".peers/bin/python"
 READER = """
@@ -137,9 +137,7 @@ def test_chats_are_messages_and_withheld_questions_are_left_out(
     found = documents(exported(answers, tmp_path / "out"))
     sample = found["samples/sample-00000_epoch_1.json"]
     assert [message["role"] for message in sample["messages"]] == ["system", "user", "assistant"]
-    manifest = answers.manifest.model_copy(update={"withheld": True})
-    content = manifest.model_dump_json().encode()
-    repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
+    commit_manifest(answers, withheld=True)
     path = exported(again(answers), tmp_path / "withheld")
     with ZipFile(path) as log:
         assert not [name for name in log.namelist() if b"SECRET" in log.read(name)]
@@ -253,13 +251,8 @@ def test_images_that_must_not_be_copied_are_named_in_the_log(
 ) -> None:
     answers = publish_showing(repository, tmp_path / "spool", [showing(0, RED)], [RED])
     score(answers)
-    manifest = answers.manifest.model_copy(update={"images": "source"})
-    files = {f"{answers.folder}/manifest.json": manifest.model_dump_json().encode()}
-    head = repository.head()
-    assert head is not None
-    repository.commit(files, "x", parent=head, removed=list(repository.files(head, "images")))
 
-    path = exported(again(answers), tmp_path / "out")
+    path = exported(without_images(answers), tmp_path / "out")
 
     sample = documents(path)["samples/sample-00000_epoch_1.json"]
     assert sample["attachments"] == {}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.answers.verify import verify
 from regrade.cli.main import run
 from regrade.comparing.comparison import CompareOptions, compare_sets
@@ -26,7 +26,7 @@ from tests.exchange.importing import (
 )
 from tests.exchange.importing.test_swe_bench import prediction, report
 from tests.exchange.importing.writing import document, jsonl
-from tests.stored import numbers, publish
+from tests.stored import again, numbers, publish
 
 
 def solved(folder: Path, model: str, *resolved: int) -> Path:
@@ -47,16 +47,9 @@ def two_sides(repository: LocalRepository, tmp_path: Path) -> tuple[AnswerSet, A
         solved(tmp_path / "a", "org/a", *range(9)),
         solved(tmp_path / "b", "org/b", 0, 1),
     ]
-    imports = import_files(repository, paths)
-    base, candidate = (with_scores(repository, imports, number) for number in (0, 1))
+    # At the commit that holds their scores, too.
+    base, candidate = (again(one.answers) for one in import_files(repository, paths).sets)
     return base, candidate
-
-
-def with_scores(repository: LocalRepository, imports: Imports, number: int) -> AnswerSet:
-    """An imported set at the commit that holds its scores."""
-    set_id = imports.sets[number].answers.manifest.answer_set_id
-    [answers] = list_sets(repository, imports.revision, answer_set_id=set_id)
-    return answers
 
 
 def test_a_folder_of_runs_is_imported_without_a_word_about_their_other_files(
@@ -81,8 +74,7 @@ def test_a_folder_of_runs_is_imported_without_a_word_about_their_other_files(
     assert (imports.skipped, imports.failed) == ((), ())
     assert [len(one.originals) for one in imports.sets] == [1, 1, 1, 2]
     assert verify(repository, imports.revision).problems == []
-    again = import_files(repository, [runs])
-    assert again.revision == imports.revision
+    assert import_files(repository, [runs]).revision == imports.revision
 
 
 def test_a_trajectory_is_stored_beside_the_answer(repository: LocalRepository, tmp_path: Path):
@@ -141,10 +133,9 @@ def test_original_scores_of_other_metrics_are_not_compared(
     columns = Columns(text="text", question="q", score="right")
     names = Names(model="m", benchmark="swe-bench")
     path = jsonl(tmp_path / "t.jsonl", *rows)
-    imports = import_files(repository, [path], table=TableOptions(columns), names=names)
-    other = with_scores(repository, imports, 0)
+    [other] = import_files(repository, [path], table=TableOptions(columns), names=names).sets
     with pytest.raises(SettingsError, match="none is of the same tool and metric"):
-        compare_sets(base, other, options)
+        compare_sets(base, again(other.answers), options)
 
 
 def test_an_agents_answers_are_labelled_beside_the_scores_of_its_tool(

@@ -156,11 +156,6 @@ def test_an_extracted_choice_is_compared_with_the_letter(file: SourceFile):
     assert scores["value"].to_pylist() == [1.0, 1.0, 0.0]
 
 
-def test_ranked_choices_are_compared_by_log_probability(file: SourceFile):
-    ranked = row(target="B", choices=("a", "b"), label_logprobs=(-2.0, -1.0), text=None)
-    assert built(file, ranked, method="rank").description.scorers == ("choice_logprob",)
-
-
 def test_a_cut_file_is_an_incomplete_answer_set(file: SourceFile):
     description = built(file, row(16), row(17), n_samples=1319).description
     assert description.n_samples == 1319

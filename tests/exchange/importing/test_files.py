@@ -77,14 +77,14 @@ def test_a_line_without_end_is_not_read_to_its_end(tmp_path: Path):
 @pytest.mark.usefixtures("limits")
 def test_a_gzip_bomb_is_not_unpacked(tmp_path: Path):
     with gzip.open(tmp_path / "a.json.gz", "wb") as packed:
-        for _ in range(200):
+        for _ in range(8):
             packed.write(b" " * MIB)
     refused(tmp_path / "a.json.gz", "more than 3 MiB once decompressed")
 
 
 @pytest.mark.usefixtures("limits")
 def test_a_zip_bomb_is_not_unpacked(tmp_path: Path):
-    path = archive(tmp_path / "a.zip", {"a.json": b" " * (200 * MIB)})
+    path = archive(tmp_path / "a.zip", {"a.json": b" " * (8 * MIB)})
     assert path.stat().st_size < MIB
     refused(path, "'a.json'", "more than 3 MiB once decompressed")
 
@@ -138,8 +138,7 @@ def test_a_member_that_is_damaged_or_encrypted_is_refused(tmp_path: Path):
 
     encrypted = bytearray(whole)
     encrypted[6] |= 1
-    with zipfile.ZipFile(path, "r") as _:
-        encrypted[whole.index(b"PK\x01\x02") + 8] |= 1
+    encrypted[whole.index(b"PK\x01\x02") + 8] |= 1
     path.write_bytes(bytes(encrypted))
     refused(path, "not a zip archive that can be read", "encrypted")
 
@@ -151,7 +150,7 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path):
 
 @pytest.mark.usefixtures("limits")
 def test_a_parquet_bomb_is_not_unpacked(tmp_path: Path):
-    table = pa.table({"a": pa.array(["x" * 20_000] * 5_000).dictionary_encode()})
+    table = pa.table({"a": pa.array(["x" * 20_000] * 500).dictionary_encode()})
     pq.write_table(table.cast(pa.schema([("a", pa.string())])), tmp_path / "a.parquet")
     assert (tmp_path / "a.parquet").stat().st_size < MIB
     refused(tmp_path / "a.parquet", "more than 3,145,728 bytes once decompressed")

@@ -1,16 +1,17 @@
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from regrade.exchange.importing.base import FormatName
 from regrade.exchange.importing.files import ImportFileError, SourceFile
-from regrade.exchange.importing.importer import detect, format_names, load_reader
+from regrade.exchange.importing.importer import detect, load_reader
 from regrade.settings.errors import UnknownNameError
 from tests.exchange.importing.writing import document, jsonl
 
 
 def test_every_format_has_a_reader():
-    assert len(format_names()) == 13
-    for name in format_names():
+    for name in get_args(FormatName):
         assert callable(load_reader(name))
 
 

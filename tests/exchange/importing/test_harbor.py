@@ -1,6 +1,5 @@
 """Trials of Harbor: files as its models write them (0.26.0; trajectories in ATIF 1.8)."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -236,4 +235,3 @@ def test_a_job_without_trials_says_so(tmp_path: Path):
     path = document(tmp_path / "j" / "result.json", {"n_total_trials": 2, "stats": {}})
     with pytest.raises(ImportFileError, match=r"no folder beside it has the 'result\.json'"):
         read(path)
-    assert json.loads(path.read_text())

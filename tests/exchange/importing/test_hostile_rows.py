@@ -1,7 +1,6 @@
 """Property test: for any value in any field, rows are built or a `UserError` names the file."""
 
 import copy
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from tests.exchange.importing.test_lighteval import detail
 from tests.exchange.importing.test_swe_bench import prediction
 from tests.exchange.importing.test_terminal_bench import trial
 from tests.exchange.importing.test_verifiers import episode, rollout, trace
-from tests.exchange.importing.writing import sets
+from tests.exchange.importing.writing import document, sets
 
 JSON = st.recursive(
     st.none()
@@ -94,20 +93,24 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(field_value, (*path, key))
 
 
+def changed(content: object, data: st.DataObject) -> object:
+    """The content with any value in one place."""
+    copied = copy.deepcopy(content)
+    *way, last = data.draw(st.sampled_from(list(places(content))))
+    holder: Any = copied
+    for step in way:
+        holder = holder[step]
+    holder[last] = data.draw(JSON)
+    return copied
+
+
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_in_a_trajectory_beside_a_trial_is_kept_or_refused(
     tmp_path: Path, data: st.DataObject
 ):
-    changed: Any = copy.deepcopy({"steps": STEPS})
-    *way, last = data.draw(st.sampled_from(list(places(changed))))
-    holder = changed
-    for step in way:
-        holder = holder[step]
-    holder[last] = data.draw(JSON)
-    (tmp_path / "agent").mkdir(exist_ok=True)
-    (tmp_path / "agent" / "trajectory.json").write_text(json.dumps(changed))
-    (tmp_path / "result.json").write_text(json.dumps(result()))
+    document(tmp_path / "agent" / "trajectory.json", changed({"steps": STEPS}, data))
+    document(tmp_path / "result.json", result())
     try:
         [found] = sets("harbor", SourceFile(tmp_path / "result.json"))
         built = build(SourceFile(tmp_path / "result.json"), "harbor", found, Names())
@@ -125,14 +128,7 @@ def test_any_value_in_a_trajectory_beside_a_trial_is_kept_or_refused(
 def test_any_value_in_any_field_is_kept_or_refused(
     tmp_path: Path, name: FormatName, content: object, data: st.DataObject
 ):
-    changed = copy.deepcopy(content)
-    *way, last = data.draw(st.sampled_from(list(places(content))))
-    holder: Any = changed
-    for step in way:
-        holder = holder[step]
-    holder[last] = data.draw(JSON)
-    path = tmp_path / "a.json"
-    path.write_text(json.dumps(changed))
+    path = document(tmp_path / "a.json", changed(content, data))
     columns = test_table.COLUMNS if name == "table" else Columns()
     try:
         [found, *_] = sets(name, SourceFile(path), TableOptions(columns, None))

@@ -171,12 +171,6 @@ def test_several_right_answers_are_no_one_target(tmp_path: Path):
     assert log(tmp_path, sample(target=["4"])).rows[0].target == "4"
 
 
-def test_a_log_without_samples_keeps_its_result(tmp_path: Path):
-    found = log(tmp_path)
-    assert list(found.rows) == []
-    assert found.originals[0].reported == Reported(0.75, 0.2, 4)
-
-
 def test_a_run_that_was_killed_leaves_what_it_had(tmp_path: Path):
     start = {key: value for key, value in header().items() if key in ("version", "eval", "plan")}
     members = {"_journal/start.json": start, "samples/a_epoch_1.json": sample()}

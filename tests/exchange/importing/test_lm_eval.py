@@ -215,49 +215,29 @@ def test_several_accepted_texts_are_no_target(tmp_path: Path, recorded: object, 
     assert row.target == target
 
 
-@pytest.mark.parametrize("name", ["question", "query", "problem", "prompt", "input", "goal"])
-def test_the_question_is_the_text_that_the_dataset_has_for_it(tmp_path: Path, name: str):
-    doc = {name: "Why?", "answer": "So."}
-    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
-    assert row.question == "Why?"
-    assert row.content == ("Why?" if name == "question" else as_json(doc))
-
-
-def test_a_question_that_is_no_text_does_not_tell_questions_apart_alone(tmp_path: Path):
-    doc = {"question": {"stem": "Why?"}, "query": "Why?"}
-    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
-    assert (row.content, row.question) == (as_json(doc), "Why?")
-
-
-def test_a_question_in_parts_is_not_known(tmp_path: Path):
-    doc = {"premise": "It rains.", "hypothesis": "It is wet."}
-    [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc))).rows
-    assert row.question is None
+@pytest.mark.parametrize(
+    ("doc", "question"),
+    [
+        *(({name: "Why?"}, "Why?") for name in ("query", "problem", "prompt", "input", "goal")),
+        ({"question": {"stem": "Why?"}, "query": "Why?"}, "Why?"),
+        ({"premise": "It rains.", "hypothesis": "It is wet."}, None),
+    ],
+)
+def test_the_question_is_the_text_that_the_dataset_has_for_it(
+    tmp_path: Path, doc: dict[str, Any], question: str | None
+):
+    known = sample(1, "1", 1.0)
+    one, row = read(jsonl(tmp_path / "a.jsonl", sample(0, "So.", 1.0, doc=doc), known)).rows
+    assert (one.question, one.content) == (question, as_json(doc))
+    assert row.question == row.content == "What is 1?"
 
 
 def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
-    ranked = {
-        "target": "1",
-        "arguments": {
-            f"gen_args_{i}": {"arg_0": "Q", "arg_1": f" {word}"} for i, word in enumerate("xyz")
-        },
-        "resps": [[["-2.5", "False"]], [["-0.5", "True"]], [["-3.0", "False"]]],
-        "filtered_resps": [["-2.5", "False"], ["-0.5", "True"], ["-3.0", "False"]],
-        "filter": "none",
-        "metrics": ["acc", "acc_norm"],
-        "acc": 1.0,
-        "acc_norm": 0.0,
-    }
-    found = read(jsonl(tmp_path / "a.jsonl", sample(0, "", 0.0) | ranked))
+    both = {"metrics": ["acc", "acc_norm"], "acc_norm": 0.0}
+    found = read(jsonl(tmp_path / "a.jsonl", ranked(*XY) | both))
 
-    assert found.method == "rank"
     [row] = found.rows
-    assert (row.target, row.choices, row.label_logprobs, row.text) == (
-        1,
-        ("x", "y", "z"),
-        (-2.5, -0.5, -3.0),
-        None,
-    )
+    assert (found.method, row.label_logprobs, row.text) == ("rank", (-2.0, -1.0), None)
     assert {name: score.value for name, score in row.scores.items()} == {
         "acc,none": 1.0,
         "acc_norm,none": 0.0,

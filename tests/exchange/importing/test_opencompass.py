@@ -88,9 +88,3 @@ def test_what_is_no_prediction_is_named(tmp_path: Path, second: object, says: st
     path = document(tmp_path / "a.json", {"0": {"prediction": "4"}, "1": second})
     with pytest.raises(ImportFileError, match=f"row 1: .*{says}"):
         read(path)
-
-
-def test_a_number_that_is_missing_between_others_is_named(tmp_path: Path):
-    path = document(tmp_path / "a.json", {"0": {"prediction": "4"}, "2": {"prediction": "5"}})
-    with pytest.raises(ImportFileError, match="row 1"):
-        read(path)

@@ -1,7 +1,6 @@
 """Files of benchmarks with documents of their own: imported, then scored from what was imported."""
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,17 +49,6 @@ def scored(path: Path, scorer: str, *options: str) -> tuple[list[Any], list[str]
     return [row["value"] for row in rows], not_imported.get("lm-eval", [])
 
 
-def of_table(path: Path, scorer: str, doc: dict[str, Any], texts: Sequence[str]) -> list[Any]:
-    row = {"text": list(texts), "doc": doc}
-    options = ("--column.text", "text", "--column.doc", "doc", "--model", "m", "--benchmark", "b")
-    return scored(jsonl(path, json.loads(json.dumps(row, default=str))), scorer, *options)[0]
-
-
-@pytest.mark.usefixtures("nltk_data")
-def test_a_table_of_ifeval_is_scored_by_its_instructions(tmp_path: Path):
-    assert of_table(tmp_path / "a.jsonl", "ifeval", NO_COMMA, FOLLOWED) == [1, 0]
-
-
 @pytest.mark.usefixtures("nltk_data")
 def test_samples_of_ifeval_in_lm_eval_are_scored_and_their_doc_is_imported(tmp_path: Path):
     results(tmp_path)
@@ -92,5 +80,7 @@ def test_samples_of_ifeval_in_lm_eval_are_scored_and_their_doc_is_imported(tmp_p
 def test_a_table_of_programs_is_scored_by_its_tests(
     tmp_path: Path, doc: dict[str, Any], right: str, wrong: str
 ):
-    texts = [f"```python\n{text}\n```" for text in (right, wrong)]
-    assert of_table(tmp_path / "a.jsonl", "code", doc, texts) == [1, 0]
+    row = {"text": [f"```python\n{text}\n```" for text in (right, wrong)], "doc": doc}
+    path = jsonl(tmp_path / "a.jsonl", json.loads(json.dumps(row, default=str)))
+    options = ("--column.text", "text", "--column.doc", "doc", "--model", "m", "--benchmark", "b")
+    assert scored(path, "code", *options)[0] == [1, 0]
