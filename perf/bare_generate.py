@@ -11,14 +11,14 @@ import time
 
 from vllm import LLM, SamplingParams
 
-from perf.workloads import MAX_MODEL_LEN, prompts
+from perf.workloads import CACHE_BYTES, MAX_MODEL_LEN, prompts
 from regrade.engines.vllm_process.extra import parse_extra
 
 
 def main() -> None:
     """Load the model, then run workloads until stdin ends."""
     settings, descriptor = json.loads(sys.argv[1]), int(sys.argv[2])
-    cpu = {"dtype": "float32", "kv_cache_memory_bytes": 1 << 30} if settings["cpu"] else {}
+    cpu = {"dtype": "float32", "kv_cache_memory_bytes": CACHE_BYTES} if settings["cpu"] else {}
     share = settings["gpu_memory_utilization"]
     shared = {} if share is None else {"gpu_memory_utilization": share}
     llm = LLM(

@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from perf.measuring import RESULTS, ROOT, arguments_of, report
-from perf.workloads import CACHE_BYTES, checkpoint
+from perf.measuring import ROOT, arguments_of, log_file, report
+from perf.workloads import CACHE, checkpoint
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
@@ -63,15 +63,14 @@ def measure(
     checkpoints: Sequence[Path], options: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], int]:
     """Let both sides take turns; return a row for each, and the number of answers in which they differ."""
-    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    extra = (CACHE,) if options.cpu else ()
     settings = VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra))
     given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
     given |= {"model": str(checkpoints[0]), "engine": settings, "limit": options.questions}
     job = make_job(GenerationJob, given)
     benchmarks = open_benchmarks(job)
     plans = [plans_of(job, settings.resolve(str(path)), benchmarks) for path in checkpoints]
-    log = RESULTS / "logs" / "checkpoints.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = log_file("checkpoints")
 
     def opened(plan: Sequence[Plan]) -> VllmProcess:
         return VllmProcess(

@@ -6,25 +6,21 @@ The questions are made here: functions over lists, each with as many inputs as H
 https://arxiv.org/abs/2305.01210). Of the answers 70 % are right, 24 % wrong, 5 % raise and 1 % never end; no two are equal.
 """
 
-import argparse
 import time
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from perf.measuring import arguments_of
 from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
-from regrade.records.specification import (
-    BenchmarkIdentity,
-    ModelIdentity,
-    PromptIdentity,
-    Specification,
-)
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
-from regrade.scorers.sessions import ScoringContext, SessionScorer
+from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.score import PIECE_ROWS
 from regrade.settings import ScoringOptions
+from tests.scorers.batches import CONTEXT
 
 COMPARED = """\
 import numpy as np
@@ -37,15 +33,6 @@ def assertion(out, exp, atol):
         assert same
 
 """
-SPECIFICATION = Specification(
-    model=ModelIdentity(name="m", kind="local", revision="r"),
-    benchmark=BenchmarkIdentity(
-        name="b", version=1, source="local", source_revision="s", split="test"
-    ),
-    prompt=PromptIdentity(format="chat", template="{question}", n_shots=0),
-    method="generate",
-    sampling=None,
-)
 
 
 def question(number: int, inputs: int) -> Sample:
@@ -81,7 +68,7 @@ def answer(number: int, repeat: int, position: int) -> str:
 
 def main() -> None:
     """Score the answers and print the time."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments_of(__doc__)
     parser.add_argument("--questions", type=int, default=164)
     parser.add_argument("--answers", type=int, default=10)
     parser.add_argument("--inputs", type=int, default=764)
@@ -102,9 +89,8 @@ def main() -> None:
         raise TypeError("the scorer 'code' is not opened")
     started = time.monotonic()
     outcomes: dict[str, int] = {}
-    with scorer.session(
-        ScoringContext(ScoringOptions(sandbox=options.sandbox), SPECIFICATION)
-    ) as score:
+    context = replace(CONTEXT, options=ScoringOptions(sandbox=options.sandbox))
+    with scorer.session(context) as score:
         opened = time.monotonic() - started
         for start in range(0, len(batch), PIECE_ROWS):
             for row in score(batch.slice(start, PIECE_ROWS)).to_pylist():

@@ -24,7 +24,8 @@ from typing import Any
 
 import psutil
 
-from perf.workloads import MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
+from perf.measuring import arguments_of
+from perf.workloads import CACHE, MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
@@ -66,7 +67,7 @@ def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
 @contextmanager
 def ours(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
     """Run regrade's engine."""
-    extra = (*arguments.extra, *(["kv_cache_memory_bytes=1073741824"] if arguments.cpu else []))
+    extra = (*arguments.extra, *([CACHE] if arguments.cpu else []))
     settings = VllmEngine(
         max_model_len=MAX_MODEL_LEN,
         enforce_eager=arguments.enforce_eager,
@@ -120,9 +121,7 @@ def compare(
 
 def main() -> None:
     """Print the table; write JSON if `--json` is given."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--json", type=Path)

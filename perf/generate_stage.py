@@ -22,7 +22,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from perf.measuring import RESULTS, arguments_of, python, report, spread
+from perf.measuring import RESULTS, arguments_of, folders_in, python, report, spread
 from perf.workloads import (
     CACHE_BYTES,
     ENGINE_OPTIONS,
@@ -61,26 +61,14 @@ def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict
     scratch = questions.with_suffix("")
     shutil.rmtree(scratch, ignore_errors=True)
     answers = scratch / "answers"
-    command = [
-        "-m",
-        "regrade.cli.main",
-        "evaluate",
-        "--json",
-        "--model",
-        model,
-        "--answers",
-        str(answers),
-    ]
+    command = ["-m", "regrade.cli.main", "evaluate", "--json", "--model", model]
+    command += ["--answers", str(answers)]
     command += [*evaluate_options(questions, max_tokens), *ENGINE_OPTIONS]
-    environment = {
-        "REGRADE_SPOOL": str(scratch / "spool"),
-        "REGRADE_LOGS": str(RESULTS / "logs"),
-    }
     if profile:
         flame = RESULTS / f"profile-{questions.stem}.txt"
         spy = ["record", "--subprocesses", "--format", "raw", "--rate", "50", "-o", str(flame)]
         command = ["-c", _SPY, *spy, "--", sys.executable, *command]
-    ran = python(*command, environment=environment)
+    ran = python(*command, environment=folders_in(scratch))
     (path,) = answers.glob("answers/*/*/*/manifest.json")
     manifest = json.loads(path.read_text())
     (session,) = manifest["sessions"]

@@ -29,8 +29,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, ROOT, arguments_of, machine
-from perf.workloads import CACHE_BYTES, checkpoint
+from perf.measuring import RESULTS, ROOT, arguments_of, log_file, machine
+from perf.workloads import CACHE, checkpoint
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import runs_on_cpu
@@ -86,14 +86,7 @@ class Table:
         """Print a row; `right` is None for a figure without a goal."""
         verdict = "" if right is None else "yes" if right else "no"
         at = round(time.monotonic() - self._began)
-        row = {
-            "check": check,
-            "found": found,
-            "expected": expected,
-            "reached": verdict,
-            "at, s": at,
-        }
-        self.rows.append(row)
+        self._keep(check, found, expected, verdict, at)
         print(
             f"{at:>4} s  {verdict or '-':<4} {check}: {found}{expected and f' (expected: {expected})'}",
             flush=True,
@@ -103,11 +96,15 @@ class Table:
         """Add a row and return True if fewer seconds are left than a check needs."""
         if self.left >= needed:
             return False
-        self.rows.append(
-            {"check": check, "found": NOT_RUN, "expected": "", "reached": "", "at, s": ""}
-        )
+        self._keep(check, NOT_RUN)
         print(f"        {check}: {NOT_RUN}, {self.left:.0f} s are left", flush=True)
         return True
+
+    def _keep(
+        self, check: str, found: str, expected: str = "", reached: str = "", at: int | str = ""
+    ) -> None:
+        row = {"check": check, "found": found, "expected": expected, "reached": reached}
+        self.rows.append(row | {"at, s": at})
 
 
 @dataclass(frozen=True)
@@ -226,22 +223,19 @@ def opened(
     settings: VllmEngine, model: Path, requests: Sequence[Request], name: str, parts: Parts
 ) -> VllmProcess:
     """Return an engine, not loaded yet."""
-    log = RESULTS / "logs" / f"gpu-check-{name}.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
-    resolved = settings.resolve(str(model))
     return VllmProcess(
         settings,
-        resolved,
+        settings.resolve(str(model)),
         requests=[requests],
         rendering=PromptRendering(),
-        log=log,
+        log=log_file(f"gpu-check-{name}"),
         on_progress=parts,
     )
 
 
 def check_answers(table: Table, n: int, scratch: Path, *, cpu: bool) -> None:
     """Add the rows of `answers`."""
-    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if cpu else ()
+    extra = (CACHE,) if cpu else ()
     usual = VllmEngine(
         dtype="auto" if cpu else "bfloat16",
         gpu_memory_utilization=None if cpu else 0.4,
@@ -356,7 +350,7 @@ def check_images(table: Table, scratch: Path, *, cpu: bool) -> None:
             dtype="float32",
             gpu_memory_utilization=None if cpu else 0.2,
             enforce_eager=True,
-            extra=(f"kv_cache_memory_bytes={CACHE_BYTES}",),
+            extra=(CACHE,),
         )
         with opened(settings, model, seeing.REQUESTS, kind, Parts()) as engine:
             _, found = answered(engine, seeing.REQUESTS)
@@ -401,7 +395,7 @@ def check_noise(table: Table, n: int, *, cpu: bool) -> None:
             dtype="auto" if cpu else "bfloat16",
             gpu_memory_utilization=None if cpu else 0.2,
             enforce_eager=cpu,
-            extra=(f"kv_cache_memory_bytes={CACHE_BYTES}",),
+            extra=(CACHE,),
         )
         with opened(settings, DEMO / "regrade-demo", requests, f"noise-{name}", Parts()) as engine:
             first, _ = answered(engine, requests)
@@ -471,16 +465,8 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
     if not table.without_time("rate of MMLU", 90):
         n = 60 if cpu else 5_000
         source = write_mmlu(scratch / "mmlu", n)
-        more = [
-            "--side",
-            "ours",
-            "--questions",
-            str(source),
-            "--shots",
-            "5",
-            "--max-model-len",
-            "2048",
-        ]
+        more = ["--side", "ours", "--questions", str(source), "--shots", "5"]
+        more += ["--max-model-len", "2048"]
         output = _run(table, "perf.multiple_choice", *options, *more)
         for line in [line for line in output.splitlines() if line.startswith('{"found"')][-1:]:
             (ranked,) = json.loads(line)["found"]

@@ -22,9 +22,14 @@ import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perf.measuring import RESULTS, arguments_of, python, report
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from regrade.answers.manifest import Shard
 
 KINDS = ("score", "commits")
 SHARD_ROWS = 20
@@ -36,8 +41,6 @@ def commit(n: int, folder: Path) -> None:
     from perf.synthetic import description, table
     from regrade.answers.documents import json_bytes
     from regrade.answers.local import LocalRepository
-    from regrade.answers.manifest import Shard
-    from regrade.answers.parquet import parquet_bytes
 
     os.fsync = lambda _: None
     repository = LocalRepository(folder / "answers")
@@ -49,10 +52,7 @@ def commit(n: int, folder: Path) -> None:
     seconds: list[float] = []
     size, window = 0, min(LAST, n)
     for number in range(n):
-        content = parquet_bytes(rows.slice(number * SHARD_ROWS, SHARD_ROWS))
-        sha256 = hashlib.sha256(content).hexdigest()
-        name = f"part-{number:05d}-{sha256[:8]}.parquet"
-        shard = Shard(name=name, rows=SHARD_ROWS, bytes=len(content), sha256=sha256)
+        shard, content = shard_of(number, rows.slice(number * SHARD_ROWS, SHARD_ROWS))
         listed.append(shard.model_dump_json(indent=2))
         manifest = empty.replace('"shards": []', f'"shards": [{", ".join(listed)}]')
         manifest = manifest.replace('"rows": 0', f'"rows": {len(listed) * SHARD_ROWS}', 1)
@@ -60,7 +60,7 @@ def commit(n: int, folder: Path) -> None:
             size = _history_bytes(repository.folder)
         started = time.process_time()
         repository.commit(
-            {f"{own}/{name}": content, f"{own}/manifest.json": manifest.encode()},
+            {f"{own}/{shard.name}": content, f"{own}/manifest.json": manifest.encode()},
             "answers",
             parent=repository.head(),
         )
@@ -68,6 +68,17 @@ def commit(n: int, folder: Path) -> None:
     each = (_history_bytes(repository.folder) - size) / window / 1024
     ms = 1000 * sum(seconds[-window:]) / window
     print(json.dumps({"seconds": sum(seconds), "ms": ms, "KiB": each}))
+
+
+def shard_of(number: int, rows: "pa.Table") -> "tuple[Shard, bytes]":
+    """Return a shard of rows, as a manifest lists it, and its content."""
+    from regrade.answers.manifest import Shard
+    from regrade.answers.parquet import parquet_bytes
+
+    content = parquet_bytes(rows)
+    sha256 = hashlib.sha256(content).hexdigest()
+    name = f"part-{number:05d}-{sha256[:8]}.parquet"
+    return Shard(name=name, rows=len(rows), bytes=len(content), sha256=sha256), content
 
 
 def _history_bytes(folder: Path) -> int:
@@ -80,8 +91,6 @@ def read(n: int, folder: Path) -> dict[str, float]:
     """Return the CPU seconds of commands that read what `commit` made, and copies without history."""
     from perf.synthetic import description, table
     from regrade.answers.documents import json_bytes
-    from regrade.answers.manifest import Shard
-    from regrade.answers.parquet import parquet_bytes
 
     def seconds(command: str, *arguments: str) -> float:
         ran = python("-m", "regrade.cli.main", command, *arguments, "--quiet")
@@ -96,11 +105,7 @@ def read(n: int, folder: Path) -> dict[str, float]:
     }
     shutil.rmtree(answers / ".regrade")
     found["list bare"] = seconds("list", "--answers", str(answers))
-    content = parquet_bytes(table(1, 0))
-    sha256 = hashlib.sha256(content).hexdigest()
-    shard = Shard(
-        name=f"part-00000-{sha256[:8]}.parquet", rows=1, bytes=len(content), sha256=sha256
-    )
+    shard, content = shard_of(0, table(1, 0))
     for seed in range(min(n, 1000)):
         described = description(1, seed)
         own = folder / "sets" / "answers" / described.specification.folder

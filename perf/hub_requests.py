@@ -8,7 +8,6 @@ Report: requests, and of these the pages of listings (the server has 1,000 entri
 """
 
 import hashlib
-import io
 import os
 import tempfile
 from collections.abc import Iterator
@@ -19,46 +18,38 @@ from typing import Any
 
 os.environ["HF_HUB_DISABLE_XET"] = "1"  # read at the import of huggingface_hub
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from perf.measuring import arguments_of, report
 from regrade.answers.documents import json_bytes
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session, Shard
+from regrade.answers.manifest import Shard
 from regrade.answers.origin import begin_session
 from regrade.answers.overview import CARD, updated_card
 from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
-from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import score_answers
-from tests.builders import description, row
+from tests.builders import description, row, session
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry, Repo
+from tests.stored import parquet_bytes, publish
 
 N_SAMPLES = 100_000
 """Questions of the answer set that is generated: more than there are rows, so that it stays incomplete."""
 
 
 def _shard(number: int) -> tuple[Shard, bytes]:
-    buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist([row(number)], schema=GENERATION_SCHEMA), buffer)
-    content = buffer.getvalue()
+    content = parquet_bytes([row(number)])
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"part-{number:05d}-{sha256[:8]}.parquet"
     return Shard(name=name, rows=1, bytes=len(content), sha256=sha256), content
 
 
 def _score_file() -> ScoreFile:
-    with tempfile.TemporaryDirectory() as scratch, Spool(Path(scratch) / "spool") as spool:
-        spool.append([row(0)])
-        folder = LocalRepository(Path(scratch) / "answers")
-        published = publish_answers(folder, spool, description(1))
-        assert published is not None  # noqa: S101 - the spool had a row
-        return score_answers(published, "number").file
+    with tempfile.TemporaryDirectory() as scratch:
+        repository = LocalRepository(Path(scratch) / "answers")
+        return score_answers(publish(repository, [row(0)]), "number").file
 
 
 def fill(repo: Repo, repository: HubRepository, n_sets: int, n_shards: int) -> None:
@@ -85,22 +76,6 @@ def fill(repo: Repo, repository: HubRepository, n_sets: int, n_shards: int) -> N
     head = repo.add("main", "answers", tree).oid
     card = updated_card(repository, head, {})[CARD]
     repo.add("main", "card", tree | {CARD: Entry(card, False)})
-
-
-def _session(minute: int) -> Session:
-    return Session(
-        id=f"{minute:012x}",
-        started_at=datetime(2026, 1, 1, 0, minute, tzinfo=UTC),
-        regrade_version="0",
-        engine="vllm",
-        engine_version=None,
-        device=None,
-        dtype=None,
-        max_model_len=None,
-        chat_template_sha256=None,
-        engine_settings={},
-        load_seconds=1.0,
-    )
 
 
 def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any]]:
@@ -133,7 +108,7 @@ def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any
         repository = opened("cache")
         described = description(1, model="org/new")
         with counted("publish a new answer set"), Spool(Path(scratch) / "new") as spool:
-            begin_session(spool, repository.uri, described, _session(0))
+            begin_session(spool, repository.uri, described, session(0))
             spool.append([row(0)])
             published = publish_answers(repository, spool, described)
         assert published is not None  # noqa: S101 - the spool had a row
@@ -144,7 +119,7 @@ def measure(server: HubServer, n_sets: int, n_shards: int) -> list[dict[str, Any
         described = description(N_SAMPLES, model="org/mine")
         with Spool(Path(scratch) / "mine") as spool:
             for minute, what in ((0, "continue an answer set"), (1, "commit of the next minute")):
-                begin_session(spool, repository.uri, described, _session(minute))
+                begin_session(spool, repository.uri, described, session(minute))
                 spool.append([row(n_shards + minute)])
                 with counted(what):
                     publish_answers(repository, spool, described, only_new=True)

@@ -4,7 +4,6 @@
 the other with its own time-outs. Prints the time, and how many answers each calls right, wrong or undecided.
 """
 
-import argparse
 import logging
 import os
 import time
@@ -16,6 +15,7 @@ import pyarrow as pa
 from math_verify import parse, verify
 from rich.progress import track
 
+from perf.measuring import arguments_of
 from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.scorers.math import MathScorer
@@ -97,7 +97,7 @@ def score_naively(pairs: list[tuple[str, str]]) -> Counter[str]:
 
 def main() -> None:
     """Print times and outcomes."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = arguments_of(__doc__)
     parser.add_argument("--answers", type=int, default=ANSWERS)
     parser.add_argument("--naive", type=int, default=ANSWERS // 10)
     options = parser.parse_args()

@@ -33,6 +33,18 @@ def arguments_of(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, formatter_class=raw)
 
 
+def log_file(name: str) -> Path:
+    """Return the path of a log beside the results, whose folder exists."""
+    path = RESULTS / "logs" / f"{name}.log"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def folders_in(scratch: Path) -> dict[str, str]:
+    """Return the variables of a command whose spool is in a scratch folder, and its logs beside the results."""
+    return {"REGRADE_SPOOL": str(scratch / "spool"), "REGRADE_LOGS": str(RESULTS / "logs")}
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """Measurements of a command that succeeded."""

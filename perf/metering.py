@@ -17,6 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from perf.measuring import arguments_of
 from perf.workloads import CACHE_BYTES, MAX_MODEL_LEN, prompts
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.engines.vllm_process.meter import Meter
@@ -27,9 +28,7 @@ GOAL = 0.01
 
 def main() -> None:
     """Print the table; write JSON if `--json` is given."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
+    parser = arguments_of(__doc__)
     parser.add_argument("--model", default="infra/demo/regrade-demo")
     parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--tokens", type=int, default=64)

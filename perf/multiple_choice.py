@@ -20,8 +20,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, data_folder, python, report, spread
-from perf.workloads import CACHE_BYTES
+from perf.measuring import RESULTS, arguments_of, data_folder, log_file, python, report, spread
+from perf.workloads import CACHE, CACHE_BYTES
 
 GOALS = {0: 5.0, 5: 12.0}
 """Lowest accepted speed-up, by number of shots."""
@@ -56,7 +56,7 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
     from regrade.jobs.plan import make_plan
     from regrade.settings import PromptSettings
 
-    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    extra = (CACHE,) if options.cpu else ()
     settings = VllmEngine(max_model_len=options.max_model_len, extra=(*extra, *options.extra))
     model = settings.resolve(options.model)
     plans = []
@@ -68,7 +68,7 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
         plans.append(make_plan(benchmark, model, settings, sampling=None, prompt=prompt, repeats=1))
     work = [plan.requests(plan.missing(set())) for plan in plans]
     found = []
-    log = RESULTS / "logs" / "multiple_choice.log"
+    log = log_file("multiple_choice")
     engine = settings.open(model, requests=work, rendering=PromptRendering(), log=log)
     with tempfile.TemporaryDirectory() as folder, engine:
         for shots, requests in zip(options.shots, work, strict=True):

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from perf.measuring import RESULTS, arguments_of, python, report
+from perf.measuring import RESULTS, arguments_of, log_file, python, report
 from perf.workloads import WORDS
 
 CHARACTERS = 600
@@ -66,7 +66,7 @@ def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple
         resolved,
         requests=[requests],
         rendering=PromptRendering(),
-        log=RESULTS / "logs" / "planning.log",
+        log=log_file("planning"),
         on_progress=on_progress,
     )
     with engine:

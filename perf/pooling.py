@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perf.measuring import RESULTS, ROOT, arguments_of, report, spread
-from perf.workloads import CACHE_BYTES, prompts
+from perf.measuring import ROOT, arguments_of, log_file, report, spread
+from perf.workloads import CACHE, prompts
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
@@ -113,12 +113,11 @@ def _print(kind: str, pooled: float, alone: float) -> None:
 
 def measure_drawn(options: argparse.Namespace) -> None:
     """Print the seconds of answers with drawn numbers of tokens, pooled and one after the other."""
-    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    extra = (CACHE,) if options.cpu else ()
     settings = VllmEngine(
         enforce_eager=options.cpu, max_model_len=4_096, extra=(*extra, *options.extra)
     )
-    log = RESULTS / "logs" / "pooling.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = log_file("pooling")
     model = settings.resolve(options.model)
     with settings.open(model, requests=(), rendering=PromptRendering(), log=log) as engine:
         assert isinstance(engine, VllmProcess)  # noqa: S101 - the engine of these settings
@@ -166,7 +165,7 @@ def decoding(lengths: NDArray[np.int_]) -> float:
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Let both sides take turns, and return a row for each; the figures of the engine are those of the last repetition."""
-    extra = (f"kv_cache_memory_bytes={CACHE_BYTES}",) if options.cpu else ()
+    extra = (CACHE,) if options.cpu else ()
     given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
     given |= {
         "model": options.model,
@@ -175,8 +174,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     plans = planned(make_job(GenerationJob, given))
     asked = list(benchmarks(plans))
     settings = given["engine"]
-    log = RESULTS / "logs" / "pooling.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = log_file("pooling")
     sides = {"pooled": [asked], "one after the other": [[requests] for requests in asked]}
     streams = [PooledRequests(tuple(t)) for rounds in sides.values() for t in rounds]
     engine = VllmProcess(

@@ -29,7 +29,7 @@ from regrade.comparing.together import compare_sides
 from regrade.exchange.importing.base import Columns, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import import_files
-from regrade.stats.decision import PairedChanges, paired_changes, pass_p, regression_p
+from regrade.stats.decision import paired_changes, pass_p, regression_p
 from regrade.stats.estimates import FloatArray
 from regrade.stats.sequential import SequentialTest, Sure, decided, final_rate, running_level
 
@@ -126,12 +126,8 @@ def _curtailed(
     return certain(high), high
 
 
-def _changes(drawn: Drawn) -> PairedChanges:
-    return paired_changes(drawn.change, np.arange(len(drawn.change)), drawn.scale)
-
-
 def _of_all(drawn: Drawn, max_drop: float, levels: dict[str, float]) -> Sure | None:
-    changes = _changes(drawn)
+    changes = paired_changes(drawn.change, np.arange(len(drawn.change)), drawn.scale)
     if regression_p(changes, max_drop) < levels["regression"]:
         return "regression"
     return "pass" if pass_p(changes, max_drop) < levels["pass"] else None
@@ -169,23 +165,13 @@ def scenarios() -> Iterator[tuple[str, str, float, float, list[Draw]]]:
     for changed in (0.005, 0.05):
         same = partial(single, n=MMLU, changed=changed, drop=0.0)
         yield "unchanged", f"{MMLU:,} questions, {100 * changed:g} % change", 0.01, 0.0, [same]
-    yield (
-        "unchanged",
-        f"{GSM8K:,} questions, 0.5 % change",
-        0.01,
-        0.0,
-        [partial(single, n=GSM8K, changed=0.005, drop=0.0)],
-    )
+    same = partial(single, n=GSM8K, changed=0.005, drop=0.0)
+    yield "unchanged", f"{GSM8K:,} questions, 0.5 % change", 0.01, 0.0, [same]
     for n, changed, drop in ((MMLU, 0.2, 0.03), (GSM8K, 0.2, 0.08), (300, 0.3, 0.2)):
         worse = partial(single, n=n, changed=changed, drop=drop)
         yield "worse", f"{n:,} questions, {100 * changed:g} % change", 0.01, drop, [worse]
-    yield (
-        "worse",
-        "200 questions with 4 answers, even",
-        0.05,
-        0.2,
-        [partial(repeated, n=200, repeats=4, drop=0.2, shape="even")],
-    )
+    several = partial(repeated, n=200, repeats=4, drop=0.2, shape="even")
+    yield "worse", "200 questions with 4 answers, even", 0.05, 0.2, [several]
     yield "worse", "1,000 graded answers", 0.01, 0.05, [partial(graded, n=1_000, drop=0.05)]
     for name, base, candidate in real_pairs():
         drop = float((base - candidate).mean())

@@ -18,14 +18,13 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, python, report, spread
+from perf.measuring import RESULTS, arguments_of, folders_in, python, report, spread
 from perf.serving import NAME, vllm_server
-from perf.workloads import CACHE_BYTES, prompts, write_questions
+from perf.workloads import CACHE_BYTES, PROMPT, prompts, write_questions
 
 GOAL = 0.95
 """Lowest accepted ratio of the two rates."""
@@ -149,11 +148,7 @@ def evaluated(
     command += ["--max-concurrency", str(in_flight), "--max-tokens", str(options.max_tokens)]
     command += ["--dataset.name", "questions", "--dataset.path", str(options.questions)]
     command += ["--dataset.prompt", options.prompt, "--dataset.scorer", "number"]
-    environment = {
-        "REGRADE_SPOOL": str(scratch / "spool"),
-        "REGRADE_LOGS": str(RESULTS / "logs"),
-    }
-    python(*command, environment=environment)
+    python(*command, environment=folders_in(scratch))
     (manifest,) = answers.glob("answers/*/*/*/manifest.json")
     (scores,) = answers.glob("scores/*/*/*/*.parquet")
     (session,) = json.loads(manifest.read_text())["sessions"]
@@ -163,16 +158,6 @@ def evaluated(
     scored = pq.read_table(scores, columns=["sample_id", "value"]).to_pydict()
     values = dict(zip(scored["sample_id"], scored["value"], strict=True))
     return values, sum(latencies) / len(latencies), session["generate_seconds"]
-
-
-@contextmanager
-def serving(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the URL of the given server, or of one started for the script."""
-    if options.base_url:
-        yield options.base_url
-        return
-    with vllm_server(options.model, SERVER_OPTIONS) as address:
-        yield address
 
 
 def main() -> None:
@@ -190,17 +175,15 @@ def main() -> None:
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--table-in-flight", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
-    parser.add_argument(
-        "--prompt",
-        default='{{ question }}\nWork it out and end with a line "#### " and the answer.',
-    )
+    parser.add_argument("--prompt", default=PROMPT)
     parser.add_argument("--ours", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.ours:
         n, in_flight = options.ours
         ours(options.base_url, options.served, n, options.max_tokens, in_flight)
         return
-    with serving(options) as address:
+    given = nullcontext(options.base_url) if options.base_url else None
+    with given or vllm_server(options.model, SERVER_OPTIONS) as address:
         (table if options.table else rates)(options, address)
 
 

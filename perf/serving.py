@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from perf.measuring import RESULTS
+from perf.measuring import log_file
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.hub.http_client import NoResponseError, send
 
@@ -27,8 +27,7 @@ def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     command += ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", NAME, *options]
-    log = RESULTS / "logs" / "server.log"
-    log.parent.mkdir(parents=True, exist_ok=True)
+    log = log_file("server")
     server = EngineProcess(command, log)  # supervised: ends with this process
     address = f"http://127.0.0.1:{port}"
     try:

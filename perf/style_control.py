@@ -7,7 +7,6 @@ A judge prefers the candidate by its quality and by the difference of a trait, (
 answers that are alike. docs/judging-labels.md has the result.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,17 +69,12 @@ def simulate(judge: Judge, simulations: int) -> dict[str, Any]:
     return {**judge._asdict(), "true wins": f"{100 * truth:.1f} %", **means, **shares}
 
 
-def rows(simulations: int) -> Iterator[dict[str, Any]]:
-    """Yield a row of the table for each judge."""
-    for judge in JUDGES:
-        yield simulate(judge, simulations)
-
-
 def main() -> None:
     """Run the simulations and print the table."""
     parser = arguments_of(__doc__)
     parser.add_argument("--simulations", type=int, default=400)
-    report("style_control", list(rows(parser.parse_args().simulations)))
+    simulations = parser.parse_args().simulations
+    report("style_control", [simulate(judge, simulations) for judge in JUDGES])
 
 
 if __name__ == "__main__":

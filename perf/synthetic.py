@@ -14,13 +14,8 @@ from regrade.answers.parquet import seal_table
 from regrade.answers.publishing import SetFiles, publish_files
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import GENERATION_SCHEMA
-from regrade.records.specification import (
-    BenchmarkIdentity,
-    ModelIdentity,
-    PromptIdentity,
-    Specification,
-)
-from regrade.settings import SamplingParams
+from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
+from tests import builders
 
 N_SENTENCES = 20_000
 """Different sentences that the answers are composed of."""
@@ -113,17 +108,8 @@ def description(n: int, seed: int) -> SetDescription:
     benchmark = BenchmarkIdentity(
         name="gsm8k", version=1, source="local", source_revision=str(n), split="test"
     )
-    return SetDescription(
-        specification=Specification(
-            model=model,
-            benchmark=benchmark,
-            prompt=PromptIdentity(format="completion", template="", n_shots=0),
-            method="generate",
-            sampling=SamplingParams(),
-        ),
-        n_samples=n,
-        scorers=("number",),
-    )
+    prompt = PromptIdentity(format="completion", template="", n_shots=0)
+    return builders.description(n, benchmark=benchmark, model=model, prompt=prompt)
 
 
 def write_answers(folder: Path, n: int, seed: int = 0) -> AnswerSet:

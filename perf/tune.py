@@ -9,17 +9,17 @@ between the two commands. Other work on the machine changes the throughput from 
 """
 
 import argparse
+import json
 import shutil
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, python, report
-from perf.workloads import CACHE_BYTES
+from perf.measuring import RESULTS, arguments_of, folders_in, python, report
+from perf.workloads import CACHE, PROMPT
 
 GOAL = 0.95
 """Lowest accepted ratio."""
 MOST_STARTS = 4
-PROMPT = '{{ question }}\nWork it out and end with a line "#### " and the answer.'
 
 
 def command(name: str, options: argparse.Namespace, answers: Path) -> list[str]:
@@ -34,14 +34,8 @@ def command(name: str, options: argparse.Namespace, answers: Path) -> list[str]:
 
 
 def run(arguments: list[str], scratch: Path) -> dict[str, Any]:
-    """Run a command of regrade, and return its JSON document."""
-    import json  # noqa: PLC0415 - the document has several lines
-
-    environment = {
-        "REGRADE_SPOOL": str(scratch / "spool"),
-        "REGRADE_LOGS": str(RESULTS / "logs"),
-    }
-    output = python(*arguments, environment=environment).output
+    """Run a command of regrade, and return its JSON document, which has several lines."""
+    output = python(*arguments, environment=folders_in(scratch)).output
     document: dict[str, Any] = json.loads(output[output.index("{") :])
     return document
 
@@ -67,7 +61,7 @@ def main() -> None:
         "--tokens", default="2048,4096,8192", help="the default of this machine in the middle"
     )
     parser.add_argument("--eager", action="store_true", help="start without compilation")
-    parser.add_argument("--extra", nargs="*", default=[f"kv_cache_memory_bytes={CACHE_BYTES}"])
+    parser.add_argument("--extra", nargs="*", default=[CACHE])
     options = parser.parse_args()
     scratch = RESULTS / "tune"
     shutil.rmtree(scratch, ignore_errors=True)

@@ -9,8 +9,9 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from perf.measuring import python, report
@@ -72,7 +73,7 @@ def main(arguments: list[str]) -> int:
             python("-m", "perf.viewing", "--make", folder, str(size))
             command = ("-m", "perf.viewing", "--measure", folder)
             found = [python(*command).document for _ in range(PROCESSES)]
-        peak = _median(measured["peak_mib"] for measured in found)
+        peak = median(measured["peak_mib"] for measured in found)
         pages = [
             _middle(same) for same in zip(*(measured["pages"] for measured in found), strict=True)
         ]
@@ -90,7 +91,7 @@ def main(arguments: list[str]) -> int:
 
 def _middle(pages: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the medians of a page in several processes."""
-    times = {name: _median(page[name] for page in pages) for name in ("wall ms", "CPU ms")}
+    times = {name: median(page[name] for page in pages) for name in ("wall ms", "CPU ms")}
     return {"page": pages[0]["page"], **times}
 
 
@@ -124,7 +125,7 @@ def _times(app: Any, path: str, times: int) -> tuple[float, float]:  # noqa: ANN
         asyncio.run(_get(app, path))
         walls.append(1000 * (time.monotonic() - wall))
         cpus.append(1000 * (time.process_time() - cpu))
-    return _median(walls), _median(cpus)
+    return median(walls), median(cpus)
 
 
 async def _get(app: Any, path: str) -> None:  # noqa: ANN401
@@ -160,11 +161,6 @@ async def _get(app: Any, path: str) -> None:  # noqa: ANN401
     await app(scope, receive, send)
     if status[0][0] != 200:
         raise RuntimeError(f"{path}: {status[0]}")
-
-
-def _median(values: Iterable[float]) -> float:
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
 
 
 def _peak_mib() -> float:

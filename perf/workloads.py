@@ -8,9 +8,13 @@ from pathlib import Path
 MAX_MODEL_LEN = 512
 CACHE_BYTES = 1 << 30
 """Size of vLLM's KV cache on the CPU."""
+CACHE = f"kv_cache_memory_bytes={CACHE_BYTES}"
+"""The same as an engine argument."""
+PROMPT = '{{ question }}\nWork it out and end with a line "#### " and the answer.'
+"""Template of a prompt for the arithmetic questions of the demo."""
 ENGINE_OPTIONS = (
     *("--engine.max-model-len", str(MAX_MODEL_LEN)),
-    *("--engine.extra", f"kv_cache_memory_bytes={CACHE_BYTES}"),
+    *("--engine.extra", CACHE),
 )
 WORDS = [
     "Anna",

@@ -39,7 +39,7 @@ class _Server(ThreadingHTTPServer):
 def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
     """Yield the address of a server, without a slash at its end."""
     with _Server(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
         try:
             yield f"http://127.0.0.1:{server.server_port}"

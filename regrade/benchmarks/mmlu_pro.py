@@ -54,7 +54,7 @@ class MmluPro(ChoiceQuestions):
         right, options = row["answer_index"], choice_texts(index, row["options"])
         if isinstance(right, str) and right.isdecimal():
             right = int(right)
-        if not isinstance(right, int) or not 0 <= right < len(options):
+        if isinstance(right, bool) or not isinstance(right, int) or not 0 <= right < len(options):
             raise RowError(
                 index, f"answer_index is {right!r}; expected a number from 0 to {len(options) - 1}"
             )

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from regrade.lm_eval.plan import cannot_run
 from regrade.settings.errors import SettingsError
 
 Keep = Callable[[bytes], str]
@@ -113,7 +112,7 @@ def images_of(shown: object, task: str, doc_id: int, keep: Keep) -> tuple[str, .
     if isinstance(shown, list | tuple):
         return tuple(mark for one in shown for mark in images_of(one, task, doc_id, keep))
     if not _is_picture(shown):
-        raise cannot_run(task, f"document {doc_id} gives {shown!r:.60} where an image should be")
+        raise _not_shown(task, doc_id, f"gives {shown!r:.60} where an image should be")
     return (_kept(shown, task, doc_id, keep),)
 
 
@@ -123,7 +122,7 @@ def _is_picture(value: object) -> bool:
     return module is not None and isinstance(value, module.Image)
 
 
-def _kept(picture: Any, task: str, doc_id: int, keep: Keep) -> str:  # noqa: ANN401 - Pillow's image
+def _kept(picture: Any, task: str, doc_id: int, keep: Keep = no_images) -> str:  # noqa: ANN401 - Pillow's image
     """Keep an image as it is in the dataset; as PNG if the task's code changed it, or its format is not sent to models."""
     file, buffer = getattr(picture, _FILE, None), io.BytesIO()
     if file is not None:
@@ -134,8 +133,7 @@ def _kept(picture: Any, task: str, doc_id: int, keep: Keep) -> str:  # noqa: ANN
         (picture if known else picture.convert("RGB")).save(buffer, "PNG")
         return keep(buffer.getvalue())
     except (OSError, ValueError) as error:
-        problem = f"document {doc_id} has an image that cannot be used: {error}"
-        raise cannot_run(task, problem) from error
+        raise _not_shown(task, doc_id, f"has an image that cannot be used: {error}") from error
 
 
 def _marked(value: object, task: str, doc_id: int, keep: Keep) -> object:
@@ -147,3 +145,9 @@ def _marked(value: object, task: str, doc_id: int, keep: Keep) -> object:
     if type(value) is dict:
         return {name: _marked(one, task, doc_id, keep) for name, one in value.items()}
     return value
+
+
+def _not_shown(task: str, doc_id: int, problem: str) -> SettingsError:
+    return SettingsError(
+        f"lm-evaluation-harness' task '{task}' cannot be run: document {doc_id} {problem}."
+    )

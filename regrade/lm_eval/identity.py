@@ -1,12 +1,12 @@
 """Files that decide a task: its yaml files, and the Python files that they import, also indirectly."""
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import yaml
 
-from regrade.lm_eval.index import TaskEntry, reached
+from regrade.lm_eval.index import TaskEntry, leaves
 from regrade.lm_eval.package import tasks_folder
 from regrade.lm_eval.python_files import imported, texts
 from regrade.settings.errors import SettingsError
@@ -38,10 +38,22 @@ def content_hash(name: str, index: Mapping[str, TaskEntry], include_path: str | 
 def task_files(name: str, index: Mapping[str, TaskEntry]) -> set[Path]:
     """Return the yaml and Python files that decide a task, group or tag."""
     found: set[Path] = set()
-    for entry in reached(name, index):
-        if entry.path is not None:
-            _collect(Path(entry.path).resolve(), found)
+    for path in _yaml_files(name, index):
+        _collect(path, found)
     return found
+
+
+def _yaml_files(name: str, index: Mapping[str, TaskEntry]) -> Iterator[Path]:
+    open_names, seen = [name], set()
+    while open_names:
+        entry = index.get(open_names.pop())
+        if entry is None or entry.name in seen:
+            continue
+        seen.add(entry.name)
+        open_names += entry.members
+        if entry.path is not None:
+            yield Path(entry.path).resolve()
+    yield from (Path(leaf.path).resolve() for leaf in leaves(name, index) if leaf.path is not None)
 
 
 def _collect(path: Path, found: set[Path]) -> None:

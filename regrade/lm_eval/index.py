@@ -1,8 +1,8 @@
 """Index of all tasks, groups and tags: built once from about 13,000 yaml files, then kept in the cache folder."""
 
 import os
-from collections.abc import Iterable, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
@@ -113,7 +113,7 @@ def _installed() -> Mapping[str, TaskEntry]:
         entries = entries_of(folder)
         kept.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(kept) as file:
-            file.write(orjson.dumps([_FORMAT, [astuple(entry) for entry in entries]]))
+            file.write(orjson.dumps([_FORMAT, [_row(entry) for entry in entries]]))
     return {entry.name: entry for entry in entries}
 
 
@@ -123,11 +123,23 @@ def _identity(folder: Path) -> str:
     return sha256(f"{VERSION}\n{folder}\n{changed}".encode()).hexdigest()[:16]
 
 
+def _row(entry: TaskEntry) -> Sequence[object]:
+    return (
+        entry.name,
+        entry.kind,
+        entry.path,
+        entry.members,
+        entry.output_type,
+        entry.dataset,
+        entry.refusal,
+    )
+
+
 def _read(kept: Path) -> list[TaskEntry] | None:
     """Return the entries of a cached file; None if it does not exist, or is of another version of regrade."""
     try:
         written, rows = orjson.loads(kept.read_bytes())
-    except (FileNotFoundError, ValueError, TypeError):
+    except (FileNotFoundError, orjson.JSONDecodeError, ValueError, TypeError):
         return None
     if written != _FORMAT:
         return None

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from regrade.lm_eval.plan import cannot_run, first_line
+from regrade.lm_eval.plan import cannot_run
 from regrade.settings import HARNESS
 from regrade.settings.errors import SettingsError
 
@@ -100,6 +100,8 @@ class QuestionMaker:
         try:
             splits: Mapping[str, Any] = self._fresh(function)(**given)
         except Exception as error:
+            lines = str(error).strip().splitlines() or [""]
+            problem = f"{type(error).__name__}: {lines[0][:300].rstrip('.')}"
             address = _address(error)
             hint = _NO_TOKENIZER if self._folder is None else ""
             if address is not None or isinstance(error, ConnectionError):
@@ -107,8 +109,7 @@ class QuestionMaker:
                     f" The task reads {address or 'data'}, which this machine does not get; connect it, name its proxy in "
                     f"HTTPS_PROXY, or give questions made elsewhere: `--source {HARNESS}{task}=FOLDER`"
                 )
-            problem = f"its questions cannot be made ({first_line(error)}).{hint}"
-            raise cannot_run(task, problem) from error
+            raise cannot_run(task, f"its questions cannot be made ({problem}).{hint}") from error
         self.made[task] = _sha256(splits)
         return splits
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from lm_eval.api.task import ConfigurableTask  # noqa: TID253 - functions import this file
 from lm_eval.config.task import FewshotConfig  # noqa: TID253
@@ -16,7 +16,6 @@ Document = Mapping[str, Any]
 Datasets = Callable[[str, str | None, Mapping[str, Any]], Mapping[str, Any]]
 """Returns the splits of a dataset: of its path, its configuration and the other arguments of `load_dataset`."""
 _STORED = "stored"
-_T = TypeVar("_T")
 
 
 class DatasetTask(ConfigurableTask):  # type: ignore[misc]  # lm_eval has no types
@@ -99,7 +98,8 @@ def open_dataset_task(
         SettingsError: If the task's own code fails.
         SourceError, HubError: If `datasets` raises it.
     """
-    return _opened(config, lambda: DatasetTask(config, datasets, maker))
+    task: DatasetTask = _opened(config, lambda: DatasetTask(config, datasets, maker))
+    return task
 
 
 def open_stored_task(config: Mapping[str, Any], documents: Sequence[Document]) -> StoredTask:
@@ -108,10 +108,11 @@ def open_stored_task(config: Mapping[str, Any], documents: Sequence[Document]) -
     Raises:
         SettingsError: If the task's own code fails.
     """
-    return _opened(config, lambda: StoredTask(config, documents))
+    task: StoredTask = _opened(config, lambda: StoredTask(config, documents))
+    return task
 
 
-def _opened(config: Mapping[str, Any], make: Callable[[], _T]) -> _T:
+def _opened(config: Mapping[str, Any], make: Callable[[], Any]) -> Any:  # noqa: ANN401 - one of two kinds
     with quiet():
         try:
             return make()

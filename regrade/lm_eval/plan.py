@@ -29,6 +29,7 @@ _LOCK = threading.Lock()
 class TaskPlan:
     """The tasks of a name, in the order of lm_eval."""
 
+    name: str
     configs: Mapping[str, Mapping[str, Any]]
     """Configuration of each task: the yaml file with its included files, functions resolved."""
     groups: "Mapping[str, Group]"
@@ -71,7 +72,7 @@ def plan_tasks(name: str, index: Mapping[str, TaskEntry]) -> TaskPlan:
             raise cannot_run(task, SENTENCES[refusal])
         if not may_run_code() and downloads_metric(config):
             raise cannot_run(task, f"its metric {CODE_OF_THE_HUB}")
-    return TaskPlan(tasks, loaded.get("groups", {}))
+    return TaskPlan(name, tasks, loaded.get("groups", {}))
 
 
 def cannot_run(task: str, reason: str) -> SettingsError:
@@ -81,16 +82,12 @@ def cannot_run(task: str, reason: str) -> SettingsError:
 
 def not_loaded(task: str, error: Exception) -> SettingsError:
     """Return the error of a task whose files, or the Python code in them, failed."""
+    lines = str(error).strip().splitlines() or [""]
+    problem = f"{type(error).__name__}: {lines[0][:300].rstrip('.')}"
     return SettingsError(
-        f"lm-evaluation-harness' task '{task}' cannot be loaded here ({first_line(error)}). If a package is missing, install it; "
+        f"lm-evaluation-harness' task '{task}' cannot be loaded here ({problem}). If a package is missing, install it; "
         "tasks of your own are read from `--lm-eval-path`."
     )
-
-
-def first_line(error: Exception) -> str:
-    """Return the type of an error, and the first line of its text."""
-    lines = str(error).strip().splitlines() or [""]
-    return f"{type(error).__name__}: {lines[0][:300].rstrip('.')}"
 
 
 def task_manager(index: Mapping[str, TaskEntry]) -> Any:  # noqa: ANN401 - lm_eval is imported only here

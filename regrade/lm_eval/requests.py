@@ -259,10 +259,10 @@ def _question(
         if task.config.doc_to_choice is not None
         else ()
     )
-    images: tuple[str, ...] = ()
+    shown = ordered[0].args[-1] if task.config.doc_to_image is not None else {"visual": ()}
+    images: tuple[str, ...] = shown["visual"]
     error = None
     if task.config.doc_to_image is not None:
-        images = ordered[0].args[-1]["visual"]
         contexts, error = _with_marks(contexts, images)
     return AskedQuestion(
         images=images,

@@ -1,16 +1,23 @@
 """Properties of a model that are known before it is loaded."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from regrade.models.chat_template import ChatTemplate
+from regrade.models.chat_template import (
+    FILES,
+    ChatTemplate,
+    RenderedInCode,
+    find_template,
+    rendered_in_code,
+)
 from regrade.records.computed import Fingerprint
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import ModelError
 
+_Value = TypeVar("_Value")
 ADAPTER_CONFIG = "adapter_config.json"
 """File that only adapters of the PEFT library have."""
 
@@ -57,35 +64,68 @@ class ResolvedModel:
     """Commit of each repository from which trusted code is run, except the model's repository at the model's commit."""
 
 
-def context_length(config: Mapping[str, Any]) -> int | None:
-    """Return the context length in a `config.json`."""
-    return _number(config, "max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+def properties(
+    config: Mapping[str, Any], find: Callable[[str], Path | None], *, name: str, in_code: bool
+) -> dict[str, Any]:
+    """Return the fields of a `ResolvedModel` that the small files of a model state.
+
+    Args:
+        config: Content of its `config.json`.
+        find: Returns the path of a file of the model by its name, or None if it has no such file.
+        name: The user's name for the model, for messages.
+        in_code: vLLM uses Mistral's own tokenizer, which has no template.
+
+    Raises:
+        ModelError: If a file cannot be read.
+    """
+
+    def content(file: str) -> dict[str, Any] | None:
+        path = find(file)
+        return None if path is None else read_json(path, name)
+
+    tokenizer_config = content("tokenizer_config.json") or {}
+    template: ChatTemplate | None = RenderedInCode()
+    if not in_code:
+        found = {file: find(file) for file in FILES}
+        texts = {file: read_text(path, name) for file, path in found.items() if path is not None}
+        model_type = str(config.get("model_type"))
+        template = find_template(tokenizer_config, texts, model_type)
+        template = template or rendered_in_code(model_type)
+    names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    return {
+        "answers_chats": template is not None,
+        "chat_template": template,
+        "generation_config": content("generation_config.json"),
+        "max_position_embeddings": _stated(config, int, *names),
+        "attention_heads": attention_heads(config),
+        "dtype": _stored_dtype(config),
+        "quantization": _stored_quantization(config),
+        "model_code": _code_files(config),
+        "tokenizer_code": _code_files(tokenizer_config),
+    }
 
 
 def attention_heads(config: Mapping[str, Any]) -> int | None:
     """Return the attention heads of each layer in a `config.json`."""
-    return _number(config, "num_attention_heads", "n_head")
+    return _stated(config, int, "num_attention_heads", "n_head")
 
 
-def _number(config: Mapping[str, Any], *names: str) -> int | None:
-    """Return the first of the numbers in a `config.json`, at the top level or in `text_config`; None if it has none."""
+def _stated(config: Mapping[str, Any], kind: type[_Value], *names: str) -> _Value | None:
+    """Return the first value of a type in a `config.json`, at the top level or in `text_config`; None if it has none."""
     for part in (config, config.get("text_config") or {}):
         for name in names:
-            if isinstance(part.get(name), int):
-                return int(part[name])
+            if isinstance(value := part.get(name), kind):
+                return value
     return None
 
 
-def stored_dtype(config: Mapping[str, Any]) -> str | None:
+def _stored_dtype(config: Mapping[str, Any]) -> str | None:
     """Return the precision of the weights in a `config.json`, at the top level or in `text_config`."""
-    for part in (config, config.get("text_config") or {}):
-        for name in ("dtype", "torch_dtype"):
-            if isinstance(part.get(name), str):
-                return str(part[name]).removeprefix("torch.")
-    return None
+    stated = _stated(config, str, "dtype", "torch_dtype")
+    return None if stated is None else stated.removeprefix("torch.")
 
 
-def stored_quantization(config: Mapping[str, Any]) -> str | None:
+def _stored_quantization(config: Mapping[str, Any]) -> str | None:
     """Return the quantization method in a `config.json`, at the top level or in `text_config`."""
     for part in (config, config.get("text_config") or {}):
         stated = part.get("quantization_config")
@@ -94,7 +134,7 @@ def stored_quantization(config: Mapping[str, Any]) -> str | None:
     return None
 
 
-def code_files(config: Mapping[str, Any]) -> dict[str, str]:
+def _code_files(config: Mapping[str, Any]) -> dict[str, str]:
     """Return the repositories from which the `auto_map` of a configuration takes code, and a file in each.
 
     An entry is `module.Class` for the configuration's own repository (""), or `org/name--module.Class`.

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from huggingface_hub import (
     HfApi,
@@ -23,20 +23,8 @@ from regrade.models.base import (
     ADAPTER_CONFIG,
     ResolvedModel,
     adapter_hint,
-    attention_heads,
-    code_files,
-    context_length,
+    properties,
     read_json,
-    read_text,
-    stored_dtype,
-    stored_quantization,
-)
-from regrade.models.chat_template import (
-    FILES,
-    ChatTemplate,
-    RenderedInCode,
-    find_template,
-    rendered_in_code,
 )
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError
@@ -82,26 +70,15 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         )
     content = read_json(config, name)
     in_code = _is_rendered_in_code(repository, commit)
-    template = RenderedInCode() if in_code else _chat_template(name, commit, content)
-    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
-    generation_config = hub_file(repository, commit, "generation_config.json")
     return ResolvedModel(
         identity=ModelIdentity(
             name=repository, kind="hub", revision=commit, quantization=quantization
         ),
         path=repository,
         revision=commit,
-        answers_chats=template is not None,
-        chat_template=template,
-        generation_config=None if generation_config is None else read_json(generation_config, name),
-        max_position_embeddings=context_length(content),
-        attention_heads=attention_heads(content),
-        dtype=stored_dtype(content),
-        quantization=stored_quantization(content),
-        model_code=code_files(content),
-        tokenizer_code={}
-        if tokenizer_config is None
-        else code_files(read_json(tokenizer_config, name)),
+        **properties(
+            content, lambda file: hub_file(repository, commit, file), name=name, in_code=in_code
+        ),
     )
 
 
@@ -112,16 +89,6 @@ def _is_rendered_in_code(repository: str, commit: str) -> bool:
     ):  # it comes with weights in Mistral's own format
         return False
     return any(hub_file(repository, commit, file) is not None for file in _MISTRAL_TOKENIZERS)
-
-
-def _chat_template(name: str, commit: str, config: Mapping[str, Any]) -> ChatTemplate | None:
-    repository = name.partition("@")[0]
-    found = {file: hub_file(repository, commit, file) for file in FILES}
-    files = {file: read_text(path, name) for file, path in found.items() if path is not None}
-    tokenizer_config = hub_file(repository, commit, "tokenizer_config.json")
-    model_type = str(config.get("model_type"))
-    content = {} if tokenizer_config is None else read_json(tokenizer_config, name)
-    return find_template(content, files, model_type) or rendered_in_code(model_type)
 
 
 def endpoint() -> str | None:
@@ -264,10 +231,7 @@ def _ask_commit(repository: str, revision: str | None) -> str:
             repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
         )
         return Path(folder).name
-    commit = HfApi(endpoint=endpoint()).model_info(repository, revision=revision).sha
-    if commit is None:
-        raise OperationError(f"The Hub returned no commit for model '{repository}'.")
-    return commit
+    return _head(HfApi(endpoint=endpoint()).model_info(repository, revision=revision)).commit
 
 
 def _who() -> str:

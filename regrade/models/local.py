@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -13,21 +13,10 @@ from regrade.models.base import (
     ADAPTER_CONFIG,
     ResolvedModel,
     adapter_hint,
-    attention_heads,
-    code_files,
-    context_length,
+    properties,
     read_json,
-    read_text,
-    stored_dtype,
-    stored_quantization,
 )
-from regrade.models.chat_template import (
-    FILES,
-    ChatTemplate,
-    RenderedInCode,
-    find_template,
-    rendered_in_code,
-)
+from regrade.models.chat_template import FILES
 from regrade.models.fingerprints import files_sha256
 from regrade.records.specification import CHECKPOINT, ModelIdentity
 from regrade.settings.errors import ModelError
@@ -99,7 +88,7 @@ def resolve_folder(
     name = str(folder)
     config = check_folder(folder, needs_weights=needs_weights, needs_tokenizer=needs_tokenizer)
     in_code = _is_rendered_in_code(folder)
-    template = RenderedInCode() if in_code else _chat_template(folder, config)
+    stated = properties(config, lambda file: _existing(folder / file), name=name, in_code=in_code)
     try:
         revision = files_sha256(folder, model_files(folder, weights=reads_weights))
     except PermissionError as error:
@@ -115,15 +104,7 @@ def resolve_folder(
             quantization=quantization,
         ),
         path=str(folder.resolve()),
-        answers_chats=template is not None,
-        chat_template=template,
-        generation_config=_optional_json(folder / "generation_config.json", name),
-        max_position_embeddings=context_length(config),
-        attention_heads=attention_heads(config),
-        dtype=stored_dtype(config),
-        quantization=stored_quantization(config),
-        model_code=code_files(config),
-        tokenizer_code=code_files(_optional_json(folder / "tokenizer_config.json", name) or {}),
+        **stated,
     )
 
 
@@ -175,16 +156,8 @@ def _is_rendered_in_code(folder: Path) -> bool:
     return bool(_matching(folder, (_MISTRAL_WEIGHTS,)) and _matching(folder, _MISTRAL_TOKENIZERS))
 
 
-def _chat_template(folder: Path, config: Mapping[str, Any]) -> ChatTemplate | None:
-    name = str(folder)
-    files = {file: read_text(folder / file, name) for file in FILES if (folder / file).is_file()}
-    tokenizer_config = _optional_json(folder / "tokenizer_config.json", name) or {}
-    model_type = str(config.get("model_type"))
-    return find_template(tokenizer_config, files, model_type) or rendered_in_code(model_type)
-
-
-def _optional_json(path: Path, name: str) -> dict[str, Any] | None:
-    return read_json(path, name) if path.is_file() else None
+def _existing(path: Path) -> Path | None:
+    return path if path.is_file() else None
 
 
 def weight_files(folder: Path) -> list[Path]:

@@ -4,18 +4,26 @@ import base64
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterFlowRunId,
+    ArtifactFilterKey,
+)
 from prefect.exceptions import PrefectException
+from prefect.runtime import flow_run
+from prefect.settings import PREFECT_UI_ENABLED
 from pydantic import BaseModel, ValidationError
 
 from regrade.comparing.gate_report import GateReport
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
-from regrade.results.tables import headline
+from regrade.results.tables import headline, short_headline
 from regrade.scoring import diff_text
 from regrade.scoring.diff import Diff
 from regrade.settings.errors import OperationError
@@ -23,14 +31,6 @@ from regrade.stats.charts import DRAWING_ERRORS, headline_chart
 from regrade.stats.drawing import Bar
 from regrade.text.markdown import escape, markdown
 from regrade.tracking.process import TrackingProcessError, call_in_process
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.orchestration import get_client
-from prefect.runtime import flow_run
-from prefect.settings import PREFECT_UI_ENABLED
-
-from regrade.results.tables import short_headline
 
 logger = logging.getLogger("regrade.report")
 RESULT_KEY = "result"
@@ -116,7 +116,7 @@ def accuracy_plot(evaluation: Evaluation) -> str | None:
     return "data:image/png;base64," + base64.b64encode(image).decode()
 
 
-def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateReport | None:
+def read_report(client: SyncPrefectClient, flow_run_id: UUID | str) -> GateReport | None:
     """Return the verdict of a flow run, or None if the run has written none (yet).
 
     Raises:
@@ -135,14 +135,8 @@ def read_report(client: "SyncPrefectClient", flow_run_id: UUID | str) -> GateRep
         ) from error
 
 
-def newest_artifact(client: "SyncPrefectClient", flow_run_id: UUID, key: str) -> Any:  # noqa: ANN401 - any JSON
+def newest_artifact(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> Any:  # noqa: ANN401 - any JSON
     """Return the data of a flow run's newest artifact with this key, or None."""
-    from prefect.client.schemas.filters import (  # noqa: PLC0415 - only readers need it
-        ArtifactFilter,
-        ArtifactFilterFlowRunId,
-        ArtifactFilterKey,
-    )
-
     artifacts = client.read_artifacts(
         artifact_filter=ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=[flow_run_id]),

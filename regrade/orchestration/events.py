@@ -3,18 +3,15 @@
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from regrade.answers.sets import AnswerSet
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
 
 logger = logging.getLogger("regrade.publish")
 ANSWERS_PUBLISHED = "regrade.answers.published"
@@ -22,7 +19,7 @@ SCORERS_DEPLOYED = "regrade.scorers.deployed"
 
 
 def announce(
-    client: "SyncPrefectClient", event: str, resource: str, payload: Mapping[str, Any]
+    client: SyncPrefectClient, event: str, resource: str, payload: Mapping[str, Any]
 ) -> None:
     """Send one event.
 

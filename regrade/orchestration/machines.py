@@ -8,11 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.deployments import run_deployment
 from prefect.exceptions import ObjectNotFound, PrefectException
 from prefect.runtime import flow_run
@@ -20,10 +21,6 @@ from prefect.states import Cancelled
 
 from regrade.jobs.shares import Share
 from regrade.settings.errors import OperationError, SettingsError
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun, State
 
 logger = logging.getLogger("regrade.generate")
 
@@ -94,7 +91,7 @@ def machines_ended_early(runs: Sequence[UUID]) -> MachinesEndedError:
     )
 
 
-def _check_pool(client: "SyncPrefectClient", machines: int) -> None:
+def _check_pool(client: SyncPrefectClient, machines: int) -> None:
     try:
         pool = client.read_deployment_by_name(DEPLOYMENT).work_pool_name
         limit = client.read_work_pool(str(pool)).concurrency_limit
@@ -111,7 +108,7 @@ def _check_pool(client: "SyncPrefectClient", machines: int) -> None:
         )
 
 
-def _start(share: Share, parameters: Mapping[str, Any], queue: str | None) -> "FlowRun":
+def _start(share: Share, parameters: Mapping[str, Any], queue: str | None) -> FlowRun:
     """Return the run of a share. It is that of an earlier try of this flow run, unless that failed."""
     for attempt in count():
         started = run_deployment(  # a coroutine only inside an event loop
@@ -127,25 +124,25 @@ def _start(share: Share, parameters: Mapping[str, Any], queue: str | None) -> "F
     raise AssertionError
 
 
-def _states(client: "SyncPrefectClient", runs: Sequence[UUID]) -> dict[UUID, "State[Any]"]:
+def _states(client: SyncPrefectClient, runs: Sequence[UUID]) -> dict[UUID, State[Any]]:
     found = {run: _state(client, run) for run in runs}
     return {run: state for run, state in found.items() if state is not None}
 
 
-def _state(client: "SyncPrefectClient", run: UUID) -> "State[Any] | None":
+def _state(client: SyncPrefectClient, run: UUID) -> State[Any] | None:
     try:
         return client.read_flow_run(run).state
     except ObjectNotFound:
         return Cancelled(message="The run was deleted.")
 
 
-def _cancel_waiting(client: "SyncPrefectClient", states: Mapping[UUID, "State[Any]"]) -> None:
+def _cancel_waiting(client: SyncPrefectClient, states: Mapping[UUID, State[Any]]) -> None:
     for run, state in states.items():
         if state.is_scheduled():
             message = "The other machines have generated all answers."
             client.set_flow_run_state(run, Cancelled(message=message))
 
 
-def _counts(states: Mapping[UUID, "State[Any]"]) -> str:
+def _counts(states: Mapping[UUID, State[Any]]) -> str:
     counted = Counter(state.name or state.type.value for state in states.values())
     return f"Machines: {', '.join(f'{number} {name}' for name, number in sorted(counted.items()))}."

@@ -8,10 +8,12 @@ environment variables of a flow run or a pool. Whoever can write to the server c
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, cast
+from pathlib import Path
+from typing import Any, Self, cast
 from uuid import UUID
 
 import yaml
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import Flow as APIFlow
 from prefect.client.schemas.objects import FlowRun, WorkPool
 from prefect.client.schemas.responses import DeploymentResponse
@@ -22,15 +24,9 @@ from prefect.workers.process import ProcessJobConfiguration
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.models.served import API_KEYS
 from regrade.settings.errors import OperationError
-from regrade.settings.project_folder import is_checkout, project_folder
-from regrade.settings.worker_limits import FOLDERS, REMOTE_CODE
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import PrefectClient
-from pathlib import Path
-
 from regrade.settings.files import spool_root
-from regrade.settings.project_folder import make_flows_importable
+from regrade.settings.project_folder import is_checkout, make_flows_importable, project_folder
+from regrade.settings.worker_limits import FOLDERS, REMOTE_CODE
 
 ENTRYPOINT = "PREFECT__FLOW_ENTRYPOINT"
 """Variable with which Prefect's engine loads a flow without asking the server for the deployment's code."""
@@ -56,7 +52,7 @@ class ProjectJob(ProcessJobConfiguration):
         cls,
         flow_run: FlowRun,
         *,
-        client: "PrefectClient",
+        client: PrefectClient,
         work_pool: WorkPool,
         worker_name: str,
         worker_id: UUID | None = None,
@@ -91,7 +87,7 @@ class ProjectJob(ProcessJobConfiguration):
         cls,
         base_job_template: dict[str, Any],
         values: dict[str, Any],
-        client: "PrefectClient | None" = None,
+        client: PrefectClient | None = None,
     ) -> Self:
         """Return the configuration by pool, deployment and flow run.
 

@@ -12,9 +12,10 @@ import threading
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 from uuid import UUID
 
+from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.runner.runner import Runner
@@ -25,9 +26,6 @@ from regrade.orchestration.project_job import ProjectJob
 from regrade.orchestration.returned_runs import NOT_CRASHED, return_runs
 from regrade.orchestration.worker import ENGINE_DONE, without_traceback
 from regrade.processes.shutdown import GRACE, exit_now
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import PrefectClient
 
 POLL = 1.0
 """Seconds between two checks for flow runs that no longer need an engine."""
@@ -135,7 +133,7 @@ class ProjectWorker(ProcessWorker):
             await working
 
     async def _propose_crashed_state(
-        self, flow_run: FlowRun, message: str, client: "PrefectClient | None" = None
+        self, flow_run: FlowRun, message: str, client: PrefectClient | None = None
     ) -> None:
         """Report a run as crashed, unless this worker ended its process: then the run is returned to the server."""
         if not self.stopping:

@@ -6,7 +6,7 @@ shows, judges, sends or exports messages gets their parts here, and nothing else
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 import orjson
 
@@ -15,7 +15,7 @@ from regrade.records.patterns import compiled
 from regrade.records.tools import read_calls
 
 PartKind = Literal["text", "reasoning", "image", "tool_call", "tool_result"]
-KINDS: Final[tuple[PartKind, ...]] = ("text", "reasoning", "image", "tool_call", "tool_result")
+KINDS: Final[tuple[PartKind, ...]] = get_args(PartKind)
 MOST_PARTS = 20_000
 """Most messages, and most parts of all messages."""
 

@@ -30,27 +30,27 @@ class Pattern:
 
     def search(self, text: str, start: int = 0) -> "re.Match[str] | None":
         """Return the first match from a character on, or None."""
-        return (self._of_ascii if text.isascii() else self._of_any).search(text, start)
+        return self._for(text).search(text, start)
 
     def match(self, text: str) -> "re.Match[str] | None":
         """Return the match at the beginning of a text, or None."""
-        return (self._of_ascii if text.isascii() else self._of_any).match(text)
+        return self._for(text).match(text)
 
     def fullmatch(self, text: str) -> "re.Match[str] | None":
         """Return the match of a whole text, or None."""
-        return (self._of_ascii if text.isascii() else self._of_any).fullmatch(text)
+        return self._for(text).fullmatch(text)
 
     def finditer(self, text: str) -> "Iterator[re.Match[str]]":
         """Yield all matches in order."""
-        return self._for_several(text).finditer(text)
+        return self.checked()._for(text).finditer(text)
 
     def findall(self, text: str) -> list[Any]:
         """Return the text of each match, or of its groups."""
-        return self._for_several(text).findall(text)
+        return self.checked()._for(text).findall(text)
 
     def sub(self, by: "Callable[[re.Match[str]], str]", text: str) -> str:
         """Return a text with each match replaced by what a function returns for it."""
-        return self._for_several(text).sub(by, text)
+        return self.checked()._for(text).sub(by, text)
 
     def checked(self) -> "Pattern":
         """Return the pattern.
@@ -62,8 +62,7 @@ class Pattern:
             raise PatternError(f"the pattern '{self.pattern}' matches an empty text.")
         return self
 
-    def _for_several(self, text: str) -> "re.Pattern[str]":
-        self.checked()
+    def _for(self, text: str) -> "re.Pattern[str]":
         return self._of_ascii if text.isascii() else self._of_any
 
     @cached_property

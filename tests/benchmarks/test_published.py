@@ -134,6 +134,7 @@ def test_mmlu_pro_shows_5_worked_examples_of_the_category_with_their_reasoning(
     ("changes", "message"),
     [
         ({"answer": "B"}, "the answer is 'B', but answer_index 8 is I"),
+        ({"answer_index": True}, "answer_index is True; expected a number from 0 to 9"),
         ({"answer_index": 10}, "answer_index is 10; expected a number from 0 to 9"),
         ({"options": ["one"]}, "there are 1 choices"),
         ({"category": None}, "the category is None"),

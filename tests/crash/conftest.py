@@ -13,7 +13,7 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from tests.answering import answering, said
 from tests.command_line import DEMO
-from tests.crash.harness import Account, Command, accuracy, config, stored
+from tests.crash.harness import Account, Command, accuracy, config, generating, stored
 from tests.hub_server.fixtures import Hub
 
 LIMIT = 120
@@ -51,12 +51,7 @@ def reference(
     """Results of the same run without a crash."""
     home = tmp_path_factory.mktemp("reference")
     repository = LocalRepository(home / "answers")
-    command = Command(
-        home,
-        ["generate", "--config", str(served), "--answers", repository.uri],
-        {"PREFECT_API_URL": prefect_server},
-    )
-    done = command.finish()
+    done = generating(served, repository.folder, home, prefect_server).finish()
     assert done.code == 0, done.err
     texts = {key: text for key, (text, _) in stored(repository)}
     assert len(texts) == LIMIT

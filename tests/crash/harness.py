@@ -22,6 +22,15 @@ from regrade.scoring.score import score_answers
 from tests.command_line import ROOT, Ran, demo_parameters
 
 MARK = "REGRADE_TEST_MARK"
+ENGINE: dict[str, object] = {
+    "kind": "vllm",
+    "dtype": "float32",
+    "enforce_eager": True,
+    "max_model_len": 512,
+    "max_num_seqs": 4,
+    # vLLM takes 4 GiB otherwise, and two engines do not know of each other.
+    "extra": ["kv_cache_memory_bytes=268435456"],
+}
 ENDING_SECONDS = 15.0
 """Longest time for supervisors, an engine and a server to end after their owner was killed."""
 Key = tuple[str, int]
@@ -104,6 +113,12 @@ class Command:
 
     def assert_nothing_left(self) -> None:
         wait_until(lambda: not self.processes(), ENDING_SECONDS, "processes are left behind")
+
+
+def generating(config: Path, answers: Path, home: Path, server: str, **more: str) -> Command:
+    """A command that generates what a configuration says, with a Prefect server and further variables."""
+    arguments = ["generate", "--config", str(config), "--answers", str(answers)]
+    return Command(home, arguments, {"PREFECT_API_URL": server, **more})
 
 
 @dataclass(frozen=True)
@@ -235,6 +250,9 @@ class Account:
         self.lost |= self.known.keys() - now.keys()
         self.again |= {key for key, row in self.known.items() if now.get(key, row) != row}
         self.known |= now
+
+    def assert_nothing_lost_or_made_twice(self) -> None:
+        assert (self.lost, self.again, self.doubled) == (set(), set(), set())
 
     def __str__(self) -> str:
         return (

@@ -17,7 +17,7 @@ from regrade.answers.spool import Spool, SpoolError, spool_folder
 from tests.builders import description, row, session
 from tests.command_line import ROOT
 from tests.crash.conftest import LIMIT
-from tests.crash.harness import Command, spooled, stored
+from tests.crash.harness import generating, spooled, stored
 
 APPENDING = """
 import sys
@@ -149,10 +149,9 @@ def test_a_run_whose_disk_runs_full_goes_on_when_there_is_room(
     disk: SmallDisk, served: Path, prefect_server: str, tmp_path: Path
 ):
     repository = LocalRepository(tmp_path / "answers")
-    command = Command(
-        tmp_path / "here",
-        ["generate", "--config", str(served), "--answers", repository.uri],
-        {"PREFECT_API_URL": prefect_server, "REGRADE_SPOOL": str(disk.folder)},
+    spool = str(disk.folder)
+    command = generating(
+        served, repository.folder, tmp_path / "here", prefect_server, REGRADE_SPOOL=spool
     )
 
     failed = command.finish()

@@ -24,6 +24,7 @@ from tests.crash.harness import (
     Started,
     answer_set,
     config,
+    generating,
     spooled,
     stored,
     tell,
@@ -53,8 +54,7 @@ COMPUTING = "VLLM::"
 def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
     engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 4}
     path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
-    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
-    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
 
 
 @pytest.fixture
@@ -85,8 +85,7 @@ def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Com
     engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
     path = tmp_path / "config.yaml"
     path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
-    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
-    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
 
 
 @pytest.fixture
@@ -103,8 +102,7 @@ def talking_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Co
     path = tmp_path / "config.yaml"
     given = {"datasets": [talked], "engine": engine, "model": str(demo_model)}
     path.write_text(yaml.safe_dump(given))
-    arguments = ["generate", "--config", str(path), "--answers", str(tmp_path / "answers")]
-    return Command(tmp_path / "here", arguments, {"PREFECT_API_URL": prefect_server})
+    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
 
 
 @pytest.fixture
@@ -155,9 +153,7 @@ def finish(command: Command, account: Account, count: int = LIMIT) -> None:
     account.take(repository, command.spool)
     tell(account)
     assert len(stored(repository)) == len(dict(stored(repository))) == count
-    assert not account.lost
-    assert not account.again
-    assert not account.doubled
+    account.assert_nothing_lost_or_made_twice()
     command.assert_nothing_left()
 
 

@@ -14,7 +14,15 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
 from tests.command_line import ROOT
 from tests.crash.conftest import Make, Reference
-from tests.crash.harness import Account, Command, accuracy, answer_set, stored, tell
+from tests.crash.harness import (
+    Account,
+    Command,
+    accuracy,
+    answer_set,
+    generating,
+    stored,
+    tell,
+)
 from tests.hub_server.faults import Stall
 from tests.hub_server.fixtures import Hub
 
@@ -27,9 +35,7 @@ def check(account: Account, command: Command, repository: Repository, reference:
     assert done.code == 0, done.err
     account.take(repository, command.spool)
     tell(account)
-    assert not account.lost
-    assert not account.again
-    assert not account.doubled
+    account.assert_nothing_lost_or_made_twice()
     rows = dict(stored(repository))
     assert rows.keys() == reference.texts.keys()
     assert {key: text for key, (text, _) in rows.items()} == reference.texts
@@ -132,10 +138,9 @@ def test_a_command_that_writes_into_a_folder_may_be_killed_as_well(
     tell(f"seed {seed}")
     rng = random.Random(seed)
     repository = LocalRepository(tmp_path / "answers")
-    command = Command(
-        tmp_path / "here",
-        ["generate", "--config", str(served), "--answers", repository.uri],
-        {"PREFECT_API_URL": prefect_server, "REGRADE_PUBLISH_SECONDS": "0.05"},
+    here = tmp_path / "here"
+    command = generating(
+        served, repository.folder, here, prefect_server, REGRADE_PUBLISH_SECONDS="0.05"
     )
     for _ in range(5):
         kill_while_generating(command, rng.uniform(0, 1.5))
@@ -196,9 +201,7 @@ def publish_with_kills(account: Account, folder: Path, seed: int, kills: int) ->
     rows = stored(LocalRepository(folder / "answers"))
     assert len(rows) == len(dict(rows)) == total
     assert all(dict(rows)[f"sample-{n:05d}", 0][0] == f"{run} {n}" for n, run in reported.items())
-    assert not account.lost
-    assert not account.again
-    assert not account.doubled
+    account.assert_nothing_lost_or_made_twice()
 
 
 def test_a_publisher_that_is_killed_in_the_middle_of_commits_loses_and_doubles_nothing(

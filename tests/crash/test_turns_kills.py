@@ -17,7 +17,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings.turn_ids import turn_of
 from tests.answering import answering, said
 from tests.conversations import write_turns
-from tests.crash.harness import Account, Command, answer_set, tell
+from tests.crash.harness import Account, answer_set, generating, tell
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 TALKS, TURNS = 40, 3
@@ -46,14 +46,6 @@ def talking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield file
 
 
-def command_of(config: Path, home: Path, answers: LocalRepository, server: str) -> Command:
-    return Command(
-        home,
-        ["generate", "--config", str(config), "--answers", answers.uri],
-        {"PREFECT_API_URL": server, "REGRADE_PUBLISH_SECONDS": "0.2"},
-    )
-
-
 def rows_of(repository: LocalRepository) -> dict[str, tuple[str, str]]:
     """Prompt and text of each turn, by its sample id."""
     answers = answer_set(repository)
@@ -72,11 +64,14 @@ def test_a_run_killed_in_conversations_goes_on_and_equals_an_unbroken_one(
     account: Account, talking: Path, prefect_server: str, tmp_path: Path
 ):
     unbroken = LocalRepository(tmp_path / "unbroken")
-    done = command_of(talking, tmp_path / "other", unbroken, prefect_server).finish()
+    done = generating(talking, unbroken.folder, tmp_path / "other", prefect_server).finish()
     assert done.code == 0, done.err
     expected = rows_of(unbroken)
     repository = LocalRepository(tmp_path / "answers")
-    command = command_of(talking, tmp_path / "home", repository, prefect_server)
+    home = tmp_path / "home"
+    command = generating(
+        talking, repository.folder, home, prefect_server, REGRADE_PUBLISH_SECONDS="0.2"
+    )
     rng = random.Random(7)
     begun = 0
     for _ in range(3):
@@ -99,7 +94,7 @@ def test_a_run_killed_in_conversations_goes_on_and_equals_an_unbroken_one(
     assert done.code == 0, done.err
     again = LocalRepository(repository.folder)
     account.take(again, command.spool)
-    assert (account.lost, account.again, account.doubled) == (set(), set(), set())
+    account.assert_nothing_lost_or_made_twice()
     assert rows_of(again) == expected
     assert not verify(again, again.head() or "").problems
     assert not list(command.spool.glob("*/*/*"))

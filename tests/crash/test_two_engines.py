@@ -10,6 +10,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
 from tests.crash.harness import (
+    ENGINE,
     Account,
     Command,
     answer_set,
@@ -30,15 +31,6 @@ QUESTIONS = 4500
 ENGINE_CORE = "multiprocessing.forkserver"
 """Process of the survivor's engine that is stopped while the other machine loads its engine: loading takes 15 to 120 s, depending
 on other work, in which the survivor might answer all questions alone."""
-ENGINE = {
-    "kind": "vllm",
-    "dtype": "float32",
-    "enforce_eager": True,
-    "max_model_len": 512,
-    "max_num_seqs": 4,
-    # vLLM takes 4 GiB otherwise, and the two do not know of each other.
-    "extra": ["kv_cache_memory_bytes=268435456"],
-}
 
 
 @pytest.mark.parametrize("seed", range(1, 5))

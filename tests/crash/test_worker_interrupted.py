@@ -12,21 +12,23 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from regrade.answers.local import LocalRepository
 from tests.command_line import ROOT
-from tests.crash.harness import Command, answer_set, config, spooled, stored, wait_until
+from tests.crash.harness import (
+    ENGINE,
+    Command,
+    answer_set,
+    config,
+    spooled,
+    stored,
+    wait_until,
+)
 from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 120
 SECONDS = 30.0
 """Longest time for a worker to end: its runs have 10 s, and the server answers within 5 s."""
-ENGINE = {
-    "kind": "vllm",
-    "dtype": "float32",
-    "enforce_eager": True,
-    "max_model_len": 512,
-    "max_num_seqs": 2,  # slow enough to be stopped between two answers
-    "extra": ["kv_cache_memory_bytes=268435456"],
-}
+SLOW = ENGINE | {"max_num_seqs": 2}
+"""Slow enough to be stopped between two answers."""
 
 
 def press_ctrl_c(worker: Command, leader: int) -> None:
@@ -46,8 +48,7 @@ def test_the_next_worker_continues_a_run_whose_worker_was_interrupted(
         ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue],
         {"PREFECT_API_URL": prefect_server, "PYTHONPATH": str(ROOT)},
     )
-    parameters = yaml.safe_load(config(tmp_path, ENGINE, limit=QUESTIONS).read_text())
-    parameters["datasets"][0]["path"] = str(ROOT / parameters["datasets"][0]["path"])
+    parameters = yaml.safe_load(config(tmp_path, SLOW, limit=QUESTIONS).read_text())
     parameters |= {
         "model": str(ROOT / "infra/demo/regrade-demo"),
         "answers": repository.uri,

@@ -5,7 +5,6 @@ import runpy
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,6 @@ from tests.command_line import DEMO, ROOT, run
 SCRIPT = ROOT / "examples/hf_jobs/evaluate.py"
 STORED = ROOT / "tests/frozen/format-3/complete"
 HEAD = re.compile(r"^# /// script\n((?:#.*\n)+?)# ///$", re.MULTILINE)
-
-
-@pytest.fixture
-def main() -> Callable[[Sequence[str]], int]:
-    found: Callable[[Sequence[str]], int] = runpy.run_path(str(SCRIPT))["main"]
-    return found
 
 
 def test_the_head_installs_this_version_with_an_extra_that_exists():
@@ -41,12 +34,11 @@ def test_the_head_installs_this_version_with_an_extra_that_exists():
 
 
 def test_a_job_keeps_no_answers_on_its_own_disk(
-    main: Callable[[Sequence[str]], int],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("JOB_ID", "687f911eaea852de79c4a50a")
     monkeypatch.delenv("REGRADE_ANSWERS", raising=False)
+    main = runpy.run_path(str(SCRIPT))["main"]
     assert main(["--model", "org/model", "--answers", "answers"]) == 2
     assert "--answers hf://datasets/ORG/NAME" in capsys.readouterr().err
 

@@ -32,7 +32,6 @@ class Routes:
         table: list[tuple[str, str, Callable]] = [
             ("GET", "/api/whoami-v2", self.whoami),
             ("POST", "/api/repos/create", self.create),
-            ("DELETE", "/api/repos/delete", self.delete),
             ("POST", "/api/validate-yaml", self.validate_yaml),
             ("GET", "/api/models", self.list_models),
             ("GET", f"{repo}/auth-check", self.auth_check),
@@ -45,10 +44,7 @@ class Routes:
             ("POST", f"{repo}/paths-info/{{rev}}", self.paths_info),
             ("GET", f"{repo}/commits/{{rev}}", self.commits),
             ("GET", f"{repo}/refs", self.refs),
-            ("POST", f"{repo}/branch/{{branch}}", self.branch),
-            ("DELETE", f"{repo}/branch/{{branch}}", self.branch),
             ("POST", f"{repo}/tag/{{rev}}", self.tag),
-            ("DELETE", f"{repo}/tag/{{rev}}", self.tag),
             ("GET", repo, self.info),
             ("PUT", "/lfs/{key}", self.put_object),
             ("PUT", "/lfs/{key}/{number:int}", self.put_part),
@@ -121,16 +117,6 @@ class Routes:
         private = asked.get("visibility") == "private"
         self.store.create(kind, owner, asked["name"], private=private, url=url)
         return JSONResponse({"url": url})
-
-    async def delete(self, request: Request) -> Response:
-        asked = await request.json()
-        identity = self.store.identity(request.headers.get("authorization"))
-        owner = asked.get("organization") or (identity[0].name if identity else "")
-        self.store.may_write(owner, identity)
-        name = f"{owner}/{asked['name']}"
-        if self.store.repos.pop((asked.get("type", "model") + "s", name), None) is None:
-            raise RefusedError(404, "Repository not found", "RepoNotFound")
-        return JSONResponse({})
 
     async def validate_yaml(self, request: Request) -> Response:
         content = (await request.json())["content"]
@@ -298,31 +284,12 @@ class Routes:
         ]
         return JSONResponse({"branches": listed[0], "tags": listed[1], "converts": []})
 
-    async def branch(self, request: Request) -> Response:
-        repo = self._repo(request, write=True)
-        asked = json.loads(await request.body() or b"{}")
-        start = asked.get("startingPoint", "main")
-        return self._reference(
-            repo.branches, request, request.path_params["branch"], repo.at(start)
-        )
-
     async def tag(self, request: Request) -> Response:
-        repo, revision = self._repo(request, write=True), request.path_params["rev"]
-        if request.method == "DELETE":
-            return self._reference(repo.tags, request, revision, repo.at("main"))
+        repo = self._repo(request, write=True)
         name = (await request.json())["tag"]
-        return self._reference(repo.tags, request, name, repo.at(revision))
-
-    def _reference(
-        self, known: dict[str, str], request: Request, name: str, commit: Commit
-    ) -> Response:
-        if request.method == "DELETE":
-            if known.pop(name, None) is None:
-                raise RefusedError(404, f"Invalid rev id: {name}", "RevisionNotFound")
-        elif name in known:
+        if name in repo.tags:
             raise RefusedError(409, f"Reference already exists: {name}")
-        else:
-            known[name] = commit.oid
+        repo.tags[name] = repo.at(request.path_params["rev"]).oid
         return JSONResponse({})
 
     async def download(self, request: Request) -> Response:

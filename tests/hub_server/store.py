@@ -191,8 +191,5 @@ class Store:
         elif key == "deletedFile":
             if tree.pop(path, None) is None:
                 raise RefusedError(404, "A file with this name doesn't exist", "EntryNotFound")
-        elif key == "deletedFolder":
-            for below in [p for p in tree if p.startswith(path.rstrip("/") + "/")]:
-                del tree[below]
         else:
             raise RefusedError(400, f"Unknown operation {key}")

@@ -6,7 +6,6 @@ import pytest
 from huggingface_hub import HfApi
 
 from regrade.engines.vllm import VllmEngine
-from regrade.hub.retries import RetryPolicy
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
 from regrade.settings.errors import AdapterError, ModelError
@@ -14,9 +13,8 @@ from tests.hub_server.fixtures import Hub
 
 
 @pytest.fixture
-def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def base(tmp_path: Path) -> Path:
     """Folder with all parts of a model; no test loads it."""
-    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
     folder = tmp_path / "Model-8B"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -166,14 +164,9 @@ def test_an_adapter_named_as_the_model_leads_to_its_base(adapter: Path):
 
 
 @pytest.fixture
-def published(hub: Hub, adapter: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+def published(hub: Hub, api: HfApi, adapter: Path) -> str:
     """Name of an adapter on the Hub, with another one at its tag `first`."""
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
-    monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=0.02))
     name = f"{hub.user}/adapter"
-    api = HfApi(endpoint=hub.endpoint, token=hub.token)
     api.create_repo(name, repo_type="model")
     api.upload_folder(repo_id=name, folder_path=adapter)
     api.create_tag(name, tag="first")
@@ -183,11 +176,11 @@ def published(hub: Hub, adapter: Path, monkeypatch: pytest.MonkeyPatch, tmp_path
 
 
 def test_an_adapter_on_the_hub_is_its_commit_and_is_downloaded(
-    hub: Hub, base: Path, published: str
+    api: HfApi, base: Path, published: str
 ):
     newest, first = adapted(base, published), adapted(base, f"{published}@first")
 
-    head = HfApi(endpoint=hub.endpoint).model_info(published).sha
+    head = api.model_info(published).sha
     assert newest.identity.name == f"Model-8B+{published}"
     assert newest.identity.adapter is not None
     assert newest.identity.adapter.revision == head

@@ -1,10 +1,13 @@
 """Facts about chat templates in the forms of well-known models, rendered without their tokenizers."""
 
 import json
+from dataclasses import replace
 from datetime import datetime
+from functools import cache
 
 import pytest
 
+from regrade.models import chat_template
 from regrade.models.chat_template import ChatTemplate, find_template, rendered_in_code
 from regrade.settings.errors import SettingsError
 from tests.memory import taking_at_most
@@ -89,9 +92,7 @@ def test_a_template_may_look_at_tools_and_choose_the_form_of_json():
     assert ChatTemplate(text).thinks({})
 
 
-def test_a_template_that_cannot_be_rendered_is_not_known_to_reason():
-    assert not ChatTemplate("{{ raise_exception('no') }}<think>").thinks({})
-    assert not ChatTemplate("{% broken").thinks({})
+def test_a_template_that_is_none_reads_no_names():
     assert ChatTemplate("{% broken").arguments == frozenset()
 
 
@@ -186,8 +187,11 @@ def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
     ],
 )
 def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it(
-    template: str, limit: str
+    template: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ):
+    short = replace(chat_template._LIMITS, cpu_seconds=1)  # the message has those of a user
+    monkeypatch.setattr(chat_template, "_LIMITS", short)
+    monkeypatch.setattr(chat_template, "_children", cache(chat_template._children.__wrapped__))
     refused = pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark")
     with taking_at_most(200 << 20), refused:
         ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({})
@@ -195,9 +199,15 @@ def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_en
 
 
 @pytest.mark.parametrize(
-    "template", ["{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}", "{{ 1 // 0 }}"]
+    "template",
+    [
+        "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
+        "{{ 1 // 0 }}<think>",
+        "{{ raise_exception('no') }}<think>",
+        "{% broken",
+    ],
 )
-def test_a_template_that_fails_is_one_that_cannot_be_rendered(
+def test_a_template_that_cannot_be_rendered_is_not_known_to_reason(
     template: str, caplog: pytest.LogCaptureFixture
 ):
     assert ChatTemplate(template, "llama").thinks({}) is False

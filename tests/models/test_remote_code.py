@@ -12,7 +12,6 @@ from huggingface_hub import HfApi
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
-from regrade.hub.retries import RetryPolicy
 from regrade.models.base import ResolvedModel
 from regrade.settings.errors import ModelError
 from tests.hub_server.fixtures import Hub
@@ -24,14 +23,7 @@ Publish = Callable[..., str]
 
 
 @pytest.fixture
-def publish(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Publish:
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
-    monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=0.02))
-    api = HfApi(endpoint=hub.endpoint, token=hub.token)
-
+def publish(hub: Hub, api: HfApi) -> Publish:
     def publish(name: str, **files: Any) -> str:
         repository = f"{hub.user}/{name}"
         api.create_repo(repository, exist_ok=True)
@@ -81,9 +73,9 @@ def test_code_in_another_repository_is_pinned_and_part_of_the_identity(hub: Hub,
     assert chosen == {"trust_remote_code": True, "code": {code: commits[0]}}
 
 
-def test_a_branch_with_the_models_code_is_its_commit(hub: Hub, publish: Publish):
+def test_a_branch_with_the_models_code_is_its_commit(hub: Hub, api: HfApi, publish: Publish):
     publish("model", config={"auto_map": OWN}, modeling_new="1")
-    HfApi(endpoint=hub.endpoint, token=hub.token).create_tag(f"{hub.user}/model", tag="old")
+    api.create_tag(f"{hub.user}/model", tag="old")
     newest = publish("model", configuration_new="1")
     old, identity, arguments = resolved(f"{hub.user}/model@old", "code_revision=main")
 

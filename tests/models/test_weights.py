@@ -64,9 +64,12 @@ def server() -> Iterator[Server]:
         yield made
 
 
+def resolved(server: Server) -> ResolvedModel:
+    return resolve_served("m", base_url=server.url, api_key_env="OPENAI_API_KEY")
+
+
 def revision(server: Server) -> str:
-    model = resolve_served("m", base_url=server.url, api_key_env="OPENAI_API_KEY")
-    return model.identity.revision
+    return resolved(server).identity.revision
 
 
 def test_another_checkpoint_under_the_same_name_and_port_is_another_model(server: Server):
@@ -111,26 +114,11 @@ def test_a_server_that_tells_not_even_its_start_is_never_continued(
     assert "neither which weights 'm' has nor when it started" in caplog.text
 
 
-def test_a_revision_by_hand_is_the_identity(server: Server):
-    model = resolve_served(
-        "m", base_url=server.url, api_key_env="OPENAI_API_KEY", revision="step-500"
-    )
-
-    assert model.identity.revision == "step-500"
-
-
 ANSWERS = [[(" 391", -0.2), (".", -0.01), (" Q", -1.5)]] * 4
 
 
-def resolved(server: Server) -> ResolvedModel:
-    return resolve_served("m", base_url=server.url, api_key_env="OPENAI_API_KEY")
-
-
-def differ(first: ResolvedModel, second: ResolvedModel) -> bool:
-    before, after = (
-        Computed(fingerprint=first.fingerprint),
-        Computed(fingerprint=second.fingerprint),
-    )
+def differ(*models: ResolvedModel) -> bool:
+    before, after = (Computed(fingerprint=model.fingerprint) for model in models)
     return any(computed_differences(before, after))
 
 

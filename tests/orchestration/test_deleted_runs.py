@@ -33,6 +33,6 @@ def test_a_deleted_run_counts_as_cancelled(
 
     wait_for_machines([DELETED, DONE], lambda: False)
 
-    assert "does not tell" not in caplog.text
+    assert "does not return" not in caplog.text
     assert "Machines: 1 Cancelled, 1 Completed." in caplog.text
     assert "1 Cancelled" in str(machines_ended_early([DELETED, DONE]))

@@ -44,6 +44,7 @@ def test_an_optional_input_is_one_field_and_no_pair_of_buttons(entrypoint: str):
         for name, field in fields.items():
             choices = [choice for choice in field.get("anyOf", []) if choice != {"type": "null"}]
             assert all("$ref" in choice for choice in choices), name
+            assert {"type", "anyOf", "$ref", "enum"} & set(field), name
             assert field.get("description"), name
             assert "None:" not in field["description"] or choices, name
 

@@ -1,7 +1,7 @@
 """A run's process is one of the installed flows, also for someone who can write to the server; test_project_worker.py attacks a worker."""
 
 import asyncio
-import json
+from copy import deepcopy
 from typing import Any
 from uuid import uuid4
 
@@ -57,7 +57,7 @@ def test_a_run_without_a_deployment_is_refused():
     ],
 )
 def test_a_changed_pool_is_refused(fixed: dict[str, Any], reason: str):
-    template = json.loads(json.dumps(ProcessWorker.get_default_base_job_template()))
+    template = deepcopy(ProcessWorker.get_default_base_job_template())
     template["job_configuration"].update(fixed)
     with pytest.raises(RefusedRunError, match=reason):
         asyncio.run(ProjectJob.from_template_and_values(template, {}, client=UNUSED))

@@ -4,6 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 from uuid import UUID
@@ -68,14 +69,19 @@ async def returned(
     return await client.read_flow_run(run.id)
 
 
-def after(server: str, program: str, state: State[Any], *, late: bool = False) -> State[Any]:
+def on(server: str, act: Callable[[PrefectClient], Awaitable[FlowRun]]) -> State[Any]:
+    """Return the state of a run after what a test does with a client of the server."""
+
     async def run() -> State[Any]:
         async with get_client() as client:
-            found = await returned(client, program, state, late=late)
-            return cast("State[Any]", found.state)
+            return cast("State[Any]", (await act(client)).state)
 
     with temporary_settings({PREFECT_API_URL: server}):
         return asyncio.run(run())
+
+
+def after(server: str, program: str, state: State[Any], *, late: bool = False) -> State[Any]:
+    return on(server, lambda client: returned(client, program, state, late=late))
 
 
 @pytest.mark.parametrize("state", [Running(), Pending()], ids=["running", "pending"])
@@ -92,28 +98,24 @@ def test_a_run_whose_process_was_ended_waits_for_the_next_worker(
 def test_a_run_whose_worker_starts_no_process_any_more_waits_for_the_next_worker(
     prefect_server: str,
 ):
-    async def run() -> State[Any]:
-        async with get_client() as client:
-            flow_run = await client.create_flow_run(waiting, state=Pending())
-            starting = {flow_run.id}
-            asyncio.get_running_loop().call_later(2 * returned_runs.POLL, starting.clear)
-            await return_runs(client, {}, starting)
-            return cast("State[Any]", (await client.read_flow_run(flow_run.id)).state)
+    async def act(client: PrefectClient) -> FlowRun:
+        flow_run = await client.create_flow_run(waiting, state=Pending())
+        starting = {flow_run.id}
+        asyncio.get_running_loop().call_later(2 * returned_runs.POLL, starting.clear)
+        await return_runs(client, {}, starting)
+        return await client.read_flow_run(flow_run.id)
 
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        assert asyncio.run(run()).name == "AwaitingRetry"
+    assert on(prefect_server, act).name == "AwaitingRetry"
 
 
 def test_a_returned_run_that_is_cancelled_waits_for_no_worker(prefect_server: str):
-    async def run() -> State[Any]:
-        async with get_client() as client:
-            found = await returned(client, WAITING, Running())
-            assert found.infrastructure_pid is None
-            await client.set_flow_run_state(found.id, Cancelling())
-            return cast("State[Any]", (await client.read_flow_run(found.id)).state)
+    async def act(client: PrefectClient) -> FlowRun:
+        found = await returned(client, WAITING, Running())
+        assert found.infrastructure_pid is None
+        await client.set_flow_run_state(found.id, Cancelling())
+        return await client.read_flow_run(found.id)
 
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        assert asyncio.run(run()).is_cancelled()
+    assert on(prefect_server, act).is_cancelled()
 
 
 def test_ctrl_c_in_the_terminal_of_the_worker_does_not_reach_the_flow(tmp_path: Path):

@@ -33,17 +33,8 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     questions = tmp_path / "sums.jsonl"
     questions.write_text('{"question": "1+1", "answer": "2"}\n')
     dataset = ("--dataset.name", "sums", "--dataset.path", questions)
-    ran = regrade(
-        *(
-            "generate",
-            "--model",
-            DEMO / "regrade-demo",
-            *dataset,
-            "--answers",
-            tmp_path / "answers",
-        ),
-        process=True,
-    )
+    words = ("generate", "--model", DEMO / "regrade-demo", *dataset)
+    ran = regrade(*words, "--answers", tmp_path / "answers", process=True)
 
     assert ran.code == 1, ran.err
     assert "The temporary Prefect server ended while it was starting" in ran.err

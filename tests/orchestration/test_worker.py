@@ -66,7 +66,8 @@ def test_a_flow_run_goes_on_when_nobody_reads_its_output_any_more(tmp_path: Path
     printing = f"""
 import time
 from pathlib import Path
-import flows.evaluate_model
+from regrade.orchestration.worker import set_up_if_under_worker
+set_up_if_under_worker()
 from rich.console import Console
 console = Console(stderr=True)
 print("up", flush=True)

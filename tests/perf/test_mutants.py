@@ -51,7 +51,7 @@ def test_a_mutant_is_killed_or_survives_and_the_module_is_restored(copy: Path) -
 def test_a_mutant_that_does_not_end_times_out(copy: Path) -> None:
     tests = ModuleTests(copy, "rule.py", ["test_rule.py"], limit=2)
 
-    assert tests.outcome("while True: pass\n") is Outcome.TIMED_OUT
+    assert tests.outcome("import time; time.sleep(60)\n") is Outcome.TIMED_OUT
 
 
 def test_tests_that_fail_without_a_change_judge_no_mutants(copy: Path) -> None:

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,14 @@ from typing import Any
 import pytest
 
 from perf.gpu_check import NOT_RUN
+from perf.measuring import PEERS_PYTHON
+from tests.command_line import DATA, ROOT, run
 
 pytestmark = pytest.mark.slow  # minutes on two cores
 
-ROOT = Path(__file__).parents[2]
-DATA = ROOT / "../shared/data"
-PEERS = ROOT / ".peers/bin/python"
+with_peers = pytest.mark.skipif(
+    not PEERS_PYTHON.exists(), reason="the peers are not installed: infra/install-peers.sh"
+)
 
 
 @pytest.fixture
@@ -25,21 +26,24 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def rows_of(results: Path, name: str, *arguments: str) -> list[dict[str, Any]]:
-    """Run a script and return the rows of its JSON file."""
-    ran = subprocess.run(
-        [sys.executable, "-m", f"perf.{name}", *arguments],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    document = json.loads((results / f"{name}.json").read_text())
+def run_script(name: str, *arguments: str, codes: tuple[int, ...] = (0,), **more: str) -> None:
+    """Run a script, with further variables."""
+    ran = run([sys.executable, "-m", f"perf.{name}", *arguments], 2400, more)
+    assert ran.code in codes, ran.out + ran.err
+
+
+def rows_in(file: Path) -> list[dict[str, Any]]:
+    """Return the rows of a script's JSON file."""
+    document = json.loads(file.read_text())
     assert document["machine"]["cores"] == os.cpu_count()
     rows: list[dict[str, Any]] = document["rows"]
     return rows
+
+
+def rows_of(results: Path, name: str, *arguments: str) -> list[dict[str, Any]]:
+    """Run a script and return the rows of its JSON file."""
+    run_script(name, *arguments)
+    return rows_in(results / f"{name}.json")
 
 
 def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results: Path) -> None:
@@ -52,19 +56,13 @@ def test_scoring_reports_rate_memory_and_the_accuracy_that_was_generated(results
 
 
 def test_a_commit_is_measured_beside_this_tree(results: Path, tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [
-            *(sys.executable, "-m", "perf.against", "HEAD", "--repetitions", "1"),
-            *("--rows", "3000", "--programs", "2", "1", "--answers", "30"),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "TMPDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
+    run_script(
+        *("against", "HEAD", "--repetitions", "1"),
+        *("--rows", "3000", "--programs", "2", "1", "--answers", "30"),
+        codes=(0, 1),  # 1: slower, at sizes that say nothing
+        TMPDIR=str(tmp_path),
     )
-    assert ran.returncode in (0, 1), ran.stdout + ran.stderr  # 1: slower, at sizes that say nothing
-    rows = json.loads((results / "against.json").read_text())["rows"]
+    rows = rows_in(results / "against.json")
 
     assert [row["scorer"] for row in rows] == ["number", "code", "math"]
     assert all(row["before, s"]["median"] > 0 and row["now, s"]["median"] > 0 for row in rows)
@@ -124,17 +122,10 @@ def test_planning_is_measured_without_and_with_a_context(results: Path) -> None:
 def test_all_that_a_first_gpu_has_to_show_runs_on_a_cpu(
     results: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "perf.gpu_check", "--questions", "4", "--minutes", "40"],
-        cwd=ROOT,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path_factory.mktemp("cache"))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    cache = str(tmp_path_factory.mktemp("cache"))
+    run_script("gpu_check", "--questions", "4", "--minutes", "40", XDG_CACHE_HOME=cache)
+    rows = rows_in(results / "gpu_check.json")
 
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    rows = json.loads((results / "gpu_check.json").read_text())["rows"]
     assert not [row for row in rows if row["found"] == NOT_RUN]
     reached = {row["check"]: row["reached"] for row in rows}
     assert {
@@ -153,16 +144,8 @@ def test_all_that_a_first_gpu_has_to_show_runs_on_a_cpu(
 
 
 def test_a_check_of_a_gpu_ends_in_time_and_says_what_was_not_run(results: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-m", "perf.gpu_check", "--minutes", "0"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    rows = rows_of(results, "gpu_check", "--minutes", "0")
 
-    assert ran.returncode == 0, ran.stderr
-    rows = json.loads((results / "gpu_check.json").read_text())["rows"]
     assert {row["found"] for row in rows} == {NOT_RUN}
 
 
@@ -179,9 +162,7 @@ def test_a_commit_adds_as_much_to_a_long_history_as_to_a_short_one(results: Path
     assert {"list", "show", "verify", "list bare", "list sets"} <= long.keys()
 
 
-@pytest.mark.skipif(
-    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
-)
+@with_peers
 def test_the_peers_grade_the_same_answers(results: Path) -> None:
     rows = rows_of(results, "scoring", "--rows", "500", "--peer-rows", "200", "--repetitions", "1")
 
@@ -205,9 +186,7 @@ def test_the_generate_stage_is_compared_with_bare_vllm(results: Path, demo_model
 
 @pytest.mark.vllm
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(
-    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
-)
+@with_peers
 @pytest.mark.skipif(not DATA.is_dir(), reason="shared/data is not beside the repository")
 def test_multiple_choice_gives_the_labels_of_lm_eval(results: Path, demo_model: Path) -> None:
     (row,) = rows_of(
@@ -223,9 +202,7 @@ def test_multiple_choice_gives_the_labels_of_lm_eval(results: Path, demo_model: 
 
 @pytest.mark.vllm
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(
-    not PEERS.exists(), reason="the peers are not installed: infra/install-peers.sh"
-)
+@with_peers
 def test_the_server_is_compared_with_its_own_benchmark(results: Path, demo_model: Path) -> None:
     (row,) = rows_of(
         results,
@@ -244,44 +221,20 @@ def test_the_parallelism_table_tests_accuracy_in_pairs(results: Path, demo_model
     lines = (results / "all.jsonl").read_text().splitlines()[:20]
     (results / "few.jsonl").write_text("\n".join(lines) + "\n")
 
-    ran = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "perf.server",
-            "--table",
-            "--table-in-flight",
-            "1",
-            "4",
-            "--model",
-            str(demo_model),
-            "--questions",
-            str(results / "few.jsonl"),
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+    run_script(
+        *("server", "--table", "--table-in-flight", "1", "4", "--model", str(demo_model)),
+        *("--questions", str(results / "few.jsonl")),
     )
-
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    rows = json.loads((results / "parallelism.json").read_text())["rows"]
+    rows = rows_in(results / "parallelism.json")
     assert [row["questions"] for row in rows] == [20, 20]
     assert all(0 < row["McNemar, p"] <= 1 for row in rows)
 
 
 def test_metering_switches_the_measurements_of_one_engine(tmp_path: Path) -> None:
     results = tmp_path / "metering.json"
-    command = [sys.executable, "-m", "perf.metering", "--requests", "40", "--tokens", "4"]
-    ran = subprocess.run(
-        [*command, "--repeats", "1", "--json", str(results)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    sizes = ("--requests", "40", "--tokens", "4", "--repeats", "1")
+    run_script("metering", *sizes, "--json", str(results))
 
-    assert ran.returncode == 0, ran.stderr
     found = json.loads(results.read_text())
     assert [row["mode"] for row in found["modes"]] == ["off", "vllm", "meter"]
     assert all(row["fastest"] > 0 for row in found["modes"])

@@ -53,10 +53,9 @@ def test_every_variable_that_changes_answers_is_one_of_vllms():
 
 def test_answers_in_a_batch_are_compared_with_those_alone_up_to_the_first_other_token():
     alone = [[(1, -0.5), (2, -0.25), (3, -1.0)], [(4, -2.0)]]
-    same = [[(1, -0.5), (2, -0.25), (3, -1.0)], [(4, -2.0)]]
     other = [[(1, -0.5), (7, -0.26), (8, -9.0)], [(4, -2.0000001)]]
 
-    assert BatchCheck.of(alone, same * 2) == BatchCheck(tokens=8, differing=0, largest=0.0)
-    check = BatchCheck.of(alone, same + other)
+    assert BatchCheck.of(alone, alone * 2) == BatchCheck(tokens=8, differing=0, largest=0.0)
+    check = BatchCheck.of(alone, alone + other)
     assert (check.tokens, check.differing) == (4 + 3, 2)
     assert check.largest == pytest.approx(1e-7)

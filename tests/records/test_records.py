@@ -2,6 +2,7 @@ import re
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 
@@ -26,13 +27,8 @@ def documented(heading: str) -> list[tuple[str, pa.DataType, bool]]:
     return columns
 
 
-def of_schema(schema: pa.Schema) -> list[tuple[str, pa.DataType, bool]]:
-    return [(field.name, field.type, field.nullable) for field in schema]
-
-
-def test_the_generation_columns_are_documented_one_by_one():
-    assert documented("Answers") == of_schema(GENERATION_SCHEMA)
-
-
-def test_the_score_columns_are_documented_one_by_one():
-    assert documented("Scores") == of_schema(SCORING_SCHEMA)
+@pytest.mark.parametrize(
+    ("heading", "schema"), [("Answers", GENERATION_SCHEMA), ("Scores", SCORING_SCHEMA)]
+)
+def test_the_columns_are_documented_one_by_one(heading: str, schema: pa.Schema):
+    assert documented(heading) == [(field.name, field.type, field.nullable) for field in schema]

@@ -15,7 +15,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.benchmarks import competitions
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring.score import is_stale, score_answers
-from regrade.scoring.source_hash import source_hash
+from regrade.scoring.source_hash import _code_of, source_hash
 from regrade.settings import ScorerName, registry
 from regrade.settings.errors import PluginError, UnknownNameError
 from tests.builders import row
@@ -30,6 +30,7 @@ CACHES = (
     registry._loaded,
     registry._all_entry_points,
     source_hash,
+    _code_of,
 )
 
 
@@ -131,12 +132,11 @@ def test_the_hash_of_a_scorer_of_another_package_covers_its_own_modules(
     fresh: pytest.MonkeyPatch, tmp_path: Path
 ):
     site = install_all(tmp_path / "site")
-    code = (
-        "from regrade.scoring.source_hash import source_hash as h; print(h('shouted'), h('exact'))"
-    )
-    before = python(code, site).split()
+    fresh.syspath_prepend(site)
+    before = source_hash("shouted"), source_hash("exact")
     (site / "their_package" / "words.py").write_text('MARK = "!!"\n')
-    after = python(code, site).split()
+    forget()
+    after = source_hash("shouted"), source_hash("exact")
 
     assert before[0] != after[0]
     assert before[1] == after[1]

@@ -74,11 +74,8 @@ def test_the_form_of_a_member_says_how_many_examples_it_has(suite: Suite):
     for name, form in suite.forms.items():
         said = re.search(r"(\d+) examples", form)
         assert said is not None, name
-        own = (
-            None
-            if name.startswith("lm_eval:")
-            else registry.load("benchmark", name).default_n_shots
-        )
+        is_task = name.startswith("lm_eval:")
+        own = None if is_task else registry.load("benchmark", name).default_n_shots
         if (number := suite.shots.get(name, own)) is not None:
             assert int(said[1]) == number, name
 

@@ -26,39 +26,16 @@ RUN: dict[str, Any] = {
     "answers": "hf://datasets/org/a",
 }
 HARMLESS = {
-    *(
-        "api_key_env",
-        "model_revision",
-        "base_url",
-        "more_base_urls",
-    ),  # engine `openai`: see docs/security.md
-    *(
-        "quantization",
-        "kv_cache_dtype",
-        "reasoning_parser",
-        "tool_parser",
-        "gpu",
-        "gpu_memory",
-    ),  # vLLM's and our choices
+    # engine `openai`: see docs/security.md
+    *("api_key_env", "model_revision", "base_url", "more_base_urls"),
+    # vLLM's and our choices
+    *("quantization", "kv_cache_dtype", "reasoning_parser", "tool_parser", "gpu", "gpu_memory"),
     *("name", "benchmark", "benchmarks", "tasks", "max_drop_of"),
     *("config", "revision", "split", "shots_split", "answer_set"),
-    *(
-        "target_column",
-        "choices_column",
-        "subset_column",
-        "messages_column",
-        "turns_column",
-        "tools_column",
-        "doc_columns",
-    ),
-    *(
-        "prompt",
-        "system",
-        "prefill",
-        "shot_answer",
-        "chat_template_args",
-        "stop",
-    ),  # texts and templates
+    *("target_column", "choices_column", "subset_column", "doc_columns"),
+    *("messages_column", "turns_column", "tools_column"),
+    # texts and templates
+    *("prompt", "system", "prefill", "shot_answer", "chat_template_args", "stop"),
     *("setting", "values"),  # axes of a sweep, whose points are checked as jobs
     "share",
 }

@@ -28,14 +28,9 @@ def test_a_hidden_character_is_shown_by_its_code_point(character: str):
 
 
 def test_no_character_of_unicode_breaks_a_page_or_comes_through_hidden():
-    for code in range(0, sys.maxunicode + 1, 7):
-        if 0xD800 <= code <= 0xDFFF:
-            continue  # no text from a file has half a pair
-        character = chr(code)
-        out = str(as_html(character))
-        if unicodedata.category(character)[0] == "C" and character not in "\n\t":
-            assert character not in out
-        assert "<script" not in out
+    characters = [*map(chr, range(0, sys.maxunicode + 1, 7))]
+    hidden = {c for c in characters if unicodedata.category(c)[0] == "C" and c not in "\n\t"}
+    assert hidden.isdisjoint(as_html("".join(characters)))
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,10 @@ class SourceFile:
 
     def beside(self, name: str) -> "SourceFile | None":
         """File of that name in the same folder, or None."""
-        path = self.path.with_name(name)
+        return self.consult(self.path.with_name(name))
+
+    def consult(self, path: Path) -> "SourceFile | None":
+        """File that tells facts about this one, or None if it is not there."""
         if not path.is_file():
             return None
         self.consulted.append(path)

@@ -68,18 +68,16 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
 
 def _name(file: SourceFile) -> str:
     """Name of the run, such as `mmlu:subject=anatomy,model=openai_gpt-4`."""
-    path = file.path.with_name("run_spec.json")
-    if path.is_file():
-        spec = SourceFile(path)
-        return spec.record(spec.document).text("name") or ""
-    return file.path.parent.name
+    spec = file.beside("run_spec.json")
+    if spec is None:
+        return file.path.parent.name
+    return spec.record(spec.document).text("name") or ""
 
 
 def _scores(file: SourceFile) -> Mapping[_Key, Mapping[str, RowScore]]:
-    path = file.path.with_name("per_instance_stats.json")
-    if not path.is_file():
+    stats = file.beside("per_instance_stats.json")
+    if stats is None:
         return {}
-    stats = SourceFile(path)
     found: dict[_Key, dict[str, RowScore]] = {}
     for record in stats.rows:
         if record.get("perturbation") is not None:

@@ -135,11 +135,8 @@ def _results(file: SourceFile, time: str) -> Record | None:
     paths = [file.path.with_name(name), file.path.parent.parent / name]
     if (model := _model_of(file.path)) is not None:
         paths.append(file.path.parents[model.count("/") + 3] / "results" / model / name)
-    for path in paths:
-        if path.is_file():
-            results = SourceFile(path)
-            return results.record(results.document)
-    return None
+    results = next(filter(None, map(file.consult, paths)), None)
+    return None if results is None else results.record(results.document)
 
 
 def _model_of(path: Path) -> str | None:

@@ -61,10 +61,8 @@ def _results(file: SourceFile) -> Record | None:
     """Results of the predictions at `results/MODEL/DATASET.json`, or None."""
     folder = file.path.parent.parent
     path = folder.with_name("results") / file.path.parent.name / file.path.name
-    if folder.name != "predictions" or not path.is_file():
-        return None
-    results = SourceFile(path)
-    return results.record(results.document)
+    results = file.consult(path) if folder.name == "predictions" else None
+    return None if results is None else results.record(results.document)
 
 
 def _rows(index: int, record: Record, detail: dict[str, Any], name: str) -> list[ImportedRow]:

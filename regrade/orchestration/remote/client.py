@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 import httpx
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
     DeploymentFilter,
     DeploymentFilterName,
@@ -25,9 +25,6 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_de
 from regrade.hub.http_client import Failure, failure_of
 from regrade.orchestration.remote.access import address, client_settings, unexpected
 from regrade.settings.errors import OperationError, SettingsError
-
-if TYPE_CHECKING:
-    from prefect.client.orchestration import SyncPrefectClient
 
 logger = logging.getLogger("regrade.trigger")
 CANCEL_SECONDS = 20.0
@@ -49,7 +46,7 @@ class ServerGoneError(OperationError):
 class Server:
     """A client that retries while the server is down, restarts or is locked (SQLite)."""
 
-    def __init__(self, client: "SyncPrefectClient", patience: float) -> None:
+    def __init__(self, client: SyncPrefectClient, patience: float) -> None:
         self.client = client
         self.patience = patience
         """Seconds for which a request is retried."""

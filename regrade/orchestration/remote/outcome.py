@@ -71,9 +71,9 @@ class Outcome:
 
     def markdown(self) -> str:
         """Return the verdict, the problem or the result as a page of markdown."""
-        if self.gate is None and self.problem:
-            return _failure(self.deployment, self.problem, _link(self.name, self.flow_run_id))
         link = _link(self.name, self.flow_run_id)
+        if self.gate is None and self.problem:
+            return _failure(self.deployment, self.problem, link)
         if self.gate is not None:
             return f"{markdown(verdict_text.blocks(self.gate)).rstrip()}\n\nFlow run: {link}\n"
         page = "\n\n".join(filter(None, (self.created, self.result))) or "Done."

@@ -34,10 +34,13 @@ def state(number: int = 0, **changes: Any) -> dict[str, Any]:
     } | changes
 
 
-def scenario(folder: Path, *states: dict[str, Any], **spec: Any) -> Path:
+def scenario_of(*states: dict[str, Any], **spec: Any) -> dict[str, Any]:
     adapter = {"method": "multiple_choice_joint", "model": "openai/gpt-4", "max_train_instances": 5}
-    content = {"adapter_spec": adapter | spec, "request_states": states}
-    return document(folder / RUN / "scenario_state.json", content)
+    return {"adapter_spec": adapter | spec, "request_states": states}
+
+
+def scenario(folder: Path, *states: dict[str, Any], **spec: Any) -> Path:
+    return document(folder / RUN / "scenario_state.json", scenario_of(*states, **spec))
 
 
 def test_a_run_tells_model_task_and_choices(tmp_path: Path):

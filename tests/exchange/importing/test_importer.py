@@ -14,9 +14,11 @@ from regrade.exchange.importing.importer import Imports, NothingImportedError, i
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings import ScorerName
 from regrade.settings.errors import SettingsError
+from tests.exchange.importing.test_helm import scenario_of, state
 from tests.exchange.importing.test_inspect_log import log
 from tests.exchange.importing.test_lm_eval import TIME, results, sample
-from tests.exchange.importing.writing import jsonl, parquet
+from tests.exchange.importing.test_opencompass import PREDICTIONS
+from tests.exchange.importing.writing import document, jsonl, parquet
 
 COLUMNS = Columns(text="text", question="q", target="gold", score="right")
 NAMES = Names(model="org/model", benchmark="sums")
@@ -240,6 +242,21 @@ def test_answers_without_a_right_answer_are_kept_and_not_called_wrong(
     assert one.originals[0].summary.overall.accuracy == 0.5
     with pytest.raises(SettingsError, match="nothing to compare with"):
         score_answers(one.answers, "exact")
+
+
+def test_files_that_told_facts_about_others_are_not_among_the_skipped(
+    repository: LocalRepository, tmp_path: Path
+):
+    folder = tmp_path / "evals"
+    document(folder / "run" / "scenario_state.json", scenario_of(state()))
+    document(folder / "run" / "run_spec.json", {"name": "gsm:model=x"})
+    document(folder / "run" / "per_instance_stats.json", [{"instance_id": "id0", "stats": []}])
+    document(folder / "predictions/llama-3/sums.json", PREDICTIONS)
+    document(folder / "results/llama-3/sums.json", {"accuracy": 50.0, "details": {}})
+
+    imports = import_files(repository, [folder])
+    assert sorted(answer_set.format for answer_set in imports.sets) == ["helm", "opencompass"]
+    assert (imports.skipped, imports.failed) == ((), ())
 
 
 def test_a_folder_gives_what_is_known_and_names_the_rest(

@@ -227,27 +227,9 @@ def test_published_answers_are_scored_by_whoever_is_there(server: Server, tmp_pa
     table.write_text("\n".join(rows))
 
     imported = regrade(
-        "import",
-        table,
-        *(
-            "--answers",
-            repository.uri,
-            "--format",
-            "table",
-            "--model",
-            "a",
-            "--benchmark",
-            "b",
-            "--json",
-        ),
-        *(
-            "--column.question",
-            "question",
-            "--column.text",
-            "response",
-            "--column.target",
-            "answer",
-        ),
+        *("import", table, "--format", "table", "--answers", repository.uri, "--json"),
+        *("--model", "a", "--benchmark", "b", "--column.question", "question"),
+        *("--column.text", "response", "--column.target", "answer"),
         PREFECT_API_URL=server.url,
     )
 

@@ -9,15 +9,15 @@ import pytest
 from regrade.records import Structure
 from regrade.records.rubrics import RUBRICS, open_rubric
 from regrade.records.rubrics.base import Rubric, VerdictField
-from regrade.records.rubrics.facts import rubric_facts
+from regrade.records.rubrics.facts import RubricFacts, rubric_facts
 from regrade.records.rubrics.forms import most_tokens, structure_of
 from regrade.records.rubrics.reading import read_verdict
 
 CORRECT = rubric_facts(open_rubric("correct"))
 
 
-def label(reply: str) -> str | None:
-    reading = read_verdict(reply, CORRECT)
+def label(reply: str, rubric: RubricFacts = CORRECT) -> str | None:
+    reading = read_verdict(reply, rubric)
     return None if reading is None else reading.labels[0]
 
 
@@ -34,6 +34,7 @@ def label(reply: str) -> str | None:
         ('["A"]', "A"),
         ("INCORRECT", "B"),
         ("not attempted", "C"),
+        ('{"explanation": "Someone wrote \\"verdict\\": \\"A\\".", "verdict": "B"}', "B"),
     ],
 )
 def test_a_verdict_is_read(reply: str, expected: str):
@@ -84,12 +85,7 @@ PUNCTUATED = rubric_facts(
     ],
 )
 def test_punctuation_of_a_label_belongs_to_it(reply: str, expected: str | None):
-    reading = read_verdict(reply, PUNCTUATED)
-    assert (None if reading is None else reading.labels[0]) == expected
-
-
-def test_an_explanation_that_names_another_verdict_changes_nothing():
-    assert label('{"explanation": "Someone wrote \\"verdict\\": \\"A\\".", "verdict": "B"}') == "B"
+    assert label(reply, PUNCTUATED) == expected
 
 
 def test_all_fields_are_needed():
