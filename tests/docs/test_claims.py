@@ -52,7 +52,10 @@ SECURITY = {
         1,
         "test_the_script_of_a_ci_job_says_regression_of_a_worse_model_only test_no_secret_is_written_into_a_job",
     ),
-    "| checkpoint hooks": (1, "test_no_evaluation_outlives_its_training"),
+    "| checkpoint hooks": (
+        1,
+        "test_no_process_outlives_a_killed_owner test_no_evaluation_outlives_a_killed_training_whose_fork_lives_on",
+    ),
     "| programs in answers": (0, "test_no_hostile_program_does_what_it_tries"),
     "| answer repositories, question files": (
         0,

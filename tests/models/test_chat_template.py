@@ -189,7 +189,8 @@ def test_chats_that_vllm_renders_in_code_have_a_switch_but_no_template():
 def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_engine_renders_it(
     template: str, limit: str, monkeypatch: pytest.MonkeyPatch
 ):
-    short = replace(chat_template._LIMITS, cpu_seconds=1)  # the message has those of a user
+    seconds = 1.0 if "CPU" in limit else chat_template._LIMITS.cpu_seconds
+    short = replace(chat_template._LIMITS, cpu_seconds=seconds)  # the message has a user's
     monkeypatch.setattr(chat_template, "_LIMITS", short)
     monkeypatch.setattr(chat_template, "_children", cache(chat_template._children.__wrapped__))
     refused = pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark")

@@ -94,7 +94,7 @@ def test_a_comparison_that_does_not_end_is_a_timeout_and_not_wrong(
         rows = session(batch).to_pylist()
 
     assert [(row["outcome"], row["value"]) for row in rows] == [("timeout", 0.0), ("scored", 1.0)]
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60  # it would not end
 
 
 @pytest.mark.parametrize(

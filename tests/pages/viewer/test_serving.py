@@ -168,7 +168,7 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
         )
         address = log.read_text().splitlines()[0]
         assert address == f"http://127.0.0.1:{port}{path}"
-        page = httpx2.get(address)
+        page = httpx2.get(address, timeout=60)
         assert page.status_code == 200
         assert "server" not in page.headers
         assert httpx2.get(address, headers={"Host": "evil.example"}).status_code == 403
@@ -176,6 +176,7 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
         assert process.wait(30) == 0
     finally:
         process.kill()
+        process.wait()
     assert "Traceback" not in log.read_text()
 
 
