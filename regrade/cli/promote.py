@@ -8,6 +8,7 @@ from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.cli.terminal import plain, stdout
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import default_answers
+from regrade.settings.errors import SettingsError
 from regrade.tracking.labels import move_alias_tag
 
 
@@ -31,6 +32,12 @@ def promote(
     """
     uri = answers or default_answers()
     side = find_side(answer_set_or_model, uri, benchmark)
+    for name, found in side.sets.items():
+        if not found.manifest.rows:
+            raise SettingsError(
+                f"Answer set '{found.manifest.answer_set_id}' ({name}) holds no answer: nothing could be compared with it. Name "
+                "another one, or a model, which stands for its complete answer sets."
+            )
     repository = open_repository(uri, create=True)
     moved, revision = move_alias(repository, alias, list(side.sets.values()))
     tagged = tag_runs(
@@ -54,4 +61,7 @@ def _described(answers: AnswerSet) -> str:
     repeats = manifest.specification.repeats
     each = f", {repeats} answers to each" if repeats > 1 else ""
     day = f"{manifest.created_at:%Y-%m-%d}"
-    return f"{manifest.specification.model.name}, n={manifest.n_samples:,} questions{each}, {day}"
+    lacks = manifest.state != "complete"
+    only = f", incomplete: {manifest.rows:,} of {manifest.expected:,} answers" if lacks else ""
+    model = manifest.specification.model.name
+    return f"{model}, n={manifest.n_samples:,} questions{each}, {day}{only}"

@@ -260,7 +260,11 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     _print(f"{stored.model} · {stored.benchmark} · {stored.id}", "bold")
     shown = index.scoring
     if shown is not None:
-        _print(_result(shown, specification))
+        unstored = "" if shown in stored.scorings else ", scored just now, not stored"
+        _print(f"{_result(shown, specification)}{unstored}")
+    if stored.manifest.state != "complete":
+        rows, expected = stored.manifest.rows, stored.manifest.expected
+        _print(f"incomplete: {rows:,} of {expected:,} answers", "bold")
     others = {file.scorer: file for file in stored.scorings if file.label not in stored.older}
     for scorer, file in others.items():
         if shown is None or scorer != shown.scorer:

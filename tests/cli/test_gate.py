@@ -18,6 +18,7 @@ from regrade.results.results import Evaluation
 from regrade.settings.errors import OperationError
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
+from tests.stored import commit_shards, numbers, publish
 
 
 @pytest.fixture(scope="module")
@@ -238,6 +239,20 @@ def test_promote_makes_the_baseline(tmp_path: Path) -> None:
     assert f"baseline  sums  {one.manifest.answer_set_id}  org/good, n=400 questions, " in again.out
     assert gate(repository, "bad", "--baseline", "baseline").code == 1
     assert regrade("verify", "--answers", repository.uri).code == 0
+
+
+def test_a_set_without_answers_is_no_baseline_and_one_that_lacks_some_is_told(
+    tmp_path: Path,
+) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    some = publish(repository, numbers(0, 3), total=100)
+    name, where = some.manifest.answer_set_id, ("--answers", repository.uri)
+
+    assert "incomplete: 3 of 100 answers" in regrade("promote", name, *where).out
+    commit_shards(some)
+    refused = regrade("promote", name, *where)
+    assert refused.code == 2
+    assert f"Answer set '{name}' (sums) holds no answer" in refused.err
 
 
 def test_compare_shows_what_flipped(repository: LocalRepository, tmp_path: Path) -> None:

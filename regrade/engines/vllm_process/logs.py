@@ -58,13 +58,15 @@ def last_error(log: Path, start: int = 0) -> str:
 
 
 def status_in_words(status: int) -> str:
-    """Describe the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL."""
+    """Describe the supervisor's exit status, such as `signal SIGTERM`; with advice for SIGKILL and SIGILL."""
     number = -status if status < 0 else status - 128
     if number == signal.SIGKILL:
         return (
             "signal SIGKILL. Linux sends it when the machine runs out of memory (see `dmesg`). "
             "In this case lower `engine.max_num_seqs` or `engine.max_model_len`, or run fewer programs at the same time."
         )
+    if number == signal.SIGILL:
+        return "signal SIGILL: this CPU lacks an instruction for the precision. Try `engine.dtype=float32`."
     with suppress(ValueError):
         return f"signal {signal.Signals(number).name}"
     return f"status {status}"

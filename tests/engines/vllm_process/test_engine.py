@@ -371,6 +371,8 @@ def test_the_output_of_vllm_does_not_reach_the_terminal(
 class Planned:
     """Requests that count how often they are rendered."""
 
+    shows_images = False
+
     def __init__(self, requests) -> None:
         self.requests = [*requests]
         self.rendered = 0
