@@ -389,7 +389,7 @@ class Late(Planned):
     def __iter__(self):
         for request in super().__iter__():
             if request.key == 600:
-                wait_until(lambda: any("EngineCore" in _command(p) for p in _descendants()), 120)
+                wait_until(lambda: any("VLLM::" in _command(p) for p in _descendants()), 120)
             yield request
 
 
@@ -505,7 +505,7 @@ def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
         assert len(cut.prompt) < len(long.prompt)
 
         tree = psutil.Process(_supervisor_pid(engine)).children(recursive=True)
-        cores = [p for p in tree if "EngineCore" in " ".join(p.cmdline())]
+        cores = [p for p in tree if "VLLM::" in _command(p)]
         assert cores, "vLLM's own processes are below the supervisor"
         with pytest.raises(EngineError) as caught:
             for _ in engine.generate(Request(k, "x", SAMPLING) for k in range(100_000)):
