@@ -122,7 +122,7 @@ class Session(StrictModel):
     def shared(self) -> bool:
         """The engine answered more than these rows until they were complete, as it measured: those of other sets, lost ones, or choices.
 
-        Of a session that was ended before it measured, that it may have: it was given other sets, too.
+        A session that ended before it was measured counts as shared if its engine was given several sets.
         """
         return self.sets > 1 if self.speed is None else self.speed.requests > self.rows
 
@@ -199,6 +199,11 @@ class Manifest(StrictModel):
     def expected(self) -> int:
         """Rows of the complete answer set."""
         return self.n_samples * self.specification.repeats
+
+    @property
+    def answered(self) -> str:
+        """How many of its answers there are, such as `53 of 400 answers`."""
+        return f"{self.rows:,} of {self.expected:,} answers"
 
     @property
     def mixed(self) -> tuple[str, ...]:

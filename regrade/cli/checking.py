@@ -135,8 +135,10 @@ def problem_of(error: CycloptsError, command: str) -> str:
         words = " ".join(error.unused_tokens or ())
         hint = f" Did you mean `--model {words}`?" if command == "score" else ""
         return f"`{words}` belongs to no option of `regrade {command}`.{hint} See `regrade {command} --help`."
-    if isinstance(error, UnknownOptionError) and command == "judge" and "option: --model." in text:
-        return "`--model` is no option of `regrade judge`: `--judge` names the models that judge, ANSWER_SET whose answers."
+    if isinstance(error, UnknownOptionError) and command == "judge":
+        given = error.token.keyword or error.token.value
+        if given.partition("=")[0] == "--model":
+            return "`--model` is no option of `regrade judge`: `--judge` names the models that judge, and ANSWER_SET the answers."
     text = re.sub(r'^Command "[^"]*" parameter ', "", text)
     text = _NO_NUMBER.sub(_number_expected, text)
     return f"{text} See `regrade {command} --help`."

@@ -103,7 +103,7 @@ def _rows(
     if run is not None and run.judged is not None:
         name = f"{run.judged.model} (judge {name})"
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
-    state = [f"{manifest.rows:,} of {manifest.expected:,} answers"] if not _complete(stored) else []
+    state = [manifest.answered] if not _complete(stored) else []
     state += [str(manifest.stopped)] if manifest.stopped else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []

@@ -62,6 +62,6 @@ def _described(answers: AnswerSet) -> str:
     each = f", {repeats} answers to each" if repeats > 1 else ""
     day = f"{manifest.created_at:%Y-%m-%d}"
     lacks = manifest.state != "complete"
-    only = f", incomplete: {manifest.rows:,} of {manifest.expected:,} answers" if lacks else ""
+    only = f", incomplete: {manifest.answered}" if lacks else ""
     model = manifest.specification.model.name
     return f"{model}, n={manifest.n_samples:,} questions{each}, {day}{only}"

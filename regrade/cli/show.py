@@ -263,8 +263,7 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
         unstored = "" if shown in stored.scorings else ", scored just now, not stored"
         _print(f"{_result(shown, specification)}{unstored}")
     if stored.manifest.state != "complete":
-        rows, expected = stored.manifest.rows, stored.manifest.expected
-        _print(f"incomplete: {rows:,} of {expected:,} answers", "bold")
+        _print(f"incomplete: {stored.manifest.answered}", "bold")
     others = {file.scorer: file for file in stored.scorings if file.label not in stored.older}
     for scorer, file in others.items():
         if shown is None or scorer != shown.scorer:

@@ -71,6 +71,7 @@ def small_index(monkeypatch: pytest.MonkeyPatch):
             "Did you mean 'correct'?",
         ),
         ("promote m --alias", "`--alias` needs a value"),
+        ("judge 1f --model=m", "`--judge` names the models that judge"),
         ("score --stale --force", "`--stale`"),
         ("score --scorer numbr", "Did you mean 'number'?"),
         (

@@ -1,4 +1,4 @@
-"""What the examples of the pages presuppose: models, questions and answers on a Hub and in folders, files, servers of models."""
+"""Models, questions and answers on a Hub and in folders, files, and servers of models, which the examples of the pages presuppose."""
 
 import json
 import shutil

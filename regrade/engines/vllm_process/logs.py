@@ -66,7 +66,7 @@ def status_in_words(status: int) -> str:
             "In this case lower `engine.max_num_seqs` or `engine.max_model_len`, or run fewer programs at the same time."
         )
     if number == signal.SIGILL:
-        return "signal SIGILL: this CPU lacks an instruction for the precision. Try `engine.dtype=float32`."
+        return "signal SIGILL: this CPU lacks an instruction that the precision needs. Try `engine.dtype=float32`."
     with suppress(ValueError):
         return f"signal {signal.Signals(number).name}"
     return f"status {status}"

@@ -138,7 +138,7 @@ def _problems(model: str, answers: AnswerSet) -> Iterator[str]:
     elif manifest.n_samples != part.questions:
         yield f"it has {manifest.n_samples:,} questions, the benchmark has {part.questions:,}"
     if manifest.state != "complete" or manifest.rows != manifest.expected:
-        yield f"it is not complete: {manifest.rows:,} of {manifest.expected:,} answers"
+        yield f"it is not complete: {manifest.answered}"
     if answers.repository.url(answers.revision) is None:
         yield "its answers are in a folder, where nobody can look them up: publish them to a repository on the Hub"
 
