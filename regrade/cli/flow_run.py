@@ -78,9 +78,11 @@ def run_flow(
             engine_begins = False
             if first is not None:
                 with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
-                    begin(first)  # while the server starts, which takes seconds
+                    begin(first)  # while the server is imported, which takes seconds
                     engine = engine_begun(first, log_file("engine"))
                     engine_begins = stack.enter_context(engine)
+            if temporary is not None:
+                temporary.start()
             if tracks and not engine_begins:
                 prepare(log)
             flow = _function(name, name)

@@ -1,7 +1,7 @@
 """Run a flow in this process, on the configured Prefect server or a temporary one.
 
 Prefect can start a temporary server itself, but only when the flow begins, and it imports the whole server into this
-process. Our server starts before slow imports, in a separate process.
+process. Ours is imported in a separate process while the command checks its input, and starts when that is done.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,7 +19,8 @@ from regrade.orchestration.configured import may_have_server
 from regrade.orchestration.login_page import AUTH, LoginFirst, asks_first
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT
-from regrade.processes.supervised import SupervisedProcess
+from regrade.processes.supervised import SupervisedProcess, take_descriptor
+from regrade.processes.supervisor import CHANNEL_VARIABLE
 from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 from regrade.settings.errors import OperationError, RegradeError, SettingsError
 from regrade.settings.files import log_file
@@ -74,7 +75,16 @@ def create_app() -> WithHeaders:
     # host `prefect-in-memory`.
     pages = LoginFirst(application) if asks_first(os.environ) else application
     guarded = OwnPagesOnly(pages, origins=origins, hosts=hosts)
+    if CHANNEL_VARIABLE in os.environ:
+        _wait_for_owner(take_descriptor(CHANNEL_VARIABLE))
     return WithHeaders(guarded, CONTAINED)
+
+
+def _wait_for_owner(channel: int) -> None:
+    """Wait until the owner of a temporary server starts it: uvicorn opens no port and Prefect no database before."""
+    with socket.socket(fileno=channel) as owner:
+        if not owner.recv(1):
+            sys.exit()
 
 
 def server_command(host: str, port: int, *, log_level: str = "warning") -> list[str]:
@@ -159,9 +169,9 @@ _begun: list["TemporaryServer"] = []
 
 
 def begin_server() -> None:
-    """Start the temporary server of the flow that this process is about to run, before slow imports.
+    """Let the temporary server of the flow that this process is about to run be imported, before our own slow imports.
 
-    Starts none if a server may be configured.
+    There is none if a server may be configured.
     """
     if not may_have_server():
         _begun.append(TemporaryServer(log_file("regrade")))
@@ -179,7 +189,7 @@ class TemporaryServer:
     """
 
     def __init__(self, log: Path) -> None:
-        """Start the server without waiting for it.
+        """Let a process import the server, which starts with `start`.
 
         Args:
             log: File to which the server's output is appended.
@@ -192,7 +202,16 @@ class TemporaryServer:
         self.login = new_login()
         self.log = log
         environment = os.environ | EPHEMERAL | protection(port, self.login)
-        self._process = SupervisedProcess(command, log, environment, grace=GRACE)
+        self._channel, channel = socket.socketpair()
+        with channel:
+            self._process = SupervisedProcess(
+                command, log, environment, grace=GRACE, channel=channel.fileno()
+            )
+
+    def start(self) -> None:
+        """Let the server open its port and its database, without waiting for it. Idempotent."""
+        with self._channel, suppress(OSError):  # `wait` tells of a server that ended
+            self._channel.send(b"1")
 
     @contextmanager
     def ended_by_error(self) -> Iterator[None]:
@@ -200,16 +219,18 @@ class TemporaryServer:
         try:
             yield
         except BaseException:
+            self._channel.close()
             threading.Thread(target=self._process.end, name="ending", daemon=True).start()
             raise
 
     def wait(self) -> None:
-        """Wait until the server answers.
+        """Start the server and wait until it answers.
 
         Raises:
             TemporaryServerError: If the server ended, or does not answer in time.
         """
-        # The server starts before slow imports. Prefect imports the encoder when a run begins, and until then there is time.
+        self.start()
+        # Prefect imports the encoder when a run begins, and until then there is time.
         import fastapi.encoders  # noqa: F401, PLC0415
         import httpx2  # noqa: PLC0415
 

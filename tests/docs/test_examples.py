@@ -176,7 +176,7 @@ def _work(pool: str, **_: object) -> NoReturn:
 def stop_at_boundaries(patch: pytest.MonkeyPatch) -> None:
     """Let no engine, no server and no program of others start, nor MLflow, which scorings are sent to."""
     nothing = contextlib.nullcontext
-    temporary = SimpleNamespace(ended_by_error=nothing)
+    temporary = SimpleNamespace(ended_by_error=nothing, start=lambda: None)
     patch.setattr(flow_run, "TemporaryServer", lambda _: temporary)
     patch.setattr(flow_run, "engine_begun", lambda *_: nothing(enter_result=False))
     patch.setattr(flow_run, "prefect_server", lambda *_, **__: nothing())

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 import httpx
+import psutil
 import pytest
 from prefect.settings import PREFECT_HOME, temporary_settings
 
@@ -45,7 +46,7 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     assert "unable to open database file" in log.read_text()
 
 
-def test_a_command_takes_the_server_that_began_before_its_imports_and_none_begins_if_one_is_set(
+def test_a_command_takes_the_server_that_was_imported_beside_its_checks_and_there_is_none_if_one_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -116,11 +117,14 @@ def test_each_temporary_server_has_a_login_of_its_own(
 ):
     started: list[tuple[list[str], dict[str, str]]] = []
 
-    def note(command: list[str], _log: Path, environment: dict[str, str], *, grace: float) -> None:
+    def note(command: list[str], _log: Path, environment: dict[str, str], **_: object) -> None:
         started.append((command, environment))
 
     monkeypatch.setattr(server, "SupervisedProcess", note)
-    logins = [server.TemporaryServer(tmp_path / "log").login for _ in range(2)]
+    servers = [server.TemporaryServer(tmp_path / "log") for _ in range(2)]
+    for temporary in servers:
+        temporary.start()
+    logins = [temporary.login for temporary in servers]
     assert logins[0] != logins[1]
     for login, (command, environment) in zip(logins, started, strict=True):
         assert login not in " ".join(command)
@@ -128,6 +132,36 @@ def test_each_temporary_server_has_a_login_of_its_own(
             environment.items()
             >= protection(int(command[command.index("--port") + 1]), login).items()
         )
+
+
+@pytest.mark.prefect
+def test_a_temporary_server_opens_no_port_and_makes_no_file_before_it_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """What a command is given is checked while the server is imported: nothing may have started if it is refused."""
+    home, log = tmp_path / "home", tmp_path / "log"
+    monkeypatch.setenv("PREFECT_HOME", str(home))
+    temporary = server.TemporaryServer(log)
+    supervisor = psutil.Process(temporary._process.pid)
+
+    def has_imported() -> bool:
+        before = _cpu_seconds(supervisor)
+        time.sleep(0.5)
+        return before > 1 and _cpu_seconds(supervisor) == before
+
+    with pytest.raises(KeyboardInterrupt), temporary.ended_by_error():
+        wait_until(has_imported)
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{temporary.api_url}/health")
+        assert list(home.glob("*")) == []
+        temporary.wait()
+        assert list(home.glob("*")) != []
+        raise KeyboardInterrupt
+    assert log.read_text() == ""
+
+
+def _cpu_seconds(supervisor: psutil.Process) -> float:
+    return sum(p.cpu_times().user for p in supervisor.children())
 
 
 @pytest.mark.prefect
@@ -162,9 +196,8 @@ def test_a_server_that_wants_another_login_is_named_with_the_variable(
     if command != ["deploy"]:
         publish(LocalRepository(tmp_path / "answers"), [row(0, "5")])
         answers = [tmp_path / "answers"]
-    ran = regrade(
-        *command, *answers, PREFECT_API_URL=prefect_server, PREFECT_API_AUTH_STRING="a:wrong one"
-    )
+    login = {"PREFECT_API_URL": prefect_server, "PREFECT_API_AUTH_STRING": "a:wrong one"}
+    ran = regrade(*command, *answers, process=True, **login)
     assert ran.code in (1, 2), ran.err
     assert "401" in ran.err
     assert "PREFECT_API_AUTH_STRING" in ran.err
