@@ -17,11 +17,10 @@ from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
 from regrade.engines.base import CheckedEngine, LimitedEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import builds, runs_on_cpu
-from regrade.jobs.plans_of_job import open_benchmarks
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
 from regrade.records.specification import AskedAgain
-from regrade.scorers import JUDGE, stored_name
+from regrade.scorers import stored_name
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.tuning.search.hardware import hardware
 from tasks.plan import as_work
@@ -42,12 +41,6 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         SettingsError: If a benchmark's answers are graded by a judge, or the engine cannot limit its requests.
         EngineError: If the engine ends; the same command continues.
     """
-    for benchmark, _ in open_benchmarks(job):
-        if job.scorer is None and JUDGE in benchmark.scorers:
-            raise SettingsError(
-                f"A judge model grades the answers to '{benchmark.name}', which has noise of its own. Name another scorer "
-                "(`--scorer`), or leave the benchmark out."
-            )
     with ExitStack() as stack:
         firsts = stack.enter_context(plan(job))
         rounds = [stack.enter_context(opened(works)) for works in _again(job, firsts)]

@@ -13,7 +13,7 @@ from flows import generating
 from flows.engine_session import EngineSession
 from flows.gating import NotFirstError, announce, completed, judge_answers, promote
 from flows.generating import SCORED_ELSEWHERE, finish_unscored, is_to_be_scored, run_name
-from flows.judging import check_rubric, judge_job, judge_sets
+from flows.judging import judge_job, judge_sets
 from flows.scoring import (
     Scorings,
     own_scorers,
@@ -27,7 +27,8 @@ from flows.scoring import (
 from regrade.answers.manifest import Stopped
 from regrade.checkpoints.following import Following, Notes
 from regrade.checkpoints.found import Found, alias_of
-from regrade.comparing.beforehand import check_baseline, check_planned, is_first
+from regrade.comparing.beforehand import is_first
+from regrade.comparing.checking import check_evaluation, check_plans
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
@@ -41,7 +42,7 @@ from regrade.pages.report.tracked import ARTIFACT, log_report, prepare_report
 from regrade.results.display import current_display, timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
-from regrade.scorers import load_scorer, stored_name
+from regrade.scorers import stored_name
 from regrade.settings import GateSettings
 from regrade.settings.errors import (
     ModelError,
@@ -122,18 +123,10 @@ def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
 
 def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple[str, Evaluation]:
     """Evaluate the models of a job, and return a message and the result; a session keeps its engine."""
-    if job.scorer is not None:
-        load_scorer(job.scorer)  # fails before anything is generated
-    if job.judge is not None:
-        check_rubric(job.judge, job.names)
-    first = job.gate is not None and is_first(job.gate, job.answers, job.names)
-    if job.gate is not None and not first:
-        check_baseline(job.gate, job.answers, job.names, job.limit)
+    first = check_evaluation(job)
 
     def check(works: Sequence[Work]) -> None:
-        if job.gate is not None:
-            planned = [work.answers.manifest for work in works]
-            check_planned(job.gate, job.answers, planned, first=first)
+        check_plans(job, [work.plan for work in works], first=first)
 
     prepare()  # imports MLflow while the engine loads
     scorers = None if job.scorer is None else (stored_name(job.scorer),)

@@ -27,14 +27,13 @@ from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.machines import machines_ended_early, start_machines, wait_for_machines
 from regrade.orchestration.waiting import Stages
 from regrade.orchestration.worker import engine_no_longer_needed, runs_under_worker
-from regrade.processes.metrics_endpoint import ports, show
+from regrade.processes.metrics_endpoint import show
 from regrade.records.specification import Specification
 from regrade.results.display import current_display
 from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.settings.files import spool_root
-from tasks.generate import publish_seconds
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
 from tasks.watch import look_at_stored, watch_verdicts
@@ -64,8 +63,6 @@ def run_name() -> str:
 
 def plan(job: GenerationJob, point: str = "") -> AbstractContextManager[list[Work]]:
     """Plan the answer sets of a job, or of a sweep's point; their spools are open and locked while the block runs."""
-    publish_seconds()  # fails early if the setting is invalid
-    ports()
     planned = plan_answers(job)
     for work in planned:
         work.point = point

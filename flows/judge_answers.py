@@ -5,11 +5,13 @@ from prefect.runtime import flow_run
 
 from flows.judging import judge_sets
 from flows.scoring import finish, score
+from regrade.jobs import plans_of_job
 from regrade.jobs.job import JudgeJob
 from regrade.orchestration.form import form, takes
 from regrade.results.display import timed
 from regrade.results.results import Evaluation, check_answered
 from regrade.tracking.process import prepare
+from tasks.judge import plans_of_judge
 
 
 def run_name() -> str:
@@ -21,6 +23,12 @@ def run_name() -> str:
     return (
         f"{', '.join(parameters['judges'])}: {', '.join(what) or 'answers that wait for a judge'}"
     )
+
+
+def begin(job: JudgeJob) -> None:
+    """Check and plan what each judge is asked, before anything starts."""
+    for judge in dict.fromkeys(job.judges):
+        plans_of_job.begin(plans_of_judge, job, judge)
 
 
 @form

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from flows import generating
 from regrade.answers.sets import AnswerSet
 from regrade.jobs.job import EvaluationJob, JudgeJob, JudgeSettings
-from regrade.judging.choosing import check_asking, default_rubric
+from regrade.judging.choosing import default_rubric
 from tasks.judge import plan_judging, take_known
 from tasks.work import Work
 
@@ -56,18 +56,3 @@ def judge_job(
     shared = job.shared_with(JudgeJob) | settings.shared_with(JudgeJob)
     given = {"answer_sets": tuple(judged), "scoring": job.scoring_options}
     return JudgeJob(**shared | given)
-
-
-def check_rubric(settings: JudgeSettings, benchmarks: Sequence[str]) -> None:
-    """Refuse a judge without answers to judge, or an unknown rubric, before answers are generated.
-
-    Raises:
-        SettingsError: As `check_asking`.
-    """
-    check_asking(
-        settings.rubric,
-        benchmarks,
-        settings.prompt,
-        baseline=settings.baseline,
-        criteria=settings.criteria,
-    )

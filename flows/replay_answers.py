@@ -7,13 +7,14 @@ from flows import generating
 from flows.scoring import time_spent
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.replay import Replay, blocks, compared
+from regrade.jobs import plans_of_job
 from regrade.jobs.replay import ReplayJob
 from regrade.orchestration import artifacts
 from regrade.orchestration.form import form, takes
 from regrade.results.display import timed
 from regrade.settings.errors import SettingsError
 from regrade.text.markdown import escape, markdown
-from tasks.replay import plan_replays
+from tasks.replay import plan_replays, plans_of_replay
 from tasks.work import Work
 
 
@@ -22,6 +23,11 @@ def run_name() -> str:
     parameters = flow_run.parameters
     model = parameters.get("model") or "its model under other settings"
     return f"replay of {parameters['answer_set']}: {model}"
+
+
+def begin(job: ReplayJob) -> None:
+    """Check and plan both replays, before anything starts."""
+    plans_of_job.begin(plans_of_replay, job)
 
 
 @form

@@ -3,8 +3,9 @@
 from prefect import flow
 from prefect.runtime import flow_run
 
-from regrade.exchange.harness import HarnessJob
+from regrade.exchange.harness import HarnessJob, served_model
 from regrade.exchange.importing.importer import Imports
+from regrade.jobs import plans_of_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form, takes
 from tasks.run_harness import run_and_import
@@ -14,6 +15,11 @@ def run_name() -> str:
     """Name of the flow run: `<model> by <harness>`."""
     parameters = flow_run.parameters
     return f"{parameters['model']} by {parameters.get('harness') or 'a harness'}"
+
+
+def begin(job: HarnessJob) -> None:
+    """Check harness, model and repository, before anything starts."""
+    plans_of_job.begin(served_model, job)
 
 
 @form

@@ -30,7 +30,7 @@ from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.search.job import TuneJob, TuneResult
-from regrade.tuning.search.lookup import key_of
+from regrade.tuning.search.lookup import key_to_tune
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
 from regrade.tuning.search.rule import MOST, TOKENS, Search, StartedEngine, splits_to_try
 from regrade.tuning.search.text import blocks
@@ -55,7 +55,7 @@ def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     with plan(job) as (work,):
         job = job.model_copy(update={"engine": job.engine.model_copy(update={"tuned": False})})
-        key = key_of(work.plan, job.limits.given)
+        key = key_to_tune(job, work.plan)
         tuner = _Tuner(job, work)
         search = Search(tuner.start, job.limits, job.starts)
         search.run(splits_to_try(job.engine, _plan_memory(job, key)), tuner.prompts_matter)
@@ -79,20 +79,10 @@ def tune_settings(job: TuneJob) -> TuneResult:
     return result
 
 
-def refuse_conversations(work: Work) -> None:
-    """Raise `SettingsError` for conversations: parts of them cannot be asked in any order."""
-    if work.plan.converses:
-        raise SettingsError(
-            f"{work.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. Tune with "
-            "another benchmark."
-        )
-
-
 class _Tuner:
     """Starts engines, and measures them with the questions of an answer set: first those without an answer, then all, again and again."""
 
     def __init__(self, job: TuneJob, work: Work) -> None:
-        refuse_conversations(work)
         self._job, self._work = job, work
         self._missing = list(work.requests.rows)
         self._all = work.plan.missing(set())

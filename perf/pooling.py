@@ -42,7 +42,7 @@ from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.jobs.generate import Filling, fill
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import Plan, PlannedRequests, PooledRequests
-from regrade.jobs.plans_of_job import planned
+from regrade.jobs.plans_of_job import plans_of_all
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.stats.speed import Speed
@@ -171,7 +171,7 @@ def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
         "model": options.model,
         "engine": VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra)),
     }
-    plans = planned(make_job(GenerationJob, given))
+    plans = plans_of_all(make_job(GenerationJob, given))
     asked = list(benchmarks(plans))
     settings = given["engine"]
     log = log_file("pooling")

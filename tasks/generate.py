@@ -1,7 +1,6 @@
 """Generate the missing answers of answer sets into their spools; publish and report progress meanwhile."""
 
 import logging
-import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -21,21 +20,17 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
 from regrade.jobs.generate import Filling, Progress, fill, session_of
-from regrade.jobs.shares import publish_interval
+from regrade.jobs.shares import publish_seconds
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import current_display
 from regrade.settings import GoodputLimits
-from regrade.settings.errors import OperationError, RegradeError, SettingsError, UserError
+from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.stats.speed import GoodputCount, Speed
 from regrade.text.text import duration_text
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade.generate")
 
-PUBLISH_SECONDS = 60.0
-"""Seconds between two commits; the Hub allows about 128 commits per hour and account."""
-PUBLISH_VARIABLE = "REGRADE_PUBLISH_SECONDS"
-"""Environment variable that overrides `PUBLISH_SECONDS`."""
 LOOK_SECONDS = 0.5
 """Seconds between two looks whether the verdict on a benchmark is sure."""
 REPORT_SECONDS = 3.0
@@ -262,27 +257,6 @@ def leave_out_published(work: Work, published: AnswerSet | None = None) -> None:
         published = find_set(repository, work.plan.specification, repository.head())
     if published is not None:
         work.requests.withdraw(published.states(work.spool.shard_states).done)
-
-
-def publish_seconds(machines: int = 1) -> float:
-    """Seconds between two commits while generating: REGRADE_PUBLISH_SECONDS, or one minute, or more for many machines.
-
-    Args:
-        machines: Machines that publish to the same repository.
-
-    Raises:
-        SettingsError: If the variable is not a number above 0.
-    """
-    text = os.environ.get(PUBLISH_VARIABLE)
-    if not text:
-        return publish_interval(machines, PUBLISH_SECONDS)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < float("inf"):
-        raise SettingsError(f"{PUBLISH_VARIABLE}={text} should be a number of seconds above 0.")
-    return seconds
 
 
 class ProgressArtifact:

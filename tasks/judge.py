@@ -15,7 +15,9 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
 from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.plans_of_job import planned
 from regrade.judging.choosing import (
+    check_asking,
     default_rubric,
     is_judge_set,
     judged,
@@ -43,13 +45,15 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
     Returns:
         One `Work` for each judged answer set; the spools are not open yet.
     """
+    plans = planned(plans_of_judge, job, judge)
     repository = open_repository(job.answers, create=True)
-    plans = plans_of_judge(job, judge, repository)
     return [as_work(plan, repository, job.of(judge)) for plan in plans]
 
 
-def plans_of_judge(job: JudgeJob, judge: str, repository: Repository) -> list[Plan]:
+def plans_of_judge(job: JudgeJob, judge: str) -> list[Plan]:
     """Return the plan of each answer set that a judge grades; see `plan_judging`."""
+    check_asking(job.rubric, None, job.prompt, baseline=job.baseline, criteria=job.criteria)
+    repository = open_repository(job.answers, create=False, empty=job.self_test)
     asked = open_rubric(job.rubric) if job.rubric is not None else None
     benchmarks = list(questions_of(job, repository, asked))
     settings = job.of(judge)

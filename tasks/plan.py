@@ -7,16 +7,13 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.spool import Spool, spool_folder
-from regrade.jobs.continuing import as_stored, log_version_1, remaining
-from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
+from regrade.comparing.checking import plans_to_score
+from regrade.jobs.continuing import kept, log_version_1, remaining
+from regrade.jobs.job import EngineJob, GenerationJob
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import planned
 from regrade.jobs.shares import Share
 from regrade.records.computed import Computed
-from regrade.records.specification import Specification
-from regrade.scorers import JUDGE
-from regrade.scoring.score import check_scorers
-from regrade.settings.errors import SettingsError
 from tasks.step import DELAYS, retried
 from tasks.work import Work, check_continued
 
@@ -30,34 +27,16 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     Returns:
         One `Work` per answer set; the spools are not open yet.
     """
-    share = None if job.share is None else Share.parse(job.share)
     repository = open_repository(job.answers, create=True)
-    plans = planned(job)
-    if isinstance(job, EvaluationJob):
-        for plan in plans:
-            chosen = plan.benchmark.scorers if job.scorer is None else (job.scorer,)
-            if JUDGE in chosen and job.judge is None:
-                raise SettingsError(
-                    f"A judge model grades the answers to '{plan.benchmark.name}': name one with `judge.judges`, or keep the answers "
-                    "with `regrade generate` and run `regrade judge` later."
-                )
-            check_scorers(chosen, job.scoring)
-    ids = [plan.specification.answer_set_id for plan in plans]
-    if len(set(ids)) < len(ids):
-        raise SettingsError(
-            "A benchmark was given twice with the same settings; give each benchmark once."
-        )
+    plans = planned(plans_to_score, job)
+    share = None if job.share is None else Share.parse(job.share)
     return [as_work(plan, repository, job, share) for plan in plans]
 
 
 def as_work(plan: Plan, repository: Repository, job: EngineJob, share: Share | None = None) -> Work:
     """Return the work for a plan, whose spool is not open yet."""
     suffix = "" if share is None else share.folder_suffix
-
-    def has_spool(earlier: Specification) -> bool:
-        return spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
-
-    plan = as_stored(plan, repository, unpublished=has_spool)
+    plan = kept(plan, repository, suffix)
     log_version_1(plan, repository)
     if plan.withheld is not None:
         # All samples, so that a machine that adds no row can still show and score the answers.

@@ -1,6 +1,6 @@
 """Plan the two replays of an answer set: by the model that gave the answers, and by another one."""
 
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from prefect import task
 
@@ -9,6 +9,7 @@ from regrade.comparing.sides import find_side
 from regrade.engines.base import BaseEngineSettings
 from regrade.jobs.job import EngineJob
 from regrade.jobs.plan import Plan, make_plan
+from regrade.jobs.plans_of_job import planned
 from regrade.jobs.replay import OWN_READINGS, ReplayJob, ReplayQuestions
 from regrade.models.base import ResolvedModel
 from regrade.records.specification import Specification
@@ -18,25 +19,40 @@ from tasks.plan import as_work
 from tasks.step import DELAYS, retried
 from tasks.work import Work
 
-PlannedReplay: TypeAlias = AnswerSet | tuple[EngineJob, Work]
-"""A replay that is stored, or the work for an engine."""
+_T = TypeVar("_T")
+Replay: TypeAlias = AnswerSet | tuple[EngineJob, _T]
+"""A replay that is stored, or the plan or work for an engine."""
 
 
 @task(name="plan", task_run_name="plan", **retried(*DELAYS))
-def plan_replays(job: ReplayJob) -> tuple[AnswerSet, list[PlannedReplay]]:
+def plan_replays(job: ReplayJob) -> tuple[AnswerSet, list[Replay[Work]]]:
     """Find the answers and resolve the models.
 
     Returns:
         The answers, and the replays by the model that gave them and by the other one; the spools are not open yet.
     """
+    answers, replays = planned(plans_of_replay, job)
+    works: list[Replay[Work]] = []
+    for replay in replays:
+        if isinstance(replay, AnswerSet):
+            works.append(replay)
+        else:
+            settings, plan = replay
+            works.append((settings, as_work(plan, answers.repository, settings)))
+    return answers, works
+
+
+def plans_of_replay(job: ReplayJob) -> tuple[AnswerSet, list[Replay[Plan]]]:
+    """Return the answers, and the plans of both replays; see `plan_replays`."""
+    job.engine.check_here()
     answers = answers_of(job)
     repository = answers.repository
     known = answers.manifest.specification
     own = ReplayQuestions(answers, readings=OWN_READINGS, limit=job.limit)
     stored = find_set(repository, own.by_own_model, answers.revision)
-    planned: list[PlannedReplay] = []
+    replays: list[Replay[Plan]] = []
     if stored is not None and stored.manifest.state == "complete":
-        planned.append(stored)
+        replays.append(stored)
     else:
         engine = job.own_engine(answers.manifest)
         name = _own_name(job, answers)
@@ -48,13 +64,13 @@ def plan_replays(job: ReplayJob) -> tuple[AnswerSet, list[PlannedReplay]]:
                 f"'{name}' does not compute what the model of the answers did: it is {_computed(plan.specification)}, the answers "
                 f"are by {_computed(own.by_own_model)}. Name the model that answered with `own_model`, on a machine of that kind."
             )
-        planned.append((settings, as_work(plan, repository, settings)))
+        replays.append((settings, plan))
     name = job.model or _own_name(job, answers)
     settings = job.of(name, job.engine, own=False)
     questions = ReplayQuestions(answers, readings=1, limit=job.limit)
     plan = _plan(questions, job.engine, job.engine.resolve(name))
-    planned.append((settings, as_work(plan, repository, settings)))
-    return answers, planned
+    replays.append((settings, plan))
+    return answers, replays
 
 
 def answers_of(job: ReplayJob) -> AnswerSet:

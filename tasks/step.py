@@ -13,7 +13,7 @@ from contextvars import copy_context
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
-from regrade.settings.errors import HubError, RegradeError, TrackingError
+from regrade.settings.errors import RegradeError, may_pass
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State, TaskRun
@@ -133,11 +133,6 @@ def hidden(value: _T) -> _T:
     from prefect.utilities.annotations import quote  # noqa: PLC0415 - as the module says
 
     return cast("_T", quote(value))
-
-
-def may_pass(error: object) -> bool:
-    """Return True for a temporary error of the Hub or an error of MLflow: the same call may succeed later."""
-    return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)
 
 
 def _failed_temporarily(_task: "Task[Any, Any]", _run: "TaskRun", state: "State[Any]") -> bool:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.comparing.sides import find_side
-from regrade.comparing.stopping import Baseline, Watch
+from regrade.comparing.checking import watches
+from regrade.comparing.stopping import Watch
 from regrade.jobs.job import EvaluationJob
 from regrade.records.columns import GENERATION_SCHEMA
 from tasks.work import Work
@@ -15,27 +15,10 @@ logger = logging.getLogger("regrade.plan")
 
 
 def watch_verdicts(job: EvaluationJob, works: Sequence[Work]) -> None:
-    """Watch each answer set whose benchmark the baseline has, if the job asks for it.
-
-    Raises:
-        SettingsError: If a benchmark does not allow it.
-        RepositoryError: If the baseline does not exist.
-        DamagedAnswersError: If it is damaged.
-    """
-    settings = job.gate
-    if settings is None or not settings.stop_when_sure:
-        return
-    side = find_side(settings.baseline, settings.base_answers or job.answers, job.names)
-    read = []
+    """Watch each answer set whose benchmark the baseline has, if the job asks for it; errors as in `watches`."""
+    found = watches(job, [work.plan for work in works])
     for work in works:
-        base = side.sets.get(work.plan.specification.benchmark.name)
-        if base is not None and base.manifest.answer_set_id != work.answers.manifest.answer_set_id:
-            ids = [sample.id for sample in work.plan.samples]
-            candidate = work.answers.manifest
-            found = Baseline.read(base, candidate, ids, settings, job.scoring_options)
-            read.append((work, found, candidate, ids))
-    for work, found, candidate, ids in read:
-        work.watch = Watch(found, candidate, ids, settings, job.scoring_options, tests=len(read))
+        work.watch = found.get(work.plan.specification.answer_set_id)
 
 
 def look_at_stored(work: Work) -> None:

@@ -108,6 +108,29 @@ def spool_folder(repository_uri: str, answer_set_id: str, suffix: str = "") -> P
     return spool_root() / repository / f"{answer_set_id}{suffix}"
 
 
+def check_spools() -> None:
+    """Make the folder of all spools, unless it is there.
+
+    Raises:
+        SpoolError: If it cannot be made, or not be written.
+    """
+    try:
+        root = _make_root()
+    except OSError as error:
+        raise SpoolError(str(spool_root()), str(error.strerror or error)) from error
+    if not os.access(root, os.W_OK | os.X_OK):
+        raise SpoolError(str(root), "it cannot be written")
+
+
+def _make_root() -> Path:
+    root = spool_root()
+    if not root.exists():
+        make_folder(root.parent)
+        root.mkdir(mode=0o700, exist_ok=True)  # answers may be private
+        share(root)
+    return root
+
+
 def is_from_this_machine(folder: Path) -> bool:
     """Return True if the last process that used the spool in a folder ran on this machine."""
     owner = last_owner(folder)
@@ -144,10 +167,8 @@ class Spool:
 
     def __enter__(self) -> Self:
         try:
-            if self.folder.is_relative_to(root := spool_root()) and not root.exists():
-                make_folder(root.parent)
-                root.mkdir(mode=0o700, exist_ok=True)  # answers may be private
-                share(root)
+            if self.folder.is_relative_to(spool_root()):
+                _make_root()
             make_folder(self.folder)
             self._ownership.take()
         except Busy as busy:

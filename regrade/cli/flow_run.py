@@ -14,7 +14,8 @@ from pydantic import BaseModel
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.jobs.job import GenerationJob, ScoringJob
-from regrade.jobs.plans_of_job import begin, engine_begun
+from regrade.jobs.plan import Plan
+from regrade.jobs.plans_of_job import engine_begun, in_folders
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import (
     PrefectGoneError,
@@ -30,7 +31,9 @@ from regrade.results.results import Evaluation, SomeNotScoredError, SomeUnfitErr
 from regrade.settings import Settings
 from regrade.settings.errors import OperationError, TrackingError
 from regrade.settings.files import log_file
+from regrade.settings.marks import parameters_of
 from regrade.settings.project_folder import make_flows_importable
+from regrade.tracking.connection import check_store, default_tracking_uri
 from regrade.tracking.process import prepare
 
 logger = logging.getLogger("regrade")
@@ -42,16 +45,20 @@ def run_flow(
     kind: type[_R],
     job: Settings,
     output: Output,
+    check: Callable[[], list[Plan] | None] | None = None,
     first: GenerationJob | None = None,
     verdicts: list[BaseModel] | None = None,
 ) -> _R:
-    """Run a flow on the configured Prefect server or a temporary one.
+    """Check what a flow is given, and run it on the configured Prefect server or a temporary one.
+
+    While it is checked, processes may import what they will need, but nothing is started.
 
     Args:
         name: Module and function of the flow.
         kind: Type of its result.
         job: Its parameters, of which those that were set are given to it.
-        first: Job with which the flow begins; it is planned while a server starts, and before the run exists.
+        check: Plans that with which the flow begins, or refuses it. None: the flow's module has a function `begin` that does.
+        first: Job with which the flow begins, and whose engine is needed at once.
         verdicts: Gets the verdicts of the flow's gate.
         output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
 
@@ -61,7 +68,10 @@ def run_flow(
     begun = begun_server()
     log = log_file("regrade") if begun is None else begun.log
     log_to(log, quiet=output.quiet)
-    tracks = name not in ("generate_answers", "replay_answers", "run_harness")
+    tracks = "tracking_uri" in parameters_of(type(job))
+    if tracks:
+        given = job.model_dump(include={"tracking_uri", "answers"})
+        check_store(given["tracking_uri"] or default_tracking_uri(given["answers"]))
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
     if verdicts is not None:
@@ -76,11 +86,20 @@ def run_flow(
         temporary = None if has_server() else begun or TemporaryServer(log)
         with contextlib.ExitStack() as stack:
             engine_begins = False
-            if first is not None:
-                with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
-                    begin(first)  # while the server is imported, which takes seconds
-                    engine = engine_begun(first, log_file("engine"))
-                    engine_begins = stack.enter_context(engine)
+
+            def begin_engine(plans: list[Plan] | None) -> bool:
+                if first is None:
+                    return False
+                return stack.enter_context(engine_begun(first, log_file("engine"), plans))
+
+            with contextlib.nullcontext() if temporary is None else temporary.ended_by_error():
+                if check is None:
+                    _function(name, "begin")(job)
+                elif first is None or in_folders(first):
+                    engine_begins = begin_engine(check())
+                else:  # its engine is imported while the Hub or a server is asked
+                    engine_begins = begin_engine(None)
+                    check()
             if temporary is not None:
                 temporary.start()
             if tracks and not engine_begins:

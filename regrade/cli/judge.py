@@ -4,15 +4,12 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from regrade.answers.opening import open_repository
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
-from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
-from regrade.judging.choosing import check_asking
 from regrade.results.results import Evaluation
 
 if TYPE_CHECKING:
@@ -43,18 +40,4 @@ def judge(
 ) -> None:
     """Let judge models grade stored answers, and keep their verdicts as answer sets of their own."""
     job = job_of(JudgeJob, options or JudgeOptions(), answer_sets=answer_set)
-    check_judging(job)
     print_result(run_flow("judge_answers", Evaluation, job, output), output)
-
-
-def check_judging(job: JudgeJob) -> None:
-    """Refuse a job whose rubric, files or answers cannot be used, before Prefect is imported.
-
-    Raises:
-        SettingsError: If there is no such rubric, a file cannot be read, or the rubric needs another side.
-        RepositoryError: If the repository does not exist, which the self-test makes, or has no such answers.
-    """
-    check_asking(job.rubric, None, job.prompt, baseline=job.baseline, criteria=job.criteria)
-    repository = open_repository(job.answers, create=False, empty=job.self_test)
-    for name in filter(None, (*job.answer_sets, job.baseline)):
-        find_side(name, repository.uri)

@@ -1,5 +1,6 @@
 """`regrade noise`: ask a model the same questions again, and measure what an unchanged model changes."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from regrade.cli.checking import job_of
@@ -8,6 +9,7 @@ from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
+from regrade.comparing.checking import begin_evaluation
 from regrade.comparing.job import NoiseJob
 from regrade.comparing.noise import NoiseReport
 from regrade.comparing.noise_text import blocks
@@ -35,5 +37,6 @@ def noise(
     """
     job = job_of(NoiseJob, options or NoiseOptions(), model=model)
     job.check_invariance()
-    report = run_flow("measure_noise", NoiseReport, job, output, job)
+    check = partial(begin_evaluation, job)
+    report = run_flow("measure_noise", NoiseReport, job, output, check, job)
     output.show(report, lambda: print_blocks(blocks(report)))

@@ -9,7 +9,6 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.replay import Replay, blocks
-from regrade.comparing.sides import find_side
 from regrade.jobs.replay import ReplayJob
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def replay(
         answer_set: Answer set id (the first digits are enough), model or alias.
     """
     job = job_of(ReplayJob, options or ReplayOptions(), answer_set=answer_set)
-    find_side(job.answer_set, job.answers)  # refused before Prefect is imported
     result = run_flow("replay_answers", Replay, job, output)
     document = {"verdict": result.verdict, **result.model_dump(mode="json")}
     output.show(document, lambda: print_blocks(blocks(result)))

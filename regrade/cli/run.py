@@ -1,7 +1,7 @@
 """`regrade evaluate`, `generate` and `score`: run a flow in this process."""
 
 import os
-from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from regrade.cli.checking import job_of
@@ -11,11 +11,12 @@ from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
-from regrade.comparing.beforehand import check_baseline, is_first
+from regrade.comparing.checking import begin_evaluation
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import named_id
-from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeSettings, ScoringJob
-from regrade.processes.metrics_endpoint import PORT_VARIABLE, ports
+from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob
+from regrade.jobs.plans_of_job import begin, plans_of_all
+from regrade.processes.metrics_endpoint import PORT_VARIABLE
 from regrade.results.results import Evaluation, NotPassedError
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
@@ -42,11 +43,10 @@ def evaluate(
 ) -> None:
     """Evaluate a model: generate missing answers, publish, score and track them."""
     job = job_of(EvaluationJob, options or EvaluateOptions())
-    if job.judge is not None:
-        _check_judge(job.judge, job.names)
     if "sleep" in job.between:
         job.engine.able_to_sleep()
     _serve_metrics(metrics_port)
+    check = partial(begin_evaluation, job)
     gate = job.gate if job.follow is None else None  # a followed model has a gate of its own
     if gate is None:
         if chosen := files.chosen():
@@ -54,14 +54,11 @@ def evaluate(
                 f"`{chosen[0]}` is for a verdict: name a baseline with `--baseline`, and leave out `--follow`, "
                 "with which each model has its own."
             )
-        found = run_flow("evaluate_model", Evaluation, job, output, job)
+        found = run_flow("evaluate_model", Evaluation, job, output, check, job)
     else:
         with files.written("evaluate") as verdicts:
-            first = is_first(gate, job.answers, job.names)
-            if not first:  # before a server is started
-                check_baseline(gate, job.answers, job.names, job.limit)
-            found = run_flow("evaluate_model", Evaluation, job, output, job, verdicts)
-            if first and not verdicts:
+            found = run_flow("evaluate_model", Evaluation, job, output, check, job, verdicts)
+            if not verdicts:  # these answers are the first baseline
                 files.write_first(gate.baseline, found)
         if verdicts and isinstance(judged := verdicts[-1], GateReport):
             files.write_html(judged)
@@ -81,7 +78,8 @@ def generate(
     """Generate and publish missing answers, without scoring them."""
     job = job_of(GenerationJob, options or GenerateOptions())
     _serve_metrics(metrics_port)
-    print_result(run_flow("generate_answers", Evaluation, job, output, job), output)
+    check = partial(begin, plans_of_all, job)
+    print_result(run_flow("generate_answers", Evaluation, job, output, check, job), output)
 
 
 @short_help(
@@ -102,15 +100,7 @@ def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> Non
         repository, revision = open_answers(job.answers)
         found = named_id(repository, revision, job.answer_set)
         job = job.model_copy(update={"answer_set": found})
-    print_result(run_flow("score_answers", Evaluation, job, output), output, job)
-
-
-def _check_judge(judge: JudgeSettings, benchmarks: Sequence[str]) -> None:
-    from regrade.judging.choosing import check_asking  # noqa: PLC0415 - few evaluations have a judge
-
-    check_asking(
-        judge.rubric, benchmarks, judge.prompt, baseline=judge.baseline, criteria=judge.criteria
-    )
+    print_result(run_flow("score_answers", Evaluation, job, output, lambda: None), output, job)
 
 
 def _serve_metrics(port: int | None) -> None:
@@ -119,4 +109,3 @@ def _serve_metrics(port: int | None) -> None:
         if not 0 <= port <= 65535:
             raise SettingsError(f"`--metrics-port {port}` should be a port from 1 to 65535.")
         os.environ[PORT_VARIABLE] = str(port)
-    ports()  # fails early if the setting is invalid

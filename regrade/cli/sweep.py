@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
@@ -20,7 +21,10 @@ from regrade.cli.job_options import (
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
+from regrade.comparing.checking import begin_evaluation
 from regrade.jobs.job import EvaluationJob
+from regrade.jobs.plan import Plan
+from regrade.jobs.plans_of_job import check_model
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FREE_TEXT, PATH
 from regrade.settings.problems import one_line
@@ -132,8 +136,10 @@ def sweep(*arguments: VALUES) -> None:
             chosen["in_flight"] = in_flight
         chosen["axes"] = _merged(chosen.get("axes") or (), axes)
         job = checked_job(SweepJob, chosen, options.config)
-        check_address(job)
-        result = run_flow("sweep_settings", SweepResult, job, output, _first(job))
+        first = _first(job)
+        result = run_flow(
+            "sweep_settings", SweepResult, job, output, partial(_begin, job, first), first
+        )
         output.show(result, lambda: print_blocks(_page(result)))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
@@ -190,6 +196,14 @@ def _merged(of_file: Any, given: Sequence[Axis]) -> tuple[dict[str, Any], ...]: 
 def _word(value: object) -> str:
     """Return a value of a YAML file as its text: YAML 1.1 reads `on` and `off` as true and false."""
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _begin(job: SweepJob, first: EvaluationJob | None) -> list[Plan] | None:
+    """Check the models of all points, and plan the first point whose values fit."""
+    check_address(job)
+    for point in job.points():
+        check_model(job.engine, point.parameters["model"])
+    return None if first is None else begin_evaluation(first)
 
 
 def _first(job: SweepJob) -> EvaluationJob | None:

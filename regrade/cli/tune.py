@@ -1,5 +1,6 @@
 """`regrade tune`: find the fastest engine settings."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from regrade.cli.checking import job_of
@@ -9,6 +10,7 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.tuning.search.job import TuneJob, TuneResult
+from regrade.tuning.search.lookup import begin_tuning
 from regrade.tuning.search.text import blocks
 
 if TYPE_CHECKING:
@@ -21,5 +23,5 @@ else:
 def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job_of(TuneJob, options or TuneOptions())
-    result = run_flow("tune_settings", TuneResult, job, output, job)
+    result = run_flow("tune_settings", TuneResult, job, output, partial(begin_tuning, job), job)
     output.show(result, lambda: print_blocks(blocks(result)))

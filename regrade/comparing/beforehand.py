@@ -8,7 +8,7 @@ from regrade.answers.manifest import Manifest
 from regrade.answers.opening import open_repository
 from regrade.comparing.likeness import NotComparableError, differences
 from regrade.comparing.pairing import MIN_COVERAGE
-from regrade.comparing.sides import find_side
+from regrade.comparing.sides import Side, find_side
 from regrade.comparing.verdict import error_at_end
 from regrade.scorers import JUDGE
 from regrade.settings import JUDGE_PREFIX, GateSettings
@@ -34,8 +34,8 @@ def is_first(settings: GateSettings, answers: str, benchmarks: Sequence[str]) ->
 
 def check_baseline(
     settings: GateSettings, answers: str, benchmarks: Sequence[str], limit: int | None = None
-) -> None:
-    """Refuse a gate whose baseline does not exist, or has too few questions for any model to pass.
+) -> Side:
+    """Return the baseline of a gate, unless it does not exist, or has too few questions for any model to pass.
 
     Args:
         settings: Baseline and limits.
@@ -65,6 +65,7 @@ def check_baseline(
             if _is_counted(name, manifest)
         },
     )
+    return side
 
 
 def check_planned(

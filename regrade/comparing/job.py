@@ -146,6 +146,13 @@ class NoiseJob(EvaluationJob):
             )
         return self
 
+    def needs_judge(self, benchmark: str) -> str:
+        """Return the reason why the noise of a benchmark's answers cannot be measured."""
+        return (
+            f"A judge model grades the answers to '{benchmark}', which has noise of its own. Name another scorer (`--scorer`), or "
+            "leave the benchmark out."
+        )
+
     @property
     def batch_invariant(self) -> bool:
         """The engine is told to compute each answer independently of the others, so that this is what is measured."""

@@ -293,6 +293,13 @@ class BaseEngineSettings(Settings):
             f"Engine '{self.kind}' cannot sleep: use `between=stay` or `between=end`."
         )
 
+    def check_here(self) -> None:
+        """Refuse settings, or variables of the environment, with which the engine cannot run on this machine. Default: none.
+
+        Raises:
+            SettingsError: If there are any.
+        """
+
     @abstractmethod
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model to which this engine resolves a name.

@@ -163,19 +163,29 @@ class VllmEngine(VllmSettings, BaseEngineSettings):
         """Return vLLM, not loaded yet.
 
         Raises:
-            SettingsError: If the settings need more GPUs than this machine has.
+            SettingsError: As `check_here`.
         """
         from regrade.engines.vllm_process.engine import VllmProcess  # noqa: PLC0415 - see `_resolved_here`
 
-        self._check_gpus()
+        self.check_here()
         return VllmProcess(
             self, model, requests=requests, rendering=rendering, log=log, on_progress=on_progress
         )
 
-    def _check_gpus(self) -> None:
-        """Refuse a split among more GPUs than this machine has, if it is vLLM's own processes that share the model."""
-        from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu  # noqa: PLC0415 - see `_resolved_here`
+    def check_here(self) -> None:
+        """Refuse variables that have no valid value, and a split among more GPUs than this machine has.
 
+        The split counts if it is vLLM's own processes that share the model.
+        """
+        # as in `_resolved_here`
+        from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu  # noqa: PLC0415
+        from regrade.engines.vllm_process.cpu import nice_value  # noqa: PLC0415
+        from regrade.engines.vllm_process.environment import checks_fit  # noqa: PLC0415
+        from regrade.engines.vllm_process.slot import engine_slots  # noqa: PLC0415
+
+        nice_value()
+        checks_fit()
+        engine_slots()
         sizes = {name: size for name in PARALLEL if (size := getattr(self, name)) > 1}
         needed = prod(sizes.values())
         elsewhere = ("distributed_", "data_parallel_", "nnodes")

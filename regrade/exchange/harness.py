@@ -16,11 +16,13 @@ from regrade.answers.opening import open_repository
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.environment import worker_environment
 from regrade.engines.vllm_process.server import NAME as SERVED
-from regrade.engines.vllm_process.server import ModelServer, serving
+from regrade.engines.vllm_process.server import ModelServer, server_arguments, serving
 from regrade.exchange.importing.base import TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imports, import_files
 from regrade.jobs.job import Answers, default_answers
+from regrade.jobs.plans_of_job import planned
+from regrade.models.base import ResolvedModel
 from regrade.processes.supervised import SupervisedProcess
 from regrade.settings import Settings
 from regrade.settings.errors import OperationError, SettingsError
@@ -95,6 +97,27 @@ def _filled(part: str, values: Mapping[str, str]) -> str:
     return part
 
 
+def served_model(job: HarnessJob) -> ResolvedModel:
+    """Return the model to serve, if the harness can be run here and its results can be kept.
+
+    Raises:
+        SettingsError: If the harness is not installed, or a setting of the engine has no meaning for a server.
+        ModelError: If the model does not exist or is incomplete.
+        RepositoryError: If the answers cannot be kept at their address.
+    """
+    program = job.command("", "")[0]
+    if shutil.which(program) is None:
+        raise SettingsError(
+            f"The program '{program}' is not installed here. Install the harness into an environment of its own, and put its "
+            "folder on PATH, or give the program's path."
+        )
+    job.engine.check_here()
+    model = job.engine.resolve(job.model)
+    server_arguments(job.engine, model)
+    open_repository(job.answers, create=True)
+    return model
+
+
 def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
     """Serve the model, run the harness, and import the files that it left.
 
@@ -104,17 +127,11 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
         engine_log: File to which the server's output is appended.
 
     Raises:
-        SettingsError: If the harness is not installed.
+        RegradeError: As `served_model`.
         EngineError: If the server does not start, or ends.
         HarnessError: If the harness fails, takes too long, or leaves nothing that can be imported.
     """
-    program = job.command("", "")[0]
-    if shutil.which(program) is None:
-        raise SettingsError(
-            f"The program '{program}' is not installed here. Install the harness into an environment of its own, and put its "
-            "folder on PATH, or give the program's path."
-        )
-    model = job.engine.resolve(job.model)
+    model = planned(served_model, job)
     with _kept_unless_imported(log.with_suffix(".output")) as output:
         with (
             serving(job.engine, model, engine_log) as server,

@@ -10,7 +10,7 @@ from regrade.answers.manifest import Session
 from regrade.answers.origin import read_origin
 from regrade.answers.rows import RowKey, RowStates
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.answers.spool import Spool
+from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import intact_part
 from regrade.jobs.plan import Ordered, Plan
 from regrade.jobs.turns import Before, stored_before
@@ -68,6 +68,15 @@ def as_stored(
             )
             return replace(plan, specification=earlier, earlier=())
     return plan
+
+
+def kept(plan: Plan, repository: Repository, suffix: str = "") -> Plan:
+    """Return the plan with the id that its answers have, in the repository or in the spool with this suffix."""
+
+    def has_spool(earlier: Specification) -> bool:
+        return spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
+
+    return as_stored(plan, repository, unpublished=has_spool)
 
 
 def log_version_1(plan: Plan, repository: Repository) -> None:

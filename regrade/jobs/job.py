@@ -361,6 +361,13 @@ class EvaluationJob(GenerationJob):
         alone = {"model": model, "more_models": (), "follow": None, "gate": gate}
         return self.model_copy(update=alone)
 
+    def needs_judge(self, benchmark: str) -> str:
+        """Return the reason why answers to a benchmark cannot be scored without a judge, and what to do."""
+        return (
+            f"A judge model grades the answers to '{benchmark}': name one with `judge.judges`, or keep the answers with "
+            "`regrade generate` and run `regrade judge` later."
+        )
+
     @property
     def decisive(self) -> dict[str, object]:
         """The parameters that were set, without those that change no answers."""

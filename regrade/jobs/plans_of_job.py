@@ -2,26 +2,30 @@
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import ParamSpec, TypeVar, cast
 
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import find_set
+from regrade.answers.spool import check_spools
 from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import end_early, start_early
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
-from regrade.jobs.job import EvaluationJob, GenerationJob
+from regrade.jobs.job import EngineSettings, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan, make_plan
 from regrade.jobs.question_settings import equal_answers
 from regrade.jobs.sampling import with_sampling
+from regrade.jobs.shares import Share, publish_seconds
 from regrade.models.base import ResolvedModel
 from regrade.models.patterns import named_models
-from regrade.models.resolving import is_folder
-from regrade.settings import SamplingSettings
-from regrade.settings.errors import SettingsError
+from regrade.models.resolving import is_folder, resolve_here
+from regrade.processes.metrics_endpoint import ports
+from regrade.settings import SamplingSettings, Settings
+from regrade.settings.errors import HubError, SettingsError, may_pass
 from regrade.settings.model_pattern import is_pattern, names_revision
 
 logger = logging.getLogger("regrade.plan")
@@ -97,50 +101,99 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
     return [*((benchmark, job.sampling) for benchmark in named), *datasets]
 
 
-_begun: dict[str, list[Plan]] = {}
-"""Plans of jobs whose flow runs in this process, until it takes them."""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_begun: dict[str, object] = {}
+"""What flows that run in this process have planned already, until they take it."""
 
 
-def begin(job: GenerationJob) -> None:
-    """Begin a job whose flow is about to run in this process, so that it is refused before a server is started.
+def begin(plan: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
+    """Plan what a flow is about to do in this process, so that it is refused before anything starts; `planned` takes the result.
 
-    It is planned if its models are in folders. A model on the Hub or behind a server is left to the flow, which asks for it
-    again if it gets no answer.
+    None if the Hub did not answer: the flow asks again.
 
     Raises:
-        UserError: As `plans_of`.
+        RegradeError: As `plan`.
     """
-    names = (job.model, *job.more_models)
-    folders = all(is_folder(n) or (is_pattern(n) and not names_revision(n)) for n in names)
-    if isinstance(job.engine, VllmEngine) and folders and not _comes_later(job):
-        _begun[_key(job)] = _made(job)
-        return
-    open_benchmarks(job)
+    try:
+        made = plan(*args, **kwargs)
+    except HubError as error:
+        if not may_pass(error):
+            raise
+        return None
+    _begun[_key(plan, args, kwargs)] = made
+    return made
+
+
+def planned(plan: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
+    """Return what `begin` planned with these arguments, or plan it."""
+    found = _begun.pop(_key(plan, args, kwargs), None)
+    return plan(*args, **kwargs) if found is None else cast("_R", found)
+
+
+def _key(plan: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
+    named = [
+        f"{type(part).__name__} {part.model_dump_json(exclude_unset=True)}"
+        if isinstance(part, Settings)
+        else repr(part)
+        for part in (*args, *kwargs.values())
+    ]
+    return " ".join([plan.__qualname__, *named])
+
+
+def check_job(job: GenerationJob) -> None:
+    """Refuse what is wrong with a job, or with this machine, whatever its models are.
+
+    Raises:
+        SettingsError: If a setting or a variable of the environment has no valid value here.
+        RepositoryError: If the answers cannot be kept at their address.
+        SpoolError: If they cannot be kept on this machine until they are published.
+    """
+    publish_seconds()
+    ports()
+    if job.share is not None:
+        Share.parse(job.share)
+    if not isinstance(job, EvaluationJob) or job.machines is None:
+        job.engine.check_here()
     if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
+    check_spools()
+    open_repository(job.answers, create=True)
+
+
+def check_model(engine: EngineSettings, name: str) -> None:
+    """Refuse the name of a model that has its turn later, if there is no such model; a server is asked when its turn comes.
+
+    Raises:
+        ModelError: If it is not in its folder, whose weights are not read, or not on the Hub.
+    """
+    if isinstance(engine, VllmEngine) and is_folder(name):
+        resolve_here(name, quantization=engine.quantization, reads_weights=False)
+    elif isinstance(engine, VllmEngine):
+        begin(resolve_here, name)
 
 
 @contextmanager
-def engine_begun(job: GenerationJob, log: Path) -> Iterator[bool]:
+def engine_begun(job: GenerationJob, log: Path, plans: Sequence[Plan] | None) -> Iterator[bool]:
     """Let the job's engine import vLLM while its flow is prepared; it ends with the block if the flow did not take it.
 
     Yields False if none began, because it is not needed at once, or may not be.
 
     Args:
-        job: The job, which has begun.
+        job: The job.
         log: File for the engine's output.
+        plans: Its plans. None: not known yet.
     """
     try:
-        yield _begin_engine(job, log)
+        yield _begin_engine(job, log, plans or ())
     finally:
         end_early()
 
 
-def _begin_engine(job: GenerationJob, log: Path) -> bool:
+def _begin_engine(job: GenerationJob, log: Path, plans: Sequence[Plan]) -> bool:
     engines_wait = bool(os.environ.get(SLOTS_VARIABLE))
     if not isinstance(job.engine, VllmEngine) or engines_wait or _comes_later(job):
         return False
-    plans = _begun.get(_key(job), [])
     if plans and _are_stored(job, plans):
         return False
     from_hub = not plans or any(plan.model.identity.kind == "hub" for plan in plans)
@@ -166,14 +219,27 @@ def _comes_later(job: GenerationJob) -> bool:
     return isinstance(job, EvaluationJob) and job.follow is not None
 
 
-def planned(job: GenerationJob) -> list[Plan]:
-    """Return the plans of a job: those with which its command began, or new ones."""
-    return _begun.pop(_key(job), None) or _made(job)
+def in_folders(job: GenerationJob) -> bool:
+    """Return True if the models of a job are in folders, so that it is planned in a moment."""
+    names = (job.model, *job.more_models)
+    folders = all(is_folder(n) or (is_pattern(n) and not names_revision(n)) for n in names)
+    return isinstance(job.engine, VllmEngine) and folders
 
 
-def _made(job: GenerationJob) -> list[Plan]:
-    """Return the plans of each model; models that are named twice, such as by a link to a checkpoint, are planned once."""
+def plans_of_all(job: GenerationJob) -> list[Plan]:
+    """Return the plans of each model; models that are named twice, such as by a link to a checkpoint, are planned once.
+
+    A job that waits for models has no plans yet: its questions are read.
+
+    Raises:
+        RegradeError: As `check_job` and `plans_of`.
+    """
     benchmarks = open_benchmarks(job)
+    check_job(job)
+    if _comes_later(job):
+        for benchmark, _ in benchmarks:
+            benchmark.samples()
+        return []
     plans: list[Plan] = []
     for name in named_models((job.model, *job.more_models)):
         made = plans_of(job, job.engine.resolve(name), benchmarks)
@@ -182,11 +248,11 @@ def _made(job: GenerationJob) -> list[Plan]:
             logger.info("'%s' is the same model as '%s': evaluated once", name, first)
             continue
         plans += made
+    if len({plan.specification.answer_set_id for plan in plans}) < len(plans):
+        raise SettingsError(
+            "A benchmark was given twice with the same settings; give each benchmark once."
+        )
     return plans
-
-
-def _key(job: GenerationJob) -> str:
-    return f"{type(job).__name__} {job.engine.kind} {job.model_dump_json(exclude_unset=True)}"
 
 
 def _is_greedy(sampling: SamplingSettings) -> bool:

@@ -21,8 +21,12 @@ MACHINES_VARIABLE = "REGRADE_MACHINES"
 MOST_MACHINES = 100_000
 BLOCK = 64
 """Questions of a block. Neighbours often begin with the same examples, which one engine's prefix cache then holds."""
+PUBLISH_SECONDS = 60.0
+"""Seconds between two commits of a machine that is alone."""
+PUBLISH_VARIABLE = "REGRADE_PUBLISH_SECONDS"
+"""Environment variable that overrides `PUBLISH_SECONDS`."""
 COMMIT_SECONDS = 30.0
-"""Seconds between two commits of all machines together; the Hub allows about 128 commits per hour."""
+"""Seconds between two commits of all machines together; the Hub allows about 128 commits per hour and account."""
 _PATTERN = re.compile(r"([1-9][0-9]{0,5})/([1-9][0-9]{0,5})")
 
 
@@ -81,14 +85,25 @@ class Share:
         return cls(int(match[1]), int(match[2]))
 
 
-def publish_interval(machines: int, alone: float) -> float:
-    """Return the seconds between two commits of one machine.
+def publish_seconds(machines: int = 1) -> float:
+    """Return the seconds between two commits while generating: REGRADE_PUBLISH_SECONDS, or one minute, or more for many machines.
 
     Args:
         machines: Machines that publish to the same repository.
-        alone: Seconds for one machine; the least for several.
+
+    Raises:
+        SettingsError: If the variable is not a number above 0.
     """
-    return max(alone, COMMIT_SECONDS * machines)
+    text = os.environ.get(PUBLISH_VARIABLE)
+    if not text:
+        return max(PUBLISH_SECONDS, COMMIT_SECONDS * machines)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise SettingsError(f"{PUBLISH_VARIABLE}={text} should be a number of seconds above 0.")
+    return seconds
 
 
 def _check(text: str) -> str:

@@ -201,3 +201,8 @@ class TrackingError(OperationError):
 
     def __str__(self) -> str:
         return f"MLflow at '{self.uri}': {self.problem}"
+
+
+def may_pass(error: object) -> bool:
+    """Return True for a temporary error of the Hub or an error of MLflow: the same call may succeed later."""
+    return (isinstance(error, HubError) and error.retryable) or isinstance(error, TrackingError)

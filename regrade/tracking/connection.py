@@ -6,12 +6,14 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from regrade.answers.ownership import Busy, owned
 from regrade.processes.environment import TELEMETRY_OFF
-from regrade.settings.errors import TrackingError
+from regrade.settings.errors import SettingsError, TrackingError
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -25,6 +27,11 @@ _ENVIRONMENT = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
 }
+_SCHEMES = (
+    *("", "file", "http", "https", "sqlite", "mysql", "postgresql", "mssql"),
+    *("databricks", "databricks-uc", "uc"),
+)
+"""Kinds of addresses that MLflow 3 knows; a folder has none."""
 _LOCK_SECONDS = 300
 """Timeout for the lock of a SQLite database."""
 # MLflow's logging and Python's warnings are switched off for the whole process, so one caller at a time.
@@ -37,6 +44,21 @@ def default_tracking_uri(answers_uri: str) -> str:
         return uri
     folder = Path() if "://" in answers_uri else Path(answers_uri).expanduser().absolute().parent
     return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
+
+
+def check_store(uri: str) -> None:
+    """Refuse an address of no kind that MLflow or a plug-in of it knows, without importing MLflow or asking a server.
+
+    Raises:
+        SettingsError: If it is one.
+    """
+    scheme = urlsplit(uri).scheme.partition("+")[0]
+    plugins = {point.name for point in entry_points(group="mlflow.tracking_store")}
+    if scheme not in {*_SCHEMES, *plugins}:
+        known = ", ".join(f"`{name}:`" for name in sorted({*filter(None, _SCHEMES), *plugins}))
+        raise SettingsError(
+            f"`tracking_uri={public_uri(uri)}` is no address of MLflow: `{scheme}:` is unknown. Known: {known}."
+        )
 
 
 def may_have_runs(uri: str) -> bool:

@@ -1,27 +1,45 @@
 """Refusals come before any server starts, and name the option, or the key in the file."""
 
+import contextlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from regrade.answers.local import LocalRepository
 from regrade.cli import flow_run as running
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
+from regrade.jobs import plans_of_job
 from tests.command_line import DEMO
 from tests.lm_eval.rows import tasks_of_folders
+from tests.stored import numbers, publish
+
+
+class Imported:
+    """A temporary server that may be imported, and not be started."""
+
+    ended_by_error = contextlib.nullcontext
+
+    def start(self) -> None:
+        raise AssertionError("too late")
+
 
 MODEL = str(DEMO / "regrade-demo")
 
 
 @pytest.fixture(autouse=True)
 def no_server(monkeypatch: pytest.MonkeyPatch):
-    """Fail if a server is started or a flow begins."""
+    """Fail if a server is started or a flow begins; engine and MLflow may be imported."""
 
     def started(*_: object, **__: object) -> None:
         raise AssertionError("too late")
 
     monkeypatch.setattr(running, "prefect_server", started)
     monkeypatch.setattr(running, "flow_result", started)
+    monkeypatch.setattr(running, "prepare", lambda _: None)
+    monkeypatch.setattr(plans_of_job, "start_early", lambda *_, **__: None)
+    monkeypatch.setattr(running, "TemporaryServer", lambda _: Imported())
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +112,102 @@ def test_a_wrong_setting_is_refused_at_once(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("regrade: ")
     assert says in line
+
+
+SUMS = "--dataset.name sums --dataset.path sums.jsonl --dataset.scorer number"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ("generate --model MODEL SUMS --answers photos", "it has other files"),
+        ("generate --model MODEL SUMS --share auto", "needs a Slurm array"),
+        ("REGRADE_PUBLISH_SECONDS=x generate --model MODEL SUMS", "REGRADE_PUBLISH_SECONDS=x"),
+        ("REGRADE_SPOOL=sums.jsonl/x generate --model MODEL SUMS", "sums.jsonl/x"),
+        ("REGRADE_METRICS_PORT=x noise MODEL SUMS", "REGRADE_METRICS_PORT"),
+        ("REGRADE_ENGINE_SLOTS=x generate --model MODEL SUMS", "REGRADE_ENGINE_SLOTS=x"),
+        ("REGRADE_CPU_NICE=20 generate --model MODEL SUMS", "REGRADE_CPU_NICE=20"),
+        ("REGRADE_CHECK_FIT=x generate --model MODEL SUMS", "REGRADE_CHECK_FIT=x"),
+        ("evaluate --model MODEL JUDGED", "A judge model grades the answers to 'sums': name one"),
+        ("evaluate --model MODEL SUMS --promote --max-drop-of sum=3", "'sum', which neither side"),
+        ("evaluate --model MODEL SUMS --promote --max-drop 1", "not even an unchanged model"),
+        (
+            "evaluate --model MODEL SUMS --judge ./nope --rubric correct",
+            "there is no folder 'nope'",
+        ),
+        (
+            "evaluate --model MODEL SUMS --judge MODEL --rubric pairwise --judge.baseline nosuch",
+            "'nosuch'",
+        ),
+        ("evaluate --model MODEL SUMS --tracking-uri no://x", "`no:` is unknown. Known: `data"),
+        ("evaluate --model MODEL --follow 1 EMPTY", "empty.jsonl"),
+        ("evaluate --model MODEL SUMS --baseline org/tiny --max-drop 60", "Not comparable: sums"),
+        ("noise MODEL JUDGED", "which has noise of its own"),
+        ("tune --model MODEL SUMS --answers photos", "it has other files"),
+        ("sweep --model MODEL --model ./nope SUMS", "there is no folder 'nope'"),
+        ("judge --judge ./nope --self-test", "there is no folder 'nope'"),
+        ("judge --judge MODEL org/tiny --self-test", "leave out the answer sets"),
+        ("judge --judge MODEL org/tiny --rubric pairwise --baseline org/tiny", "with itself"),
+        ("replay org/tiny --model ./nope --own-model MODEL", "Name the model that answered"),
+        ("harness ./nope -- true {output}", "there is no folder 'nope'"),
+        ("harness MODEL -- nosuchprogram {output}", "'nosuchprogram' is not installed"),
+        ("harness MODEL --answers photos -- true {output}", "it has other files"),
+        ("harness MODEL --engine.tuned -- true {output}", "neither `--lora` nor `--engine.tuned`"),
+    ],
+)
+def test_what_takes_a_plan_to_notice_is_refused_before_anything_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    arguments: str,
+    says: str,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.chdir(tmp_path)
+    Path("sums.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n' * 5)
+    Path("empty.jsonl").touch()
+    Path("photos").mkdir()
+    Path("photos/one.jpg").touch()
+    publish(LocalRepository(tmp_path / "answers"), numbers(0, 5), benchmark="sums")
+    judged, empty = SUMS.replace("number", "judge"), SUMS.replace("sums.jsonl", "empty.jsonl")
+    for name, words in {"SUMS": SUMS, "JUDGED": judged, "EMPTY": empty, "MODEL": MODEL}.items():
+        arguments = arguments.replace(name, words)
+    words = arguments.split()
+    while "=" in words[0]:
+        monkeypatch.setenv(*words.pop(0).split("="))
+    assert run(words) in (1, 2, 3)
+    assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "order"),
+    [
+        (MODEL, ["checked", "engine", "server", "MLflow", "flow"]),
+        # the Hub takes its time to answer: vLLM is imported meanwhile, and is given nothing to load
+        ("org/m", ["engine", "checked", "server", "MLflow", "flow"]),
+    ],
+)
+def test_everything_is_checked_before_engine_server_and_mlflow_begin(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: str, order: list[str]
+):
+    done: list[str] = []
+
+    def step(name: str) -> Callable[..., None]:
+        return lambda *_, **__: done.append(name)
+
+    def ends(*_: object) -> None:
+        done.append("flow")
+        raise SystemExit
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("regrade.cli.run.begin_evaluation", step("checked"))
+    monkeypatch.setattr(plans_of_job, "start_early", step("engine"))
+    monkeypatch.setattr(Imported, "start", step("server"))
+    monkeypatch.setattr(running, "prepare", step("MLflow"))
+    monkeypatch.setattr(running, "prefect_server", lambda *_, **__: contextlib.nullcontext())
+    monkeypatch.setattr(running, "flow_result", ends)
+    with pytest.raises(SystemExit):
+        run(["evaluate", "--model", model, "--benchmark", "gsm8k"])
+    assert done == order
 
 
 @pytest.mark.parametrize(

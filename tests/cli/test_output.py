@@ -97,7 +97,6 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
     gate = Gated(verdict=verdict, summary=f"{verdict}: as tested")
     result = Evaluation(answer_sets=(), repository="/answers", gate=gate)
     monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
-    monkeypatch.setattr("regrade.cli.run.check_baseline", lambda *_: None)
     command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--baseline", "org/base"]
 
     assert run([*command, "--max-drop", "1", "--json"]) == code

@@ -26,26 +26,14 @@ from regrade.answers.local import LocalRepository
 from regrade.cli import flow_run
 from regrade.cli.commands import EXAMPLES
 from regrade.cli.trigger import run as triggering
-from regrade.comparing.job import NoiseJob
 from regrade.exchange import harness
-from regrade.exchange.harness import HarnessJob, run_harness
-from regrade.jobs.job import EvaluationJob, GenerationJob, JudgeJob, ScoringJob, make_job
-from regrade.jobs.replay import ReplayJob
 from regrade.orchestration import project_worker
 from regrade.orchestration.deployment import deploy
 from regrade.orchestration.deployment.desired import DesiredDeployment, read_desired
 from regrade.pages.viewer import serving
-from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
 from regrade.tuning.plan import planner
-from regrade.tuning.search.job import TuneJob
-from regrade.tuning.sweep.points import SweepJob
-from tasks.judge import plan_judging
-from tasks.plan import plan_answers
-from tasks.replay import plan_replays
 from tasks.track import Tracked
-from tasks.watch import watch_verdicts
-from tasks.work import Work
 from tests.command_line import ROOT, run_here
 from tests.docs import world
 from tests.docs.test_pages import PAGES, commands
@@ -103,32 +91,9 @@ class Boundary(SystemExit):
         Boundary.reached += 1
 
 
-def _evaluated(job: GenerationJob) -> list[Work]:
-    works = plan_answers.fn(job)
-    if isinstance(job, EvaluationJob):
-        watch_verdicts(job, works)
-        for judge in job.judge.judges if job.judge is not None else ():
-            job.engine.resolve(judge)
-    return works
-
-
-PLANNED: Mapping[str, tuple[type[Settings], Callable[[Any], object]]] = {
-    "evaluate-model": (EvaluationJob, _evaluated),
-    "generate-answers": (GenerationJob, _evaluated),
-    "sweep-settings": (SweepJob, lambda job: [_evaluated(point.job()) for point in job.points()]),
-    "tune-settings": (TuneJob, _evaluated),
-    "measure-noise": (NoiseJob, _evaluated),
-    "replay-answers": (ReplayJob, plan_replays.fn),
-    "judge-answers": (JudgeJob, lambda job: [plan_judging.fn(job, j) for j in job.judges]),
-    "run-harness": (HarnessJob, lambda job: run_harness(job, Path("log"), Path("engine.log"))),
-    "score-answers": (ScoringJob, lambda _: None),
-}
-"""Flow -> its job, and how it plans what an engine would be asked."""
-
-
 def _begun(flow: Flow[..., Any], parameters: dict[str, Any]) -> NoReturn:
-    kind, plan = PLANNED[flow.name]
-    plan(make_job(kind, flow.validate_parameters(parameters)))
+    """End where the flow would start: what it is given has been checked, and planned."""
+    flow.validate_parameters(parameters)
     raise Boundary
 
 
@@ -156,7 +121,7 @@ class Server:
             validate(given, deployed.parameter_openapi_schema, raise_on_error=True)
         except ValidationError as error:
             raise SettingsError(f"Prefect refused the parameters: {error}") from error
-        make_job(PLANNED[desired.flow.name][0], desired.flow.validate_parameters(given))
+        desired.flow.validate_parameters(given)
         raise Boundary
 
 

@@ -27,7 +27,7 @@ from regrade.exchange.exporting import hub_results
 from regrade.hub.http_client import Response
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import Plan
-from regrade.jobs.plans_of_job import planned
+from regrade.jobs.plans_of_job import plans_of_all
 from regrade.lm_eval.index import entries_of
 from regrade.lm_eval.package import tasks_folder
 from regrade.models import resolving, served
@@ -205,7 +205,7 @@ def answered(
 ) -> list[AnswerSet]:
     """Publish answers to the questions that a job asks, as an engine gives them; the first ones are wrong."""
     sets = []
-    for plan in planned(make_job(GenerationJob, {**parameters, "answers": repository.uri})):
+    for plan in plans_of_all(make_job(GenerationJob, {**parameters, "answers": repository.uri})):
         rows = [
             generation_row(asked, repeat, _answer(plan, asked, asked.index < wrong), seconds)
             for asked, repeat in plan.missing(set())

@@ -15,7 +15,7 @@ from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
 from regrade.jobs.job import GenerationJob, make_job
-from regrade.jobs.plans_of_job import planned
+from regrade.jobs.plans_of_job import plans_of_all
 from regrade.records import Completion
 from regrade.records.columns import generation_row
 from tests.command_line import ROOT, demo_parameters, regrade
@@ -40,7 +40,7 @@ def job_file(folder: Path, demo_model: Path) -> Path:
 
 def publish_right_answers(repository: Repository, job: Path, folder: Path) -> None:
     """Publish what a model would have said that is always right."""
-    (plan,) = planned(make_job(GenerationJob, yaml.safe_load(job.read_text())))
+    (plan,) = plans_of_all(make_job(GenerationJob, yaml.safe_load(job.read_text())))
     model = plan.specification.model.model_copy(update={"name": BASELINE, "revision": "a" * 40})
     specification = plan.specification.model_copy(update={"model": model})
     description = SetDescription(

@@ -6,7 +6,7 @@ import pytest
 
 from regrade.jobs import plans_of_job
 from regrade.jobs.job import EvaluationJob
-from regrade.jobs.plans_of_job import begin, engine_begun
+from regrade.jobs.plans_of_job import begin, engine_begun, plans_of_all
 from tests.engine_fixtures import FAST
 
 Begun = Callable[..., list[bool]]
@@ -31,8 +31,8 @@ def begun(demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
             "engine": FAST,
         }
         job = EvaluationJob.model_validate(given | settings)
-        begin(job)
-        with engine_begun(job, tmp_path / "log") as begins:
+        plans = begin(plans_of_all, job)
+        with engine_begun(job, tmp_path / "log", plans) as begins:
             assert begins is bool(started)
         return started
 

@@ -15,7 +15,14 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.engines.base import EngineInfo
 from regrade.jobs.generate import generate
 from regrade.jobs.job import EvaluationJob, GenerationJob, make_job
-from regrade.jobs.shares import BLOCK, MACHINES_VARIABLE, Share, publish_interval
+from regrade.jobs.shares import (
+    BLOCK,
+    MACHINES_VARIABLE,
+    PUBLISH_SECONDS,
+    PUBLISH_VARIABLE,
+    Share,
+    publish_seconds,
+)
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError, SettingsError
 from tests.builders import session
@@ -107,9 +114,25 @@ def test_auto_without_a_place_says_what_is_missing(environment: dict[str, str], 
 
 def test_the_interval_between_commits_grows_with_the_machines():
     hour = 3600
-    assert publish_interval(1, 60) == publish_interval(2, 60) == 60
+    assert publish_seconds(1) == publish_seconds(2) == 60
     for machines in (2, 8, 1000):
-        assert machines * hour / publish_interval(machines, 60) <= 120  # the Hub allows about 128
+        assert machines * hour / publish_seconds(machines) <= 120  # the Hub allows about 128
+
+
+def test_answers_are_published_once_a_minute_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.delenv(PUBLISH_VARIABLE, raising=False)
+    assert publish_seconds() == PUBLISH_SECONDS == 60
+    monkeypatch.setenv(PUBLISH_VARIABLE, "2.5")
+    assert publish_seconds() == 2.5
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "often", "nan", "inf"])
+def test_a_period_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, given: str):
+    monkeypatch.setenv(PUBLISH_VARIABLE, given)
+    with pytest.raises(SettingsError, match=f"{PUBLISH_VARIABLE}={given}"):
+        publish_seconds()
 
 
 JOB = {"model": "org/tiny", "benchmarks": ("gsm8k",)}

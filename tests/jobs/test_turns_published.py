@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from flows.tune_settings import refuse_conversations
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
@@ -24,7 +23,8 @@ from regrade.records import Request
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, Reuse, ScoringOptions
 from regrade.settings.errors import EngineError, SettingsError
-from tasks.work import Work
+from regrade.tuning.search.job import TuneJob
+from regrade.tuning.search.lookup import key_to_tune
 from tests.conversations import Said, Talking, last_user, plan_of_turns, write_turns
 from tests.sums import SERVER
 
@@ -246,8 +246,5 @@ def test_what_needs_questions_that_do_not_depend_on_each_other_is_refused(
 
     with pytest.raises(SettingsError, match="the turns of its conversations depend on each other"):
         Baseline.read(one, one.manifest, [], settings, ScoringOptions())
-    with (
-        Spool(tmp_path / "tuning") as spool,
-        pytest.raises(SettingsError, match="cannot be asked again and again"),
-    ):
-        refuse_conversations(Work(plan, one.repository, spool, Reuse()))
+    with pytest.raises(SettingsError, match="cannot be asked again and again"):
+        key_to_tune(TuneJob(model="org/tiny", benchmarks=("gsm8k",)), plan)

@@ -34,7 +34,7 @@ def run_judge_at(
     engine = OpenAIEngine(base_url=url, max_retries=0, model_revision=revision, max_concurrency=2)
     given = {"judges": ("judge-7b",), "answers": repository.uri, "engine": engine}
     job = JudgeJob(**{**given, **parameters})
-    [plan] = plans_of_judge(job, job.judges[0], repository)
+    [plan] = plans_of_judge(job, job.judges[0])
     with Spool(folder / "spool" / plan.specification.answer_set_id) as spool:
         work = Work(plan, repository, spool, job.reuse)
         find_missing(work)

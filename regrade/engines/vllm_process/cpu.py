@@ -28,16 +28,28 @@ def lower_priority() -> None:
     set. The engine has a session of its own: see regrade/processes/supervised.py.
 
     Raises:
-        SettingsError: If the variable is not a whole number from 0 to 19.
+        SettingsError: As `nice_value`.
     """
-    nice = os.environ.get(VARIABLE)
-    if not nice:
+    nice = nice_value()
+    if nice is None:
         return
-    if not nice.isdecimal() or int(nice) > 19:
-        raise SettingsError(f"{VARIABLE}={nice} should be a nice value from 0 to 19.")
-    os.nice(int(nice))
+    os.nice(nice)
     with suppress(OSError):  # a kernel without autogroups, or a container that hides them
-        AUTOGROUP.write_text(nice)
+        AUTOGROUP.write_text(str(nice))
+
+
+def nice_value() -> int | None:
+    """Return the value of `REGRADE_CPU_NICE`; None if it is not set.
+
+    Raises:
+        SettingsError: If it is not a whole number from 0 to 19.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) > 19:
+        raise SettingsError(f"{VARIABLE}={text} should be a nice value from 0 to 19.")
+    return int(text)
 
 
 # Worker side: models for which vLLM computes wrong answers on a CPU.

@@ -17,6 +17,9 @@ from regrade.settings.project_folder import install_command, is_checkout
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable naming the Python interpreter of another environment, with vLLM installed."""
 
+CHECK_FIT = "REGRADE_CHECK_FIT"
+"""Environment variable that switches off, with `off`, that a model is refused which cannot fit."""
+
 DEFAULTS = {
     **LIBRARY_DEFAULTS,
     # Its warnings about retried downloads have signed addresses, which do not belong in a log.
@@ -58,6 +61,18 @@ _PREFIXES = (
 _SECRET = re.compile(r"(^|_)(TOKEN|TOKENS|KEY|KEYS|SECRET|SECRETS|PASSWORD|CREDENTIALS?|AUTH)$")
 """Names of secrets, also among those with the prefixes above."""
 _HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
+
+def checks_fit() -> bool:
+    """Return False if `REGRADE_CHECK_FIT` switches the check off that a model fits.
+
+    Raises:
+        SettingsError: If it is neither `on` nor `off`.
+    """
+    value = os.environ.get(CHECK_FIT) or "on"
+    if value not in ("on", "off"):
+        raise SettingsError(f"{CHECK_FIT}={value} should be `on` or `off`.")
+    return value == "on"
 
 
 def engine_python() -> str:

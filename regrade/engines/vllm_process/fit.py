@@ -1,12 +1,12 @@
 """Worker side: refuse a model that cannot fit, before its weights are read, and record the memory that it took."""
 
 import logging
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import psutil
 
+from regrade.engines.vllm_process.environment import CHECK_FIT, checks_fit
 from regrade.engines.vllm_process.forked import ForkFailedError, in_fork
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.settings.errors import SettingsError
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import VllmConfig
 
 logger = logging.getLogger(__name__)
-VARIABLE = "REGRADE_CHECK_FIT"
-"""Environment variable that switches the refusals off with `off`."""
 SECONDS = 60.0
 """Time limit of the check; without a result the model is loaded unchecked."""
 
@@ -67,7 +65,7 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
         "this machine has" if is_cpu else f"vLLM may use ({percent(share, 0)} of {gib(memory)})"
     )
     largest = max(need.weights)
-    unchecked = _is_unchecked()
+    unchecked = not checks_fit()
     if largest > usable and not unchecked:
         raise SettingsError(
             f"The model does not fit: its weights take {gib(largest)}{'' if is_cpu else ' of each GPU'}, {gib(largest - usable)} "
@@ -96,17 +94,10 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
     return need
 
 
-def _is_unchecked() -> bool:
-    value = os.environ.get(VARIABLE) or "on"
-    if value not in ("on", "off"):
-        raise SettingsError(f"{VARIABLE}={value} should be `on` or `off`.")
-    return value == "off"
-
-
 _ADVICE = (
     "Share the model between more GPUs (`engine.tensor_parallel_size`), or quantise it: `regrade plan MODEL --gpus N` shows what "
     "fits. Counted are the weights as vLLM keeps them, quantised online if so set, and the KV cache, not activations and CUDA graphs; "
-    f"with {VARIABLE}=off, the model is loaded all the same."
+    f"with {CHECK_FIT}=off, the model is loaded all the same."
 )
 
 

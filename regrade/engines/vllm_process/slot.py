@@ -18,6 +18,20 @@ _FLOW_RUN = "PREFECT__FLOW_RUN_ID"
 """Environment variable that Prefect sets in the process of a flow run."""
 
 
+def engine_slots() -> int | None:
+    """Return the number of engines that may run at the same time; None: any number.
+
+    Raises:
+        SettingsError: If it is not a whole number above 0.
+    """
+    text = os.environ.get(SLOTS_VARIABLE)
+    if not text:
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise SettingsError(f"{SLOTS_VARIABLE}={text} should be a whole number above 0.")
+    return int(text)
+
+
 def take_engine_slot(model: str, on_progress: Callable[[str], None]) -> Slot | None:
     """Wait for an engine slot and return it; None if the number of engines is not limited.
 
@@ -26,14 +40,12 @@ def take_engine_slot(model: str, on_progress: Callable[[str], None]) -> Slot | N
         on_progress: Called with a stage that begins with `WAITING`, if no slot is free.
 
     Raises:
-        SettingsError: If the number of slots is not a whole number above 0.
+        SettingsError: As `engine_slots`.
         OperationError: If another user owns the folder of the slots.
     """
-    text = os.environ.get(SLOTS_VARIABLE)
-    if not text:
+    slots = engine_slots()
+    if slots is None:
         return None
-    if not text.isdecimal() or int(text) < 1:
-        raise SettingsError(f"{SLOTS_VARIABLE}={text} should be a whole number above 0.")
     devices = os.environ.get(_DEVICES, "")
     folder = machine_folder("engines-" + hashlib.sha256(devices.encode()).hexdigest()[:12])
     run = os.environ.get(_FLOW_RUN)
@@ -41,7 +53,7 @@ def take_engine_slot(model: str, on_progress: Callable[[str], None]) -> Slot | N
     holder = f"'{model}' ({process}, since {datetime.now(UTC):%H:%M} UTC)"
     return take_slot(
         folder,
-        int(text),
+        slots,
         holder,
         lambda holders: on_progress(
             f"{WAITING} the engine of {holders or 'another process'} to end"

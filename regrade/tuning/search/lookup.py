@@ -6,12 +6,40 @@ from collections.abc import Mapping
 from regrade.answers.base import Repository
 from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
 from regrade.jobs.plan import Plan
+from regrade.jobs.plans_of_job import begin, plans_of_all
 from regrade.settings.errors import SettingsError
 from regrade.tuning.search.hardware import hardware, vllm_version
+from regrade.tuning.search.job import TuneJob
 from regrade.tuning.search.records import Tuning, TuningKey, find, kept
 from regrade.tuning.search.workload import workload_of
 
 logger = logging.getLogger("regrade.tune")
+
+
+def begin_tuning(job: TuneJob) -> list[Plan] | None:
+    """Check and plan what is tuned, whose flow is about to run in this process; see `begin`.
+
+    Raises:
+        RegradeError: As `plans_of_all` and `key_to_tune`.
+    """
+    plans = begin(plans_of_all, job)
+    for plan in plans or ():
+        key_to_tune(job, plan)
+    return plans
+
+
+def key_to_tune(job: TuneJob, plan: Plan) -> TuningKey:
+    """Return the key of the measurements of a job.
+
+    Raises:
+        SettingsError: If the answers are to conversations, parts of which cannot be asked in any order; or as `key_of`.
+    """
+    if plan.converses:
+        raise SettingsError(
+            f"{plan.specification.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. "
+            "Tune with another benchmark."
+        )
+    return key_of(plan, job.limits.given)
 
 
 def key_of(plan: Plan, limits: Mapping[str, float] | None = None) -> TuningKey:

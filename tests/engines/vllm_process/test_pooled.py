@@ -13,7 +13,7 @@ from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.jobs.generate import Filling, fill
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import PooledRequests
-from regrade.jobs.plans_of_job import planned
+from regrade.jobs.plans_of_job import plans_of_all
 from regrade.stats.speed import Speed
 from tests.command_line import demo_parameters
 from tests.engine_fixtures import FAST
@@ -30,7 +30,7 @@ def rows_of(spool: Spool) -> dict[str, dict[str, Any]]:
 def test_pooled_benchmarks_get_the_same_answers_in_fewer_steps(demo_model: Path, tmp_path: Path):
     given = demo_parameters()
     job = make_job(GenerationJob, given | {"model": str(demo_model), "engine": FAST, "limit": 30})
-    plans = planned(job)
+    plans = plans_of_all(job)
     asked = [plan.requests(plan.missing(set())) for plan in plans]
     rounds = [asked[:1], asked[1:], asked]
     streams = [PooledRequests(tuple(together)) for together in rounds]
