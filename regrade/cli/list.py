@@ -26,6 +26,8 @@ from regrade.text.text import visible
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
 MORE_COLUMNS = ("date", "differs in", "remarks")
 HEADINGS = ("model", "benchmark")
+SHOWN_MODELS = 20
+"""Most models named if none of them matches."""
 _TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
@@ -62,7 +64,7 @@ def list_answers(
         if sets:
             _print(sets, shelf)
         else:
-            stdout.print("No answer set matches." if found.total else "No answer sets.")
+            _print_unmatched(model, benchmark, shelf)
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
         stdout.print(f"{count}{plain(repository.uri)} at {revision}")
 
@@ -77,6 +79,17 @@ def list_answers(
         sys.stderr.write(f"regrade: left out: {visible(str(error))}\n")
     if damaged:
         raise SystemExit(1)
+
+
+def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> None:
+    """Print that no set has such a model, and the models of the benchmark, if one is given."""
+    known = sorted({s.model for s in shelf.sets if benchmark in (None, s.benchmark)})
+    if not known:
+        stdout.print("No answer sets.")
+        return
+    more = f" and {len(known) - SHOWN_MODELS} more" if len(known) > SHOWN_MODELS else ""
+    names = f"{', '.join(known[:SHOWN_MODELS])}{more}"
+    stdout.print(f"No answer set matches `--model {plain(model or '')}`. Models: {plain(names)}.")
 
 
 def _print(sets: Sequence[SetRow], shelf: Shelf) -> None:

@@ -128,7 +128,10 @@ def test_filters_and_order(repository: LocalRepository, capfd: pytest.CaptureFix
     assert "`--benchmark sum` should be one of sums." in capfd.readouterr().err
 
     assert run(["list", "--answers", repository.uri, "--model", "nobody"]) == 0
-    assert capfd.readouterr().out.startswith("No answer set matches.\n0 of 3 answer sets in ")
+    assert capfd.readouterr().out.startswith(
+        "No answer set matches `--model nobody`. Models: other/middle, team/bad, team/good.\n"
+        "0 of 3 answer sets in "
+    )
 
 
 def test_two_folders_of_one_name_are_two_models(
