@@ -34,6 +34,7 @@ from regrade.records.characters import whole_characters
 from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
 from regrade.stats.metrics import summarise
+from regrade.text.text import counted
 
 # Files of a dataset on the Hub, such as the `*-results` of the LLM Engineer's Handbook.
 
@@ -435,7 +436,7 @@ def _own_files(folder: Path, *, links: bool = False) -> Iterator[Path]:
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
     """Publish answer sets; False for a set that is stored with other questions than those in its file."""
-    message = f"Imported answers: {len(sets)} answer sets"
+    message = f"Imported answers: {counted(len(sets), 'answer set')}"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
         for number, entry in enumerate(sets):
