@@ -25,7 +25,7 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
-def counted(number: float, noun: str) -> str:
+def counted(number: int | float, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1: `1 test`, `1,200 tests`, `0.5 points`."""
     value = f"{number:g}" if isinstance(number, float) else f"{number:,}"
     return f"{value} {noun}{'' if number == 1 else 's'}"
