@@ -52,6 +52,7 @@ from regrade.settings.errors import (
     SettingsError,
     UserError,
 )
+from regrade.text.text import counted
 from regrade.tracking.connection import artifact_url, default_tracking_uri
 from regrade.tracking.process import call_in_process, call_later, prepare
 from tasks.score import ScoredSet
@@ -253,7 +254,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
     evaluation = _all_of(done)
     if len(done) > 1:
         artifacts.report(evaluation)
-    message = f"{len(done)} models, {engines.starts} engine starts"
+    message = f"{counted(len(done), 'model')}, {counted(engines.starts, 'engine start')}"
     return "; ".join(
         part for part in (message, evaluation.gate and evaluation.gate.summary) if part
     ), evaluation

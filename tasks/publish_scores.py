@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from regrade.answers import publishing
 from regrade.answers.base import Repository
 from regrade.answers.result import Result
+from regrade.text.text import counted
 from tasks.step import PUBLISHING_DELAYS, step
 
 logger = logging.getLogger("regrade.publish")
@@ -17,6 +18,5 @@ def publish_scores(repository: Repository, scored: Sequence[Result]) -> str | No
     new = [(entry.answers, entry.file, entry.table) for entry in scored if entry.table is not None]
     revision = publishing.publish_scores(repository, new)
     if new:
-        count = f"{len(new)} scoring{'s' if len(new) > 1 else ''}"
-        logger.info("%s published at %s", count, str(revision)[:12])
+        logger.info("%s published at %s", counted(len(new), "scoring"), str(revision)[:12])
     return revision

@@ -7,6 +7,7 @@ from regrade.exchange.importing.importer import Imports
 from regrade.orchestration.artifacts import show
 from regrade.settings.files import log_file
 from regrade.text.markdown import escape
+from regrade.text.text import counted
 
 HARNESS_KEY = "harness"
 
@@ -17,7 +18,7 @@ def run_and_import(job: HarnessJob) -> Imports:
     imports = run_harness(job, log_file("harness"), log_file("engine"))
     lines = [
         f"- `{one.answers.manifest.answer_set_id}` {escape(one.answers.manifest.specification.title)}: "
-        f"{one.answers.manifest.rows} answers"
+        f"{counted(one.answers.manifest.rows, 'answer')}"
         for one in imports.sets
     ]
     show(HARNESS_KEY, "\n".join(lines), "Imported answers")

@@ -57,6 +57,24 @@ def read_alias(repository: Repository, revision: str, name: str) -> Alias | None
     return alias
 
 
+def aliases_by_set(
+    repository: Repository, revision: str
+) -> tuple[dict[str, list[str]], list[DamagedAnswersError]]:
+    """Return the aliases of each answer set by its id, and the errors of aliases that cannot be read."""
+    found: dict[str, list[str]] = {}
+    damaged = []
+    for path in sorted(repository.files(revision, FOLDER)):
+        name = path.removeprefix(f"{FOLDER}/").removesuffix(".json")
+        try:
+            alias = read_alias(repository, revision, name)
+        except DamagedAnswersError as error:
+            damaged.append(error)
+            continue
+        for answer_set_id in alias.answer_sets.values() if alias else ():
+            found.setdefault(answer_set_id, []).append(name)
+    return found, damaged
+
+
 def aliased_sets(repository: Repository, revision: str, alias: Alias) -> dict[str, AnswerSet]:
     """Return the answer sets that an alias stands for, by benchmark.
 

@@ -72,7 +72,7 @@ def import_answers(
         benchmark: Name of the benchmark, instead of the name in the file.
         scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
         score_range: Worst and best value of the table's score, or of the reward of agents, such as `0 1.2`; 0 and 1 if not given.
-        strict: Import nothing unless every file can be read.
+        strict: Import nothing if a file cannot be read, or a folder has a JSON, Parquet or zip file of unknown format.
     """
     if scorer is not None:
         with of_setting("`--scorer`"):
@@ -137,6 +137,7 @@ def _document(imported: Imported) -> dict[str, object]:
         "benchmark": manifest.specification.benchmark.name,
         "rows": manifest.rows,
         "expected_rows": manifest.expected,
+        "is_new": imported.is_new,
         "without_target": imported.without_target,
         "scorers": list(manifest.scorers),
         "originals": [
@@ -155,6 +156,8 @@ def _print(imports: Imports, uri: str) -> None:
     rows = list(map(_row, imports.sets))
     print_blocks([Table(columns, rows, columns, headings=columns[1:3], lists=columns[-1:])])
     stdout.print(f"{plain(uri)} at {imports.revision}")
+    if stored := [i.answers.manifest.answer_set_id for i in imports.sets if not i.is_new]:
+        _note(f"imported before, answers unchanged: {_listed(stored)}")
     for place in imports.skipped:
         _note(f"skipped, unknown format: {place}")
     for imported in imports.sets:

@@ -1,11 +1,12 @@
 """`regrade list`."""
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from regrade.answers.aliases import aliases_by_set
 from regrade.answers.figures import figures_in
 from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import named_as_options
@@ -26,6 +27,8 @@ from regrade.text.text import visible
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
 MORE_COLUMNS = ("date", "differs in", "remarks")
 HEADINGS = ("model", "benchmark")
+SHOWN_MODELS = 20
+"""Most models named if none of them matches."""
 _TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
@@ -41,7 +44,8 @@ def list_answers(
     """List answer sets and their scores.
 
     Prints a row for each scoring, with the date and the settings in which the answer sets of a benchmark differ. Stale scores
-    are marked, and of two versions of one scorer the current one. Damaged files are left out and named; the exit code is then 1.
+    are marked, and of two versions of one scorer the current one; aliases are remarks. Damaged files are left out and named; the
+    exit code is then 1.
 
     Args:
         model: Only models whose name contains this text, ignoring case.
@@ -56,13 +60,15 @@ def list_answers(
         found = set_list(shelf, filters, Links(""))
     sets = found.rows
     damaged = [*shelf.damaged, *(error for stored in shelf.sets for error in stored.damaged)]
-    entries = [_entry(row) for row in sets]
+    aliases, unreadable = aliases_by_set(repository, revision)
+    damaged += unreadable
+    entries = [{**_entry(row), "aliases": aliases.get(row.stored.id, [])} for row in sets]
 
     def draw() -> None:
         if sets:
-            _print(sets, shelf)
+            _print(sets, shelf, aliases)
         else:
-            stdout.print("No answer set matches." if found.total else "No answer sets.")
+            _print_unmatched(model, benchmark, shelf)
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
         stdout.print(f"{count}{plain(repository.uri)} at {revision}")
 
@@ -79,7 +85,18 @@ def list_answers(
         raise SystemExit(1)
 
 
-def _print(sets: Sequence[SetRow], shelf: Shelf) -> None:
+def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> None:
+    """Print that no set has such a model, and the models of the benchmark, if one is given."""
+    known = sorted({s.model for s in shelf.sets if benchmark in (None, s.benchmark)})
+    if not known:
+        stdout.print("No answer sets.")
+        return
+    more = f" and {len(known) - SHOWN_MODELS} more" if len(known) > SHOWN_MODELS else ""
+    names = f"{', '.join(known[:SHOWN_MODELS])}{more}"
+    stdout.print(f"No answer set matches `--model {plain(model or '')}`. Models: {plain(names)}.")
+
+
+def _print(sets: Sequence[SetRow], shelf: Shelf, aliases: Mapping[str, Sequence[str]]) -> None:
     models: dict[str, set[str | None]] = {}
     for stored in shelf.sets:
         model = stored.answers.manifest.specification.model
@@ -87,13 +104,17 @@ def _print(sets: Sequence[SetRow], shelf: Shelf) -> None:
     repeated = any(answers_per_question(row.stored.manifest.specification) > 1 for row in sets)
     figures = [figure.heading for figure in figures_in("list")]
     columns = (*COLUMNS, *(["with repeats"] if repeated else []), *figures, *MORE_COLUMNS)
-    rows = [cells for row in sets for cells in _rows(row, models, repeated)]
+    rows = [
+        cells
+        for row in sets
+        for cells in _rows(row, models, repeated, aliases.get(row.stored.id, ()))
+    ]
     lists = ("scorer", "differs in", "remarks", "with repeats")
     print_blocks([Table(columns, rows, _TEXT, headings=HEADINGS, lists=lists)])
 
 
 def _rows(
-    row: SetRow, models: dict[str, set[str | None]], repeated: bool
+    row: SetRow, models: dict[str, set[str | None]], repeated: bool, aliases: Sequence[str]
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each scoring; one row for a set without any."""
     stored, manifest = row.stored, row.stored.manifest
@@ -103,7 +124,8 @@ def _rows(
     if run is not None and run.judged is not None:
         name = f"{run.judged.model} (judge {name})"
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
-    state = [manifest.answered] if not _complete(stored) else []
+    state = [f"alias {name}" for name in aliases]
+    state += [manifest.answered] if not _complete(stored) else []
     state += [str(manifest.stopped)] if manifest.stopped else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []

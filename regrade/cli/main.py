@@ -53,7 +53,7 @@ def _run_with_server(arguments: list[str]) -> int:
     """Run a command whose flow finds a server begun; one that is refused before leaves no log of it."""
     from regrade.orchestration.server import begin_server, begun_server  # noqa: PLC0415 - few commands need it
 
-    with suppress(OSError):  # such as a log that cannot be written, which the command tells of
+    with suppress(OSError, UserError):  # the command tells of them, such as of a log
         begin_server()
     code = run(arguments)
     if (unused := begun_server()) is not None:  # it ends with this process

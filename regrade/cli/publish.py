@@ -9,6 +9,7 @@ from regrade.answers.publishing import Leftover, publish_leftovers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stderr, stdout
 from regrade.settings.files import spool_root
+from regrade.text.text import counted
 
 
 def publish(
@@ -36,7 +37,7 @@ def publish(
             manifest = answers.manifest
             stdout.print(
                 f"{manifest.answer_set_id} {plain(manifest.specification.benchmark.name)} · "
-                f"{plain(manifest.specification.model.name)}: {manifest.rows} rows, {manifest.state}, "
+                f"{plain(manifest.specification.model.name)}: {counted(manifest.rows, 'row')}, {manifest.state}, "
                 f"{f'{manifest.failed} failed, ' if manifest.failed else ''}"
                 f"in {plain(answers.repository.uri)} at {answers.revision[:12]}"
             )

@@ -11,6 +11,7 @@ from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
 from regrade.comparing.sides import named_id
 from regrade.jobs.job import default_answers
+from regrade.text.text import counted
 
 
 def verify(
@@ -44,9 +45,9 @@ def verify(
         for problem in report.problems:
             stdout.print(plain(f"{problem.path}: {problem.problem}"))
         stdout.print(
-            f"{report.answer_sets} answer sets, {report.shards} shards, {report.rows:,} intact rows, "
-            f"{report.scorings} scorings in {plain(repository.uri)} at {pinned[:12]}: "
-            f"{n_problems} problem{'' if n_problems == 1 else 's'}"
+            f"{counted(report.answer_sets, 'answer set')}, {counted(report.shards, 'shard')}, "
+            f"{counted(report.rows, 'intact row')}, {counted(report.scorings, 'scoring')} in "
+            f"{plain(repository.uri)} at {pinned[:12]}: {counted(n_problems, 'problem')}"
         )
 
     output.show({"repository": repository.uri, "revision": pinned, **asdict(report)}, draw)

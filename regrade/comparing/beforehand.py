@@ -14,6 +14,7 @@ from regrade.scorers import JUDGE
 from regrade.settings import JUDGE_PREFIX, GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.stats.power import can_pass, drop_that_passes, what_passes
+from regrade.text.text import counted
 
 logger = logging.getLogger("regrade.gate")
 CHANGED = (0.05, 0.2)
@@ -135,14 +136,14 @@ def shown_beforehand(settings: GateSettings, questions: Mapping[str, int]) -> li
         if points and not can_pass(n, points / 100, alpha):
             least, enough = what_passes(n, points / 100, alpha)
             problems.append(
-                f"{name}: {n:,} questions cannot show that a model drops by at most {points:g} "
-                f"{'point' if points == 1 else 'points'}; not even an unchanged model would pass. Take at least {enough:,} "
-                f"questions, or accept {least} points (`--max-drop {least}`, or `--max-drop-of {name}={least}`)."
+                f"{name}: {counted(n, 'question')} cannot show that a model drops by at most "
+                f"{counted(points, 'point')}; not even an unchanged model would pass. Take at least {enough:,} "
+                f"questions, or accept {counted(least, 'point')} (`--max-drop {least}`, or `--max-drop-of {name}={least}`)."
             )
         drops = " or ".join(f"{100 * drop_that_passes(n, share, alpha):.1f}" for share in CHANGED)
         shares = " or ".join(f"{100 * share:g}" for share in CHANGED)
         line = (
-            f"with {n:,} questions, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
+            f"with {counted(n, 'question')}, an unchanged model passes in 80 % of the runs if the accepted drop is at least "
             f"{drops} points while {shares} % of its answers change; accepted: {points:g}"
         )
         lines.setdefault(line, []).append(name)

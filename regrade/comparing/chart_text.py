@@ -7,6 +7,7 @@ from regrade.comparing.text import p_text
 from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff, Tradeoffs
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.text.blocks import Block, Heading, Line, Table
+from regrade.text.text import counted
 
 _MOST_SENTENCES = 12
 
@@ -64,7 +65,7 @@ def _differences(tradeoff: Tradeoff) -> Iterator[str]:
     if not tradeoff.pairs:
         return
     real = [pair for pair in tradeoff.pairs if pair.real]
-    tests = f"{len(tradeoff.pairs)} paired test{'s' if len(tradeoff.pairs) > 1 else ''}, Holm's correction at 5 %"
+    tests = f"{counted(len(tradeoff.pairs), 'paired test')}, Holm's correction at 5 %"
     if not real:
         yield f"No difference in accuracy is real ({tests}). {_within(tradeoff)}"
         return

@@ -176,7 +176,12 @@ def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:
     told = summarised(overall, benchmarks)
     if not told and decisive:
         names = ", ".join(verdict.benchmark for verdict in decisive)
-        return f"pass: none of {len(decisive)} benchmarks ({names}) is worse by more than the accepted drop."
+        passed = (
+            f"none of {len(decisive)} benchmarks ({names}) is"
+            if decisive[1:]
+            else f"{names} is not"
+        )
+        return f"pass: {passed} worse by more than the accepted drop."
     reasons = " ".join(f"{', '.join(of)}: {reason}" for reason, of in told.items())
     left_out = len({verdict.reason for verdict in decisive} - told.keys())
     return f"{overall}: {reasons}{f' And {left_out} more.' if left_out else ''}"

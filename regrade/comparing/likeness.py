@@ -108,11 +108,11 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
     yield "prompt", "beginning of answers", *begun
     read_from = left.prompt.prompts or no_system, right.prompt.prompts or no_system
     yield "prompt", "package of the prompts", *read_from
-    templates = left.prompt.chat_template or "own", right.prompt.chat_template or "own"
+    own = None if imported else "own"
+    templates = left.prompt.chat_template or own, right.prompt.chat_template or own
     yield "chat_template", "chat template", *templates
-    for name, old, new in _differing(
-        left.prompt.chat_template_args, right.prompt.chat_template_args
-    ):
+    arguments = left.prompt.chat_template_args, right.prompt.chat_template_args
+    for name, old, new in _differing(*arguments, unset=None if imported else "not set"):
         yield "chat_template", f"chat template argument {name}", old, new
     if model_family(left.model.name) == model_family(right.model.name):
         name = "the checkpoint's own chat template"
@@ -135,10 +135,10 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
 
 
 def _differing(
-    left: dict[str, object], right: dict[str, object]
+    left: dict[str, object], right: dict[str, object], unset: str | None = "not set"
 ) -> Iterator[tuple[str, object, object]]:
     for name in sorted({*left, *right}):
-        old, new = left.get(name, "not set"), right.get(name, "not set")
+        old, new = left.get(name, unset), right.get(name, unset)
         if old != new:
             yield name, old, new
 

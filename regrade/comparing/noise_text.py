@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from regrade.comparing.models import Asking, NoiseFloor
 from regrade.comparing.noise import MeasuredFloor, NoiseReport
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Quote, Table, with_code
-from regrade.text.text import tail
+from regrade.text.text import counted, tail
 
 COLUMNS = (
     "benchmark",
@@ -90,14 +90,15 @@ def invariance_text(floor: NoiseFloor) -> str:
 
 
 def _asking_text(asking: Asking) -> str:
-    flight = "as many" if asking.in_flight is None else f"at most {asking.in_flight:,}"
-    takes = " as the engine takes" if asking.in_flight is None else ""
+    flight = "as many requests at a time as the engine takes"
+    if asking.in_flight is not None:
+        flight = f"at most {counted(asking.in_flight, 'request')} at a time"
     parts = [
         asking.place,
         asking.dtype,
         f"quantisation {asking.quantization}",
         f"order {asking.order}" if asking.order != "random" else "in random order",
-        f"{flight} requests at a time{takes}",
+        flight,
         *(["batch-invariant"] if asking.batch_invariant else []),
         str(asking.at),
     ]

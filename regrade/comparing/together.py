@@ -175,7 +175,9 @@ def compare_sides(
             found = compare_sets(left.sets[old], right.sets[new], options)
             compared[old] = beside_noise(found, options.scoring)
         except NotComparableError as error:
-            refused[old] = str(error)
+            # Two sets of different benchmarks may have the same questions; if they have none, their names tell why.
+            apart = f"The sides have no benchmark in common: the baseline has {old}, the candidate {new}. "
+            refused[old] = f"{apart if old != new else ''}{error}"
     return ComparedBenchmarks(
         left,
         right,

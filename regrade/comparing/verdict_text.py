@@ -16,6 +16,7 @@ from regrade.comparing.text import (
 )
 from regrade.stats.scale import SHARES, percent
 from regrade.text.blocks import Block, Details, Heading, Items, Line, Table, Tone, with_code
+from regrade.text.text import counted
 
 COLUMNS = (
     "benchmark",
@@ -131,7 +132,7 @@ def _benchmark(judged: BenchmarkVerdict, *, told: bool) -> Iterator[Block]:
         yield heading if doubted or viewed else Details((heading,))
     drop = comparison.scale.points_per_unit * judged.max_drop
     tests = (
-        f"if the true drop were {drop:g} {'point' if drop == 1 else 'points'}, p {p_text(judged.p_regression)} for a difference this "
+        f"if the true drop were {counted(drop, 'point')}, p {p_text(judged.p_regression)} for a difference this "
         f"low ({p_text(judged.p_regression_adjusted)} after Holm), and p {p_text(judged.p_pass)} for one this high"
     )
     checks = [

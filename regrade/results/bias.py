@@ -1,10 +1,12 @@
-"""Signs of a judge's bias, as lines of text."""
+"""Signs of a judge's bias and the result of its self-test, as lines of text."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from regrade.judging.bias import Bias
+from regrade.records.rubrics.self_test import MOVED, RIGHT, WRONG
 from regrade.results.results import Evaluation
 from regrade.results.tables import titles
+from regrade.stats.named import Aggregate
 from regrade.stats.resampling import Estimate
 from regrade.stats.scale import Scale, percent
 
@@ -41,6 +43,26 @@ def bias_lines(bias: Bias, scale: Scale) -> Iterator[str]:
         yield f"lengths of the judged answers are not known: {bias.reason}"
 
 
+def self_test_lines(results: Iterable[Aggregate], scale: Scale) -> Iterator[str]:
+    """Yield the result of a self-test in a line; none for other judge runs.
+
+    Args:
+        results: Other results of the judge run's scoring.
+        scale: Scale of its verdicts.
+    """
+    found = {result.name: result for result in results}
+    if (moved := found.get(MOVED)) is not None:
+        means = (
+            f"; mean verdict on {kind} answers: {scale.text(found[name].value)}"
+            for kind in (RIGHT, WRONG)
+            if (name := f"self_test_{kind}") in found
+        )
+        yield (
+            f"the judge followed {round(moved.value * moved.n)} of {moved.n} instructions in answers, and should "
+            f"follow none{''.join(means)}"
+        )
+
+
 def _share(estimate: Estimate | None) -> str:
     if estimate is None:
         return "not known, the pairs are too few or too alike"
@@ -56,10 +78,11 @@ def _signed(estimate: Estimate) -> str:
 
 
 def evaluation_lines(evaluation: Evaluation) -> Iterator[str]:
-    """Yield a line for each sign of bias in the judge runs of an evaluation."""
+    """Yield a line for each self-test and each sign of bias in the judge runs of an evaluation."""
     named = titles(evaluation)
     for answers in evaluation.answer_sets:
         for score in answers.scores:
             if score.bias is not None:
-                for line in bias_lines(score.bias, score.scale):
+                tested = self_test_lines(score.other_results, score.scale)
+                for line in (*tested, *bias_lines(score.bias, score.scale)):
                     yield f"{named[answers.answer_set_id]}: {line}"

@@ -12,6 +12,8 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 from uuid import uuid4
 
+from regrade.settings.errors import SettingsError
+
 CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
 
@@ -32,9 +34,21 @@ def spool_root() -> Path:
 
 
 def log_file(kind: str) -> Path:
-    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool."""
+    """Return a new path `KIND-TIME-PID.log` in the folder `REGRADE_LOGS`, else in `logs` beside the spool.
+
+    Raises:
+        SettingsError: If no files can be made in the folder.
+    """
     folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True)
+        with TemporaryFile(dir=folder):  # a folder of another user may be there and not be writable
+            pass
+    except OSError as error:
+        raise SettingsError(
+            f"Logs cannot be written to '{folder}' ({error.strerror}). Set REGRADE_LOGS to a folder that can be written."
+        ) from error
     return folder / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}-{os.getpid()}.log"
 
 

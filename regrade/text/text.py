@@ -23,3 +23,9 @@ def duration_text(seconds: float) -> str:
     if hours:
         return f"{hours} h {minutes} min"
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def counted(number: int | float, noun: str) -> str:
+    """Return a number with its noun, in the plural unless it is 1: `1 test`, `1,200 tests`, `0.5 points`."""
+    value = f"{number:g}" if isinstance(number, float) else f"{number:,}"
+    return f"{value} {noun}{'' if number == 1 else 's'}"

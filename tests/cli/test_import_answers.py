@@ -26,6 +26,16 @@ def test_a_table_shows_what_was_imported_and_how_to_grade_it(tmp_path: Path):
     assert f"regrade score --answers {tmp_path / 'answers'}" in ran.err
 
 
+def test_a_file_that_was_imported_before_says_so(tmp_path: Path):
+    arguments = ("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
+    first, second = (regrade(*arguments, "--json").document for _ in range(2))
+
+    assert first["revision"] == second["revision"]
+    assert [d["answer_sets"][0]["is_new"] for d in (first, second)] == [True, False]
+    set_id = first["answer_sets"][0]["answer_set_id"]
+    assert f"imported before, answers unchanged: {set_id}\n" in regrade(*arguments).err
+
+
 def test_list_tells_the_originals_score_from_ours(tmp_path: Path):
     regrade("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
     [listed] = regrade("list", "--answers", tmp_path / "answers", "--json").document["answer_sets"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
@@ -113,6 +114,24 @@ def test_sets_are_told_apart_by_what_differs_in_their_settings(
         assert entry["updated_at"][:10] in line
 
 
+def test_the_aliases_of_a_set_are_listed_and_a_damaged_one_is_named(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    good = answer(repository, "team/good", right=2, total=4)
+    answer(repository, "team/bad", right=1, total=4)
+    for alias in ("last-good", "baseline"):
+        move_alias(repository, alias, [good])
+
+    aliases = {entry["model"]: entry["aliases"] for entry in listed(repository, capfd)}
+    assert aliases == {"team/good": ["baseline", "last-good"], "team/bad": []}
+    repository.commit({"aliases/odd.json": b"{"}, "damage", parent=repository.head())
+    with pytest.raises(SystemExit):
+        run(["list", "--answers", repository.uri])
+    out, err = capfd.readouterr()
+    assert "alias baseline, alias last-good" in out
+    assert "left out: aliases/odd.json" in err.replace("'", "")
+
+
 def test_filters_and_order(repository: LocalRepository, capfd: pytest.CaptureFixture[str]):
     for model, right in (("team/good", 4), ("team/bad", 1), ("other/middle", 2)):
         score(answer(repository, model, right=right, total=4))
@@ -128,7 +147,10 @@ def test_filters_and_order(repository: LocalRepository, capfd: pytest.CaptureFix
     assert "`--benchmark sum` should be one of sums." in capfd.readouterr().err
 
     assert run(["list", "--answers", repository.uri, "--model", "nobody"]) == 0
-    assert capfd.readouterr().out.startswith("No answer set matches.\n0 of 3 answer sets in ")
+    assert capfd.readouterr().out.startswith(
+        "No answer set matches `--model nobody`. Models: other/middle, team/bad, team/good.\n"
+        "0 of 3 answer sets in "
+    )
 
 
 def test_two_folders_of_one_name_are_two_models(

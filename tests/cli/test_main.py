@@ -186,7 +186,7 @@ def test_logs_that_cannot_be_written_are_told_without_a_traceback(tmp_path: Path
     )
     assert refused.code != 0
     assert "Traceback" not in refused.err
-    assert str(tmp_path / "logs") in refused.err
+    assert f"'{tmp_path / 'logs'}' (Not a directory). Set REGRADE_LOGS" in refused.err
 
 
 def test_a_shell_that_is_not_known_has_to_be_named(

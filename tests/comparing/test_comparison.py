@@ -154,6 +154,30 @@ def test_what_is_not_known_of_imported_answers_is_told(repository: LocalReposito
     assert "Sampling params are not known" in notes[1]
 
 
+def test_the_chat_template_of_imported_answers_is_not_taken_for_the_models_own(
+    repository: LocalRepository,
+) -> None:
+    prompt = PromptIdentity(
+        format="chat",
+        template="{{ question }}",
+        n_shots=0,
+        chat_template="a" * 64,
+        chat_template_args={"enable_thinking": False},
+    )
+    ours = answer(repository, "org/a", right=9, total=9, prompt=prompt).manifest
+    imported = ours.specification.benchmark.model_copy(update={"version": 0})
+    changes = {
+        "benchmark": imported,
+        "prompt": PromptIdentity(format="chat", template="as imported", n_shots=0),
+    }
+    specification = ours.specification.model_copy(update=changes)
+
+    differing, notes = differences(ours, ours.model_copy(update={"specification": specification}))
+
+    assert differing == []
+    assert "chat template, chat template argument enable_thinking" in notes[0]
+
+
 def test_a_row_without_an_answer_has_no_pair_and_is_no_wrong_answer(
     repository: LocalRepository,
 ) -> None:

@@ -23,7 +23,7 @@ from regrade.settings.errors import SettingsError
 from regrade.text.blocks import Heading
 from regrade.text.markdown import markdown
 from tests.builders import session
-from tests.comparing.sides import answer
+from tests.comparing.sides import TOTAL, answer
 from tests.stored import commit_manifest, score
 
 
@@ -221,6 +221,18 @@ def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository)
     assert "the candidate has no complete answers to it" in report.summary
     assert "roots: the baseline has no answers to it" in report.notes[0]
     assert verdict(repository, "half", "sums").verdict == "pass"
+
+
+def test_sides_of_two_benchmarks_without_a_common_question_are_told_by_their_names(
+    repository: LocalRepository,
+) -> None:
+    answer(repository, "org/roots", right=100, start=TOTAL, benchmark="roots")
+
+    report = verdict(repository, "roots", "sums", "roots", allow=("questions", "overlap"))
+
+    assert report.verdict == "cannot tell"
+    assert "no benchmark in common: the baseline has sums, the candidate roots." in report.summary
+    assert "no question has a value on both sides" in report.summary
 
 
 def test_what_is_not_comparable_cannot_be_told(repository: LocalRepository) -> None:

@@ -18,7 +18,7 @@ from regrade.exchange.importing.importer import import_files
 from regrade.judging.bias import bias_of
 from regrade.judging.readings import judged_answers, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
-from regrade.results.bias import bias_lines
+from regrade.results.bias import bias_lines, self_test_lines
 from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.settings import Reuse
@@ -263,6 +263,10 @@ def test_an_answer_that_tells_the_judge_what_to_say_is_shown_by_the_self_test(tm
     assert (found["self_test_right"], found["self_test_wrong"]) == (1.0, 0.0)
     assert found["self_test_moved"] == pytest.approx(8 / 40)
     assert any("followed the instructions of 8 of 40" in note for note in notes(judge_set, file))
+    assert list(self_test_lines(file.other_results, file.scale)) == [
+        "the judge followed 8 of 40 instructions in answers, and should follow none; "
+        "mean verdict on right answers: 100.0 %; mean verdict on wrong answers: 0.0 %"
+    ]
 
 
 def test_a_rubric_that_does_not_fit_is_refused_before_the_judge_is_asked(tmp_path: Path):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from regrade.settings.files import atomic_write, file_sha256
+from regrade.settings.errors import SettingsError
+from regrade.settings.files import atomic_write, file_sha256, log_file
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -63,3 +64,15 @@ def test_a_file_is_on_disk_before_it_replaces_the_old_one(
     _write(tmp_path / "a", b"content")
 
     assert steps == ["file", "replace", "folder"]
+
+
+def test_a_place_that_cannot_hold_logs_is_named_with_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    for place in ("/dev/null", tmp_path / "file", tmp_path / "file" / "logs"):
+        monkeypatch.setenv("REGRADE_LOGS", str(place))
+        with pytest.raises(SettingsError, match=f"'{place}' .*Set REGRADE_LOGS to a folder"):
+            log_file("regrade")
+    monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "new" / "logs"))
+    assert log_file("regrade").parent.is_dir()

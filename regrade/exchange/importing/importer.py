@@ -17,7 +17,7 @@ from regrade.answers.parquet import SealedFile, seal_table, write_parquet
 from regrade.answers.publishing import SetFiles, publish_files, publish_scores
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.scorefile import ORIGINAL, OriginalScoring, ScoreFile
-from regrade.answers.sets import AnswerSet
+from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.exchange.importing import harbor, swe_bench, terminal_bench
 from regrade.exchange.importing.base import (
     FormatName,
@@ -34,6 +34,7 @@ from regrade.records.characters import whole_characters
 from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
 from regrade.stats.metrics import summarise
+from regrade.text.text import counted
 
 # Files of a dataset on the Hub, such as the `*-results` of the LLM Engineer's Handbook.
 
@@ -179,6 +180,8 @@ class Imported:
     format: FormatName
     answers: AnswerSet
     originals: tuple[ScoreFile, ...]
+    is_new: bool
+    """False if the repository had the answer set before."""
     without_target: int
     """Answers whose target is null."""
     unusable: tuple[ImportedRow, ...]
@@ -216,8 +219,17 @@ class _Read:
     """Files that were read so far."""
 
     built: list[Built] = field(default_factory=list)
-    skipped: list[str] = field(default_factory=list)
+    skipped: list[SourceFile] = field(default_factory=list)
     failed: list[UserError] = field(default_factory=list)
+
+    def unknown(self) -> list[SourceFile]:
+        """Return the skipped files, without those of which another file's reader has taken something."""
+        taken = {
+            entry.file.other(path).name
+            for entry in self.built
+            for path in (*entry.file.parts, *entry.file.consulted)
+        }
+        return [file for file in self.skipped if file.name not in taken]
 
 
 def import_files(
@@ -240,7 +252,7 @@ def import_files(
         format_name: Format of all files. None: detected for each file.
         table: Names of a table's columns, and the scale of scores.
         names: Model, benchmark and scorer; they override the files'.
-        strict: Write nothing unless every file can be read.
+        strict: Write nothing if a file cannot be read, or a folder has one of unknown format whose ending a format may have.
 
     Raises:
         SettingsError: If there is nothing to import, or the model or benchmark is not known.
@@ -260,6 +272,9 @@ def import_files(
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as downloads:
         files = _files(places, Path(downloads))
         read = _read(files, format_name, options, names or Names(), strict=strict)
+        may_have_answers = (file for file in read.unknown() if file.name.endswith(_SUFFIXES))
+        if strict and (unknown := next(may_have_answers, None)) is not None:
+            raise _unknown_format(unknown)
         return _store(repository, read, places)
 
 
@@ -268,6 +283,10 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
     unique = list(by_id.values())
     if not unique:
         raise _nothing(places, read.failed)
+    head = repository.head()
+    before = {
+        p.split("/")[3] for p in manifest_paths(repository.files(head, "answers") if head else ())
+    }
     published = _publish(repository, unique)
     stored_sets: list[tuple[AnswerSet, Built]] = []
     for stored, entry, is_same in published:
@@ -291,11 +310,6 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         if (stored.manifest.answer_set_id, file.label) not in known
     ]
     revision = publish_scores(repository, new) if new else published[0][0].revision
-    taken = {
-        entry.file.other(path).name
-        for entry in unique
-        for path in (*entry.file.parts, *entry.file.consulted)
-    }
     return Imports(
         tuple(
             Imported(
@@ -303,13 +317,14 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
                 entry.format,
                 stored,
                 tuple(file for scored, file, _ in scorings if scored is stored),
+                stored.manifest.answer_set_id not in before,
                 entry.table["target"].null_count,
                 entry.unusable,
             )
             for stored, entry in stored_sets
         ),
         str(revision),
-        tuple(name for name in read.skipped if name not in taken),
+        tuple(file.name for file in read.unknown()),
         tuple(read.failed),
         _not_imported(unique),
     )
@@ -337,7 +352,7 @@ def _read(
                 sets = found if isinstance(found, list) else [found]
                 read.built += [build(file, format_, imported, names) for imported in sets]
             elif several:
-                read.skipped.append(file.name)
+                read.skipped.append(file)
             else:
                 raise _unknown_format(file)
         except UserError as error:
@@ -421,7 +436,7 @@ def _own_files(folder: Path, *, links: bool = False) -> Iterator[Path]:
 
 def _publish(repository: Repository, sets: Sequence[Built]) -> list[tuple[AnswerSet, Built, bool]]:
     """Publish answer sets; False for a set that is stored with other questions than those in its file."""
-    message = f"Imported answers: {len(sets)} answer sets"
+    message = f"Imported answers: {counted(len(sets), 'answer set')}"
     with tempfile.TemporaryDirectory(prefix="regrade-import-") as folder:
         ready = []
         for number, entry in enumerate(sets):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from regrade.answers.manifest import Manifest
+from regrade.records.specification import UNKNOWN
 
 _SHORT = {
     "model.revision": 12,
@@ -55,6 +56,8 @@ def settings_apart(manifests: Sequence[Manifest]) -> list[dict[str, str]]:
 
 def _unset(name: str, manifest: Manifest) -> str:
     """Return what stands for a setting that a set does not have."""
+    if manifest.specification.model.kind == "imported":
+        return UNKNOWN
     group, _, setting = name.partition(".")
     if group != "engine":
         return "none"

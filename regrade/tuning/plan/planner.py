@@ -25,6 +25,7 @@ from regrade.jobs.plans_of_job import plans_of
 from regrade.settings.errors import OperationError, SettingsError, UserError
 from regrade.stats.scale import percent
 from regrade.stats.speed import gib
+from regrade.text.text import counted
 from regrade.tuning.plan.gpus import gpu_key, gpu_memory, is_device, parse_memory
 from regrade.tuning.plan.plan import (
     Margin,
@@ -284,7 +285,7 @@ def splits_with(engine: VllmEngine, gpus: int) -> list[SplitPlan]:
     splits = [split for split in splits_of(gpus) if fixed <= split.settings.items()]
     if not splits:
         raise SettingsError(
-            f"No split of {gpus} GPUs has the parallel sizes of the engine's settings. Leave them out, or set "
+            f"No split of {counted(gpus, 'GPU')} has the parallel sizes of the engine's settings. Leave them out, or set "
             "`gpus` to a multiple of their product."
         )
     return splits

@@ -5,6 +5,7 @@ import re
 
 from regrade.engines.vllm_process.build import builds, gpus_here, runs_on_cpu
 from regrade.settings import StrictModel
+from regrade.text.text import counted
 
 
 class Hardware(StrictModel):
@@ -17,7 +18,7 @@ class Hardware(StrictModel):
 
     def __str__(self) -> str:
         unit = "core" if self.device == "cpu" else "GPU"
-        return f"{self.device} with {self.count} {unit}{'s' if self.count != 1 else ''}"
+        return f"{self.device} with {counted(self.count, unit)}"
 
 
 def hardware() -> Hardware | None:

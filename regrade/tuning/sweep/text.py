@@ -12,6 +12,7 @@ from regrade.stats.significance import holm
 from regrade.stats.speed import Spread
 from regrade.text import blocks as page
 from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table, Text
+from regrade.text.text import counted
 from regrade.tuning.sweep.points import IN_FLIGHT, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 
@@ -117,12 +118,12 @@ def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
         word = "worse" if test.difference < 0 else "better"
         yield (
             f"Accuracy at {point.name} is {word} than at the first point: {SHARES.difference_text(test.difference)} points "
-            f"(p = {p_text(q)}, corrected for {len(tested)} tests)."
+            f"(p = {p_text(q)}, corrected for {counted(len(tested), 'test')})."
         )
     if not real:
         widest = max(max(abs(t.low), abs(t.high)) for _, t in tested)
         yield (
-            f"No difference in accuracy from the first point is real ({len(tested)} tests, Holm's correction at 5 %). Each point is "
+            f"No difference in accuracy from the first point is real ({counted(len(tested), 'test')}, Holm's correction at 5 %). Each point is "
             f"within {100 * widest:.2f} points of it, as far as {min(t.n for _, t in tested):,} questions show."
         )
 
@@ -260,7 +261,9 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
     shown: list[Block] = [
         Heading(" · ".join(filter(None, (f"Sweep {sweep.sweep_id}", *_models(sweep)))), 1),
         Items(list(_facts(sweep))),
-        Line(f"{len(sweep.points)} points{failed}. Compared with the first point: {first}."),
+        Line(
+            f"{counted(len(sweep.points), 'point')}{failed}. Compared with the first point: {first}."
+        ),
     ]
     for benchmark in sweep.benchmarks:
         results, latencies = (

@@ -110,6 +110,22 @@ def test_all_or_nothing_writes_nothing_where_one_file_cannot_be_read(
     assert not (tmp_path / "answers").exists()
 
 
+def test_all_or_nothing_takes_a_file_of_unknown_format_for_one_that_cannot_be_read(
+    repository: LocalRepository, tmp_path: Path
+):
+    folder = tmp_path / "run"
+    results(folder)
+    jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(0, "0", 1.0))
+    (folder / "LICENSE").write_text("MIT")
+    assert import_files(repository, [folder], strict=True).sets
+    other = jsonl(folder / "other.jsonl", {"a": 1})
+    with pytest.raises(ImportFileError, match=r"other\.jsonl': its format is not known"):
+        import_files(repository, [folder], strict=True)
+    assert import_files(repository, [folder]).skipped == tuple(
+        map(str, (folder / "LICENSE", other))
+    )
+
+
 def test_where_no_file_can_be_read_every_reason_is_named(
     repository: LocalRepository, tmp_path: Path
 ):

@@ -67,3 +67,13 @@ def test_a_setting_that_was_left_to_the_engine_is_the_one_that_it_used():
         {"kv_cache_dtype": "fp8"},
         {"kv_cache_dtype": "bfloat16"},
     ]
+
+
+def test_a_setting_that_imported_answers_do_not_tell_is_unknown_and_not_none():
+    ours = specification(engine={"dtype": "float16"}, sampling=SamplingParams(temperature=0.7))
+    imported = specification(
+        model=ModelIdentity(name="a", kind="imported", revision="unknown"), sampling=None
+    )
+    _, found = settings_apart([ours, imported])
+    assert (found["temperature"], found["dtype"]) == ("unknown", "unknown")
+    assert "none" not in found.values()
