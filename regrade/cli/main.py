@@ -1,8 +1,8 @@
-"""The command line, from its start to its exit code: `regrade.cli.commands` has the commands.
+"""The command line, from its start to its exit code: `regrade.cli.command_list` has the commands.
 
 Nothing slow is imported before signals are handled.
 
-Exit codes: see `regrade.cli.commands`. For the commands in `VERDICTS`, 1 and 2 are verdicts.
+Exit codes: see `regrade.cli.command_list`. For commands with `gives_verdict`, 1 and 2 are verdicts.
 """
 
 import atexit
@@ -11,8 +11,8 @@ import sys
 import threading
 from contextlib import suppress
 
+from regrade.cli.command_list import COMMANDS, without_noun
 from regrade.cli.naming import NAMING
-from regrade.cli.nouns import without_noun
 from regrade.processes.environment import set_defaults
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import (
@@ -26,8 +26,6 @@ from regrade.processes.shutdown import (
 from regrade.settings.errors import COULD_NOT_RUN, RegradeError, UserError
 
 WORKER = "worker"
-RUNS_FLOW = ("evaluate", "generate", "harness", "judge", "noise", "replay", "sweep", "tune")
-"""Commands that run a flow on a Prefect server."""
 
 
 def main() -> None:
@@ -38,7 +36,12 @@ def main() -> None:
     atexit.register(_exit_at_last, is_done)  # registered before all others, so it runs after them
     end_on_signals(soon=command != WORKER)  # a worker waits for the end of its runs
     set_defaults(patient=command == WORKER)
-    if command in RUNS_FLOW and not any(a == "-h" or a.startswith("--help") for a in arguments):
+    known = COMMANDS.get(command)
+    if (
+        known
+        and known.runs_flow
+        and not any(a == "-h" or a.startswith("--help") for a in arguments)
+    ):
         code = _run_with_server(arguments)
     else:
         code = run(arguments)
@@ -89,10 +92,8 @@ def _ended(error: Exception, arguments: list[str]) -> int:
     """Tell why a command ended and return its exit code."""
     if number := signal_received():  # a library made an error of its own of the interruption
         return _failed(INTERRUPTED, 128 + number, arguments)
-    from regrade.cli.commands import VERDICTS  # noqa: PLC0415 - slow: see the module
-
-    command = arguments[0] if arguments else ""
-    could_not_run = COULD_NOT_RUN if command in VERDICTS else 0
+    command = COMMANDS.get(arguments[0] if arguments else "")
+    could_not_run = COULD_NOT_RUN if command and command.gives_verdict else 0
     if isinstance(error, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # `regrade list | head`
         return could_not_run

@@ -13,44 +13,34 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.commands import (
-    COMMANDS,
-    DAILY,
-    EXAMPLES,
-    GROUPS,
-    OTHER,
-    command_line,
-    epilogue,
-    group_of,
-    in_short_help,
-)
+from regrade.cli.command_list import COMMANDS, NOUNS, names_under, without_noun
+from regrade.cli.commands import GROUPS, command_line, epilogue, in_short_help
 from regrade.cli.job_options import as_json
-from regrade.cli.main import RUNS_FLOW, run
-from regrade.cli.nouns import NOUNS, without_noun
+from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
 from regrade.jobs.job import EvaluationJob, GenerationJob, make_job
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO, regrade
 
-ALL_MODULES = {f"regrade.cli.{function.partition(':')[0]}" for function, _ in COMMANDS.values()}
+ALL_MODULES = {f"regrade.cli.{command.function.partition(':')[0]}" for command in COMMANDS.values()}
 
 
 def test_a_commands_docstring_begins_with_its_line_in_the_list():
-    for function, line in COMMANDS.values():
-        module, _, name = function.partition(":")
+    for command in COMMANDS.values():
+        module, _, name = command.function.partition(":")
         docstring = getdoc(getattr(import_module(f"regrade.cli.{module}"), name)) or ""
-        assert docstring.splitlines()[0] == line
+        assert docstring.splitlines()[0] == command.line
 
 
 def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for_scoring_which_needs_none():
-    functions = {name: function.split(":") for name, (function, _) in COMMANDS.items()}
+    functions = {name: command.function.split(":") for name, command in COMMANDS.items()}
     run_flow = {
         name
         for name, (module, function) in functions.items()
         if "run_flow(" in getsource(getattr(import_module(f"regrade.cli.{module}"), function))
     }
-    assert run_flow - {"score"} == {*RUNS_FLOW}
+    assert run_flow - {"score"} == {n for n, command in COMMANDS.items() if command.runs_flow}
 
 
 def test_the_list_of_commands_imports_none_of_them():
@@ -79,12 +69,11 @@ def test_help_is_free_of_python(name: str):
     assert "Exit codes: 0 " in shown
 
 
-def test_every_command_has_a_group_and_examples_that_it_accepts():
-    assert [name for name in COMMANDS if group_of(name) is OTHER] == []
-    assert [name for name in COMMANDS if name not in EXAMPLES] == []
+def test_every_command_has_examples_that_it_accepts():
+    assert [name for name, command in COMMANDS.items() if not command.examples] == []
     app = command_line()
-    for name, examples in EXAMPLES.items():
-        for example in examples:
+    for name, command in COMMANDS.items():
+        for example in command.examples:
             words = shlex.split(example)
             assert words[0] == name
             app.parse_args(words, exit_on_error=False, print_error=False)
@@ -92,14 +81,13 @@ def test_every_command_has_a_group_and_examples_that_it_accepts():
 
 def test_the_first_page_has_what_people_do_daily_and_four_nouns():
     listed = re.findall(r"^│ (\w[\w-]*) ", page("--help"), re.MULTILINE)
-    assert {*listed} == {*DAILY, *GROUPS["This installation"], *NOUNS}
-    below = [name for _, commands in NOUNS.values() for name in commands]
-    assert sorted([*DAILY, *GROUPS["This installation"], *below]) == sorted(COMMANDS)
+    assert sorted(listed) == sorted([*names_under(""), *NOUNS])
+    assert {command.noun for command in COMMANDS.values()} == {"", *NOUNS}
 
 
 @pytest.mark.parametrize("noun", NOUNS)
 def test_a_noun_lists_its_commands_and_takes_them(noun: str):
-    names = NOUNS[noun][1]
+    names = names_under(noun)
     listed = re.findall(r"^│ (\w[\w-]*) ", page(noun, "--help"), re.MULTILINE)
     assert {*names} <= {*listed}
     for name in names:
@@ -125,7 +113,7 @@ def test_the_examples_of_a_short_help_use_the_options_that_it_shows(name: str):
         examples = re.findall(rf"`regrade ({name}[^`]*)`", epilogue(name, is_short=True))
         used = {word for text in examples for word in shlex.split(text.partition(" -- ")[0])}
         assert {word for word in used if word.startswith("--")} <= {*named, "--help-all"}
-        assert len(examples) > 1 or len(EXAMPLES[name]) == 1
+        assert len(examples) > 1 or len(COMMANDS[name].examples) == 1
 
 
 def test_all_commands_are_listed_in_their_groups():

@@ -12,7 +12,8 @@ import yaml
 from cyclopts import ArgumentCollection
 
 from regrade.cli.checking import checked_job
-from regrade.cli.commands import COMMANDS, command_line
+from regrade.cli.command_list import COMMANDS
+from regrade.cli.commands import command_line
 from regrade.cli.job_options import JobOption, JobOptions, fields_of
 from regrade.cli.main import run
 from regrade.engines.vllm import VllmEngine
@@ -34,8 +35,8 @@ _NO_RESULT = {"completion", "view", "worker"}
 """Commands that run until they are stopped, or print a script."""
 JOB_OPTIONS: dict[str, type[JobOptions]] = {
     command: found
-    for command, (function, _) in COMMANDS.items()
-    for module in [import_module(f"regrade.cli.{function.partition(':')[0]}")]
+    for command, listed in COMMANDS.items()
+    for module in [import_module(f"regrade.cli.{listed.function.partition(':')[0]}")]
     if issubclass(found := getattr(module, f"{command.title()}Options", object), JobOptions)
 }
 """Commands with a job -> their options."""

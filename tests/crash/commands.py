@@ -14,7 +14,7 @@ import time
 from collections import Counter
 from importlib import import_module
 
-from regrade.cli import commands
+from regrade.cli import command_list
 from regrade.cli.main import WORKER, main
 
 
@@ -42,7 +42,7 @@ def run() -> None:
     signals, seed, longest = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])
     words = sys.argv[4:]
     assert words[0] != WORKER
-    import_module(f"regrade.cli.{commands.COMMANDS[words[0]][0].partition(':')[0]}")
+    import_module(f"regrade.cli.{command_list.COMMANDS[words[0]].function.partition(':')[0]}")
     rng, hits, codes = random.Random(seed), 0, Counter[int]()
     output = os.environ["REGRADE_TEST_OUTPUT"]
     while hits < signals:

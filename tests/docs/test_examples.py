@@ -24,7 +24,7 @@ from prefect.utilities.schema_tools.validation import ValidationError, validate
 from flows import scoring
 from regrade.answers.local import LocalRepository
 from regrade.cli import flow_run
-from regrade.cli.commands import EXAMPLES
+from regrade.cli.command_list import COMMANDS
 from regrade.cli.trigger import run as triggering
 from regrade.exchange import harness
 from regrade.orchestration import project_worker
@@ -42,9 +42,11 @@ from tests.hub_server.server import HubServer
 
 ON_PAGES = {str(page.relative_to(ROOT)): [*commands(page)] for page in PAGES}
 IN_HELP = {
-    f"{name} --help": [words for words in map(shlex.split, found) if words not in of_pages]
+    f"{name} --help": [
+        words for words in map(shlex.split, command.examples) if words not in of_pages
+    ]
     for of_pages in [[words for found in ON_PAGES.values() for words in found]]
-    for name, found in EXAMPLES.items()
+    for name, command in COMMANDS.items()
 }
 """The words of the examples of each page, and of those in the help of each command that no page has."""
 SHOWN = {page: found for page, found in (ON_PAGES | IN_HELP).items() if found}
@@ -260,7 +262,7 @@ def test_every_example_is_run_here_or_by_the_tests_of_its_page() -> None:
     run = [words for page, found in SHOWN.items() if page not in OWN for words in found]
     own = [words for page in OWN for words in ON_PAGES[page]]
     shown = [words for page in PAGES for words in commands(page)]
-    in_help = [shlex.split(text) for found in EXAMPLES.values() for text in found]
+    in_help = [shlex.split(text) for command in COMMANDS.values() for text in command.examples]
     assert len(run) + len(own) == len(shown) + sum(words not in shown for words in in_help)
     known = {*SHOWN, *map(shlex.join, run)}
     assert {*OWN, *ON_THE_HUB, *ALIKE, *PRESUPPOSED} <= known

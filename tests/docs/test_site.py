@@ -11,7 +11,7 @@ import pytest
 from infra.site import __main__ as site
 from infra.site.reference import help_of, reference_pages
 from regrade.benchmarks import benchmark_cards
-from regrade.cli.commands import COMMANDS, EXAMPLES
+from regrade.cli.command_list import COMMANDS
 from regrade.jobs.job import EvaluationJob, JudgeJob
 from regrade.scorers import load_scorer, scorer_names
 from regrade.settings import GateSettings, SamplingSettings
@@ -68,7 +68,7 @@ def test_the_reference_has_the_full_help_and_the_exit_codes_of_each_command(page
         assert f"### {name}\n\n```text\nUsage: regrade {name}" in pages["commands"]
     assert "| `gate` | 0 pass, 1 regression, 2 cannot tell, 3 no verdict" in pages["commands"]
     assert "--engine.max-num-seqs" in help_of("evaluate")
-    assert EXAMPLES["promote"][0] in help_of("promote")
+    assert COMMANDS["promote"].examples[0] in help_of("promote")
 
 
 def test_every_page_is_in_the_navigation():
