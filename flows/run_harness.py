@@ -28,5 +28,5 @@ def begin(job: HarnessJob) -> None:
 def run_harness(job: HarnessJob) -> Imports:
     """Serve a model with vLLM, run an external harness against it, and import its results as answers with their scores."""
     imports = run_and_import(job)
-    answers_published([one.answers for one in imports.sets])
+    answers_published([imported.answers for imported in imports.sets])
     return imports

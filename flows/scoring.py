@@ -142,7 +142,7 @@ def score(
         )
         for answers, names in chosen
     ]
-    sets = [one if isinstance(one, ScoredSet) else one.result() for one in futures]
+    sets = [found if isinstance(found, ScoredSet) else found.result() for found in futures]
     errors = [*damaged, *(error for scored_set in sets for error in scored_set.errors.values())]
     if len(errors) == 1 and not any(scored_set.scored for scored_set in sets):
         raise errors[0]

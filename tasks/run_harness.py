@@ -17,9 +17,8 @@ def run_and_import(job: HarnessJob) -> Imports:
     """Return the imported answer sets, after naming them on the flow run's page."""
     imports = run_harness(job, log_file("harness"), log_file("engine"))
     lines = [
-        f"- `{one.answers.manifest.answer_set_id}` {escape(one.answers.manifest.specification.title)}: "
-        f"{counted(one.answers.manifest.rows, 'answer')}"
-        for one in imports.sets
+        f"- `{manifest.answer_set_id}` {escape(manifest.specification.title)}: {counted(manifest.rows, 'answer')}"
+        for manifest in (imported.answers.manifest for imported in imports.sets)
     ]
     show(HARNESS_KEY, "\n".join(lines), "Imported answers")
     return imports

@@ -205,8 +205,8 @@ def publish_files(
                 added_images(StoredImages(repository, head or "", name), files)
                 for name, files in images.items()
             ]
-            pictures = {path: file for one in added for path, file in one.additions.items()}
-            removed = [path for one in added for path in one.removed]
+            pictures = {path: file for images in added for path, file in images.additions.items()}
+            removed = [path for images in added for path in images.removed]
             additions |= pictures
             additions |= updated_card(repository, head, changed, images=pictures)
             head = repository.commit(additions, message, parent=head, removed=removed)

@@ -64,7 +64,7 @@ class MultiIf(PublishedConversations):
             )
             doc = {"key": row["key"], "prompt": text, "instructions": instructions}
             content.append([text, instructions])
-            turns.append(UserTurn(text, ", ".join(str(one["id"]) for one in instructions), doc))
+            turns.append(UserTurn(text, ", ".join(str(asked["id"]) for asked in instructions), doc))
         if not turns:
             raise RowError(index, "turn_1_prompt is empty; expected the user's first turn")
         return Question(

@@ -358,13 +358,13 @@ def words_of(job: Settings, without: Collection[str] = ()) -> Iterator[str]:
         for name in option.path:
             value = value.get(name) if isinstance(value, Mapping) else None
         values = value if isinstance(value, list) else [value]
-        if option.setting in without or any(isinstance(one, list | Mapping) for one in values):
+        if option.setting in without or any(isinstance(value, list | Mapping) for value in values):
             continue
-        for one in values:
-            if isinstance(one, bool):
-                yield from filter(None, [option.names[0] if one else option.switched_off])
-            elif one is not None:
-                yield from (option.names[0], str(one))
+        for value in values:
+            if isinstance(value, bool):
+                yield from filter(None, [option.names[0] if value else option.switched_off])
+            elif value is not None:
+                yield from (option.names[0], str(value))
 
 
 # Parameters of a flow in a YAML file, and what may be written in short there.

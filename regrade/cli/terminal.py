@@ -66,7 +66,7 @@ def show_logs(name: str, *, quiet: bool = False) -> logging.Logger:
     """Show a logger's lines on stderr, only warnings and errors if `quiet`; return the logger."""
     logger = logging.getLogger(name)
     logger.setLevel(logging.INFO)
-    for handler in [one for one in logger.handlers if isinstance(one, TerminalHandler)]:
+    for handler in [h for h in logger.handlers if isinstance(h, TerminalHandler)]:
         logger.removeHandler(handler)  # of another command in this process
     logger.addHandler(TerminalHandler(logging.WARNING if quiet else logging.INFO))
     return logger

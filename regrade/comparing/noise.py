@@ -188,7 +188,7 @@ def _repetitions(answers: AnswerSet) -> list[AnswerSet]:
     )
     for error in damaged:
         logger.warning("%s", error)
-    return [one for one in found if one.manifest.state == "complete"]
+    return [answers for answers in found if answers.manifest.state == "complete"]
 
 
 def _measured_sets(answers: AnswerSet) -> Iterator[tuple[str, AnswerSet]]:

@@ -118,7 +118,9 @@ def _escaped(text: str) -> Iterator[str]:
     characters = {
         character: _shown(character) for character in set(text) if character not in _PLAIN
     }
-    table = _HTML | {ord(one): shown for one, shown in characters.items() if shown is not None}
+    table = _HTML | {
+        ord(character): shown for character, shown in characters.items() if shown is not None
+    }
     first, *others = text.split(_COLOURED)
     yield first.translate(table)
     for before, part in pairwise([first, *others]):

@@ -324,7 +324,7 @@ class DatasetQuestions(StandardBenchmark):
                         f"column '{named}' is {str(value)[:100]!r}; expected a list with a target for each of the {len(turns)} turns",
                     )
                 read, expected = _READERS[self._target_kind]
-                found = [read(one) for one in value]
+                found = [read(item) for item in value]
                 if None in found:
                     wrong = value[found.index(None)]
                     raise RowError(index, f"the target {wrong!r} is not {expected}")

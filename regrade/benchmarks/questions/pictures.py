@@ -30,7 +30,7 @@ def with_marks(
         if is_image(value):
             marked[name] = _mark(index, name, value, images)
         elif isinstance(value, list) and value and all(map(is_image, value)):
-            marked[name] = [_mark(index, name, one, images) for one in value]
+            marked[name] = [_mark(index, name, item, images) for item in value]
     if len(images) > MOST_IMAGES:
         raise RowError(index, f"it has {len(images)} images; at most {MOST_IMAGES} are sent")
     return marked, tuple(images.values())

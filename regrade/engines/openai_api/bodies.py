@@ -262,7 +262,7 @@ def _before_stop(text: str, stop: Sequence[str]) -> str:
     begin = len(text) - len(text.lstrip())
     return text[
         : min(
-            (place for one in stop if one and (place := text.find(one, begin)) >= 0), default=None
+            (place for end in stop if end and (place := text.find(end, begin)) >= 0), default=None
         )
     ]
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 from uuid import UUID
@@ -517,8 +518,8 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
         interaction = _interaction(row, made)
         alone = interaction == "single_turn"
         said = [] if alone else [*asked_messages(row), *made]
-        apart = [one for message in said for one in results_apart(message)]
-        messages = [_message(number, one) for number, one in enumerate(apart)]
+        apart = chain.from_iterable(map(results_apart, said))
+        messages = [_message(number, message) for number, message in enumerate(apart)]
         turn, source = _place_of_answer(row, messages)
         sample: dict[str, Any] = {
             "schema_version": SCHEMA_VERSION,

@@ -203,7 +203,7 @@ def _sample(
     [message] = (answer | generated for answer in writer.messages(answer_message(row)))
     made = [message]
     if row["trajectory"] is not None:
-        made = [one for did in made_messages(row) for one in writer.messages(did)]
+        made = [message for did in made_messages(row) for message in writer.messages(did)]
     reason = _STOPPED.get(row["finish_reason"] or "", "unknown")
     sample["messages"] = [*prompt, *made]
     sample["output"]["choices"] = [{"message": message, "stop_reason": reason}]
@@ -252,16 +252,16 @@ class _MessageWriter:
 
     def messages(self, message: PartedMessage) -> Iterator[dict[str, Any]]:
         """Yield a message, and one for each of its results of tools."""
-        for one in results_apart(message):
-            calls = [part for part in one.parts if part.kind == "tool_call"]
-            role = one.role if one.role in _ROLES else "user"
-            content = self._content([part for part in one.parts if part.kind != "tool_call"])
+        for alone in results_apart(message):
+            calls = [part for part in alone.parts if part.kind == "tool_call"]
+            role = alone.role if alone.role in _ROLES else "user"
+            content = self._content([part for part in alone.parts if part.kind != "tool_call"])
             written: dict[str, Any] = {"role": role, "content": content}
             if calls:
                 written["tool_calls"] = [
                     _call(number, part) for number, part in enumerate(calls, 1)
                 ]
-            for part in one.parts:
+            for part in alone.parts:
                 if part.kind == "tool_result":
                     known = {"tool_call_id": part.call, "function": part.name}
                     written |= {name: value for name, value in known.items() if value is not None}
