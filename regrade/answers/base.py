@@ -79,6 +79,9 @@ class Repository(Protocol):
             DamagedAnswersError: If the content differs from the committed content.
         """
 
+    def holds(self, file: StoredFile) -> bool:
+        """Return False if a shard that a revision lists is not kept, or with another size; nothing is read."""
+
     def commit(
         self,
         additions: Mapping[str, Path | bytes],

@@ -211,6 +211,10 @@ class HubRepository:
             f"downloaded twice from '{self.uri}' at {revision[:8]}, its content differs from the committed content.",
         )
 
+    def holds(self, file: StoredFile) -> bool:  # noqa: ARG002 - the Hub keeps what a commit lists
+        """Return True."""
+        return True
+
     def commit(
         self,
         additions: Mapping[str, Path | bytes],

@@ -109,6 +109,10 @@ class LocalRepository:
             "of other content. Restore the file, or generate its answers again with `--heal`.",
         )
 
+    def holds(self, file: StoredFile) -> bool:
+        """Return True if a shard is kept with its size, without reading it."""
+        return self._files.holds(file)
+
     def commit(
         self,
         additions: Mapping[str, Path | bytes],

@@ -101,6 +101,14 @@ class Files:
             temporary.replace(again)
         return again
 
+    def holds(self, file: StoredFile) -> bool:
+        """Return True if there is a file of the size where a shard is kept; it is not read."""
+        for kept in (self.folder / file.path, self.objects / str(file.sha256)):
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if kept.stat().st_size == file.size:
+                    return True
+        return False
+
     def is_at_its_path(self, file: StoredFile) -> bool:
         """Return True if the file at the path has the content."""
         return self._hash_at(file.path) == file.sha256

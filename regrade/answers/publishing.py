@@ -4,6 +4,7 @@ After a commit conflict they are derived again from the new head. Publishing is 
 already has are left out, even if another machine published them.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from regrade.answers.withheld import WithheldQuestions, share_questions
 from regrade.settings.errors import HeadMovedError, RegradeError, RepositoryError
 from regrade.settings.files import spool_root
 
+logger = logging.getLogger("regrade.publish")
 MANIFEST = "manifest.json"
 Result = TypeVar("Result")
 
@@ -131,6 +133,13 @@ def _publish_sealed(
         removed = [*change.removed, *pictures.removed]
         revision = repository.commit(additions, message, parent=head, removed=removed)
         spool.release_images(images)
+        if origin and origin.fresh and stored and manifest.rows < stored.manifest.rows:
+            logger.warning(
+                "%s: %d of %d answers are generated again (`--fresh`) and take the place of the %d from before, which stay at "
+                "commit %s (`--revision`). The same `regrade evaluate` without `--fresh` generates the rest",
+                *(specified.title, manifest.rows, manifest.expected),
+                *(stored.manifest.rows, stored.revision),
+            )
         return AnswerSet(repository, revision, manifest)
 
     return retry_on_conflict(attempt)

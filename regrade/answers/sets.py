@@ -183,6 +183,25 @@ class AnswerSet:
             )
         return reader
 
+    def damaged_shards(self) -> dict[str, DamagedAnswersError]:
+        """Return the errors of shards that are missing or have another size, by sha256.
+
+        Nothing is read, so that it may be asked wherever a stored number is shown; `verify` finds all damage.
+        """
+        damaged: dict[str, DamagedAnswersError] = {}
+        files = self.repository.files(self.revision, self.folder)
+        for shard in self.manifest.shards:
+            path = f"{self.folder}/{shard.name}"
+            try:
+                fetch = fetch_listed(
+                    self.repository, self.revision, path, shard.bytes, shard.sha256
+                )
+                if not self.repository.holds(files[path]):
+                    fetch()
+            except DamagedAnswersError as error:
+                damaged[shard.sha256] = error
+        return damaged
+
 
 def find_set(
     repository: Repository, specification: Specification, revision: str | None

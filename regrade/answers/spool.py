@@ -137,6 +137,17 @@ def is_from_this_machine(folder: Path) -> bool:
     return owner is not None and owner.host == socket.gethostname()
 
 
+def interrupted(repository_uri: str) -> list[str]:
+    """Return the answer sets of a repository with rows in spools that ended processes of this machine left."""
+    found = set()
+    for folder in spool_folder(repository_uri, "").glob("*/"):
+        owner = last_owner(folder)
+        is_left = owner and owner.host == socket.gethostname() and not owner.is_alive
+        if is_left and _has_rows(folder):
+            found.add(folder.name.partition(".")[0])
+    return sorted(found)
+
+
 class Spool:
     """The spool of an answer set, owned by one process at a time. Use it as a context manager.
 
@@ -189,7 +200,7 @@ class Spool:
         try:
             with self._guard:
                 self._close_journal()
-            if self.folder.exists() and not self._has_rows():
+            if self.folder.exists() and not _has_rows(self.folder):
                 self._remove()
         finally:
             self._ownership.release(forget=not self.folder.exists())
@@ -391,9 +402,6 @@ class Spool:
                 os.ftruncate(journal.fileno(), before)
             raise
 
-    def _has_rows(self) -> bool:
-        return any(path.name.startswith(("journal-", "sealed-")) for path in self.folder.iterdir())
-
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows in the spool, with at least these columns."""
         for path in sorted(self.folder.glob("sealed-*.parquet")):
@@ -432,6 +440,10 @@ class Spool:
         if self._journal is not None:
             self._journal.close()
             self._journal = None
+
+
+def _has_rows(folder: Path) -> bool:
+    return any(path.name.startswith(("journal-", "sealed-")) for path in folder.iterdir())
 
 
 def _together(journals: Sequence[Path]) -> list[Path]:

@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from regrade.answers.aliases import aliases_by_set
 from regrade.answers.figures import figures_in
 from regrade.answers.scorefile import ScoreFile
+from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
@@ -79,6 +80,11 @@ def list_answers(
         "damaged": [{"path": error.path, "problem": error.problem} for error in damaged],
     }
     output.show(document, draw)
+    if waiting := interrupted(repository.uri):
+        sys.stderr.write(
+            f"regrade: answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
+            "`regrade publish` publishes them\n"
+        )
     for error in damaged:
         sys.stderr.write(f"regrade: left out: {visible(str(error))}\n")
     if damaged:
@@ -135,7 +141,8 @@ def _rows(
     repeats = answers_per_question(manifest.specification)
     for file in stored.scorings or (None,):
         if file is None:
-            result, notes = ("", "", "", *([""] if repeated else [])), ["not scored", *state]
+            result = ("", "", "", *([""] if repeated else []))
+            notes = ["damaged" if stored.damaged else "not scored", *state]
         else:
             overall, calibrated = file.summary.overall, calibrate(stored.answers, file)
             result = (

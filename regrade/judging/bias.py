@@ -62,11 +62,7 @@ def scored_bias(scored: Result) -> Bias | None:
     """Return signs of bias in a scoring of a judge run; None for other answers."""
     if judge_run(scored.answers.manifest.specification) is None:
         return None
-    table = scored.table
-    return bias_of(
-        scored.answers,
-        scored.answers.score_table(scored.file.label) if table is None else table,
-    )
+    return bias_of(scored.answers, scored.scores)
 
 
 def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:

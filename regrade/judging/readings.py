@@ -58,10 +58,8 @@ def verdicts(judge_set: AnswerSet) -> list[Verdict]:
         DamagedAnswersError: If stored verdicts or scores cannot be read.
     """
     run = run_of(judge_set)
-    scored = score_answers(judge_set, JUDGE)
-    table = judge_set.score_table(scored.file.label) if scored.table is None else scored.table
     found = []
-    for row in table.to_pylist():
+    for row in score_answers(judge_set, JUDGE).scores.to_pylist():
         judged, judge, part = run.place(row["repeat"])
         found.append(
             Verdict(

@@ -163,7 +163,7 @@ def score_answers(
     options: ScoringOptions | None = None,
     on_scored: OnScored | None = None,
 ) -> Result:
-    """Score an answer set, unless the current version of the scorer has scored the same answers before.
+    """Score an answer set, unless the current version of the scorer has scored the same answers before and they are still there.
 
     A new scoring is not stored; its result has a table.
 
@@ -187,7 +187,11 @@ def score_answers(
     label = label_of(scorer_name, options)
     if not force:
         for file in answers.readable_scores():
-            if file.label == label and not is_stale(file, answers):
+            if (
+                file.label == label
+                and not is_stale(file, answers)
+                and not answers.damaged_shards()  # scoring refuses them, or leaves them out
+            ):
                 return Result(answers, file)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification

@@ -384,6 +384,20 @@ def test_answers_that_are_generated_anew_replace_the_old_ones(
     assert set(texts(before).values()) == {f"old {n}" for n in range(TOTAL)}
 
 
+def test_fewer_answers_that_replace_a_whole_set_name_the_commit_that_has_it(
+    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    old = run(repository, tmp_path, [row(n, text="old") for n in range(TOTAL)])
+    gone = tuple(shard.sha256 for shard in old.manifest.shards)
+    some = {"number": 1, "replaced": gone, "fresh": True}
+    run(repository, tmp_path, [row(n, text="new") for n in range(2)], **some)
+    run(repository, tmp_path, [row(n, text="new") for n in range(2, TOTAL)], **some)
+
+    [said] = caplog.messages
+    assert "2 of 4 answers are generated again (`--fresh`) and take the place of the 4" in said
+    assert f"stay at commit {old.revision} (`--revision`)" in said
+
+
 def test_requests_that_all_fail_cost_no_answer_of_before(
     repository: LocalRepository, tmp_path: Path
 ):

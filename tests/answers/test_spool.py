@@ -23,6 +23,7 @@ from regrade.answers.spool import (
     Spool,
     SpoolBusyError,
     SpoolError,
+    interrupted,
     is_from_this_machine,
     spool_folder,
 )
@@ -446,3 +447,22 @@ def test_no_other_user_reads_answers_that_are_not_published_yet(
     with Spool(spool_folder("uri", "set")):
         pass
     assert stat.S_IMODE((tmp_path / "state" / "spool").stat().st_mode) == 0o700
+
+
+def test_only_rows_of_a_run_that_has_ended_are_named_as_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_SPOOL", str(tmp_path / "spool"))
+
+    if not (child := os.fork()):
+        status = 1
+        try:
+            spool = Spool(spool_folder("/answers", "1234")).__enter__()
+            spool.append([row(1)])
+            status = len(interrupted("/answers"))
+        finally:
+            os._exit(status)  # as SIGKILL ends it
+
+    assert os.waitpid(child, 0)[1] == 0
+    assert interrupted("/answers") == ["1234"]
+    assert interrupted("/others") == []

@@ -69,6 +69,23 @@ def test_json_names_damaged_files_beside_the_intact_sets(
     }
 
 
+def test_no_number_is_listed_of_answers_whose_file_is_gone(
+    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
+):
+    answers = publish(repository, numbers(0, 3))
+    score(answers)
+    [shard] = answers.manifest.shards
+    (repository.folder / answers.folder / shard.name).unlink()
+
+    with pytest.raises(SystemExit):
+        run(["list", "--answers", repository.uri])
+
+    out, err = capfd.readouterr()
+    assert "damaged" in out
+    assert "100.00" not in out
+    assert shard.name in err
+
+
 def test_a_repository_without_damage_ends_well(
     repository: LocalRepository, capfd: pytest.CaptureFixture[str]
 ):

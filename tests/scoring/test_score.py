@@ -1,7 +1,7 @@
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.processes.limited import Limits
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
@@ -112,6 +112,20 @@ def test_what_is_intact_is_scored_only_when_asked_and_says_so(repository: LocalR
     assert scored.file.title == "number v3, intact only: 2 of 3 shards"
     assert scored.file.summary.overall.rows == 5
     assert is_stale(scored.file, answers)
+
+
+def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
+    repository: LocalRepository,
+) -> None:
+    score(publish(repository, numbers(0, 3), numbers(3, 6), total=6))
+    [answers] = list_sets(repository, str(repository.head()))
+    assert score_answers(answers, "number").table is None
+
+    name = break_shard(answers, 1)
+
+    with pytest.raises(DamagedAnswersError, match=name):
+        score_answers(answers, "number")
+    assert score_answers(answers, "number", intact=True).file.summary.overall.rows == 3
 
 
 def test_intact_scoring_of_an_undamaged_set_is_the_normal_one(repository: LocalRepository) -> None:

@@ -109,6 +109,7 @@ class Loop:
         reader: ReasoningReader | None = None,
         see: Callable[[float], None] = lambda _: None,
         arrive: Callable[[], None] = lambda: None,
+        wait: Callable[[int], None] = lambda _: None,
         show: Callable[[list[int], Sequence[str]], object] | None = None,
     ) -> None:
         """Connect the engine with the queues.
@@ -120,6 +121,7 @@ class Loop:
             max_running: Most requests in flight at vLLM.
             reader: Separates the reasoning of chat answers.
             arrive: Called before a request is passed to vLLM.
+            wait: Called before each step with the number of requests that wait here, because `max_running` are in flight.
             show: Returns vLLM's input for the tokens of a prompt and the sha256 of its images.
             see: Called with the seconds from passing each request to vLLM until its answer arrived here.
         """
@@ -128,7 +130,7 @@ class Loop:
         self._finished = finished
         self._max_running = max_running
         self._reader = reader
-        self._see, self._arrive, self._show = see, arrive, show
+        self._see, self._arrive, self._wait, self._show = see, arrive, wait, show
         self._running: dict[str, tuple[_Running, int]] = {}
         self._started: dict[str, float] = {}
         self._added = 0
@@ -154,6 +156,8 @@ class Loop:
         """Run forever."""
         while True:
             self._start_queued()
+            is_at_limit = len(self._running) >= self._max_running
+            self._wait(self._queued.qsize() if is_at_limit else 0)
             done: dict[int, list[WireCompletion]] = {}
             for output in self._engine.step():
                 if isinstance(output, RejectedRequest):

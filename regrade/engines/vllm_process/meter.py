@@ -26,6 +26,7 @@ class Meter:
         self._requests = self._preemptions = self._steps = 0
         self._running = self._running_max = self._waiting_max = 0
         self._left: dict[int, tuple[int, int]] = {}
+        self._held_back = 0
         self._usage = 0.0
         self._queries = self._hits = 0
         self._seen = Durations()
@@ -50,6 +51,11 @@ class Meter:
         """Note that a request is given to vLLM."""
         with self._lock:
             self._occupancy.arrive()
+
+    def wait(self, requests: int) -> None:
+        """Note how many requests wait for others to end before they are given to vLLM."""
+        with self._lock:
+            self._held_back = requests
 
     def see(self, seconds: float) -> None:
         """Add an end-to-end latency that vLLM's client, the loop, measured by its own clock."""
@@ -117,7 +123,7 @@ class Meter:
         waiting += sum(left[1] for left in others)
         self._waiting_max = max(self._waiting_max, waiting)
         left = running - ended
-        self._occupancy.step(left + waiting, full=waiting > 0)
+        self._occupancy.step(left + waiting, full=waiting + self._held_back > 0)
         self._usage = max(self._usage, stats.kv_cache_usage)
         self._queries += stats.prefix_cache_stats.queries
         self._hits += stats.prefix_cache_stats.hits

@@ -84,6 +84,7 @@ def serve(channel: Channel) -> int:
         reader=loaded.reader,
         see=loaded.meter.see,
         arrive=loaded.meter.arrive,
+        wait=loaded.meter.wait,
         show=None if loaded.prompts.pictures is None else loaded.prompts.pictures.prompt,
     )
     _start("engine cores", _wait_for_engine_core)

@@ -58,7 +58,7 @@ class StoredSet:
 
     answers: AnswerSet
     scorings: tuple[ScoreFile, ...]
-    """All that can be read: headline first, then by scorer and version."""
+    """All that can be read, and whose answers are there: headline first, then by scorer and version."""
     damaged: tuple[DamagedAnswersError, ...]
     stale: frozenset[str]
     """Labels of stale scorings."""
@@ -301,6 +301,9 @@ def _read_shelf(repository: Repository, revision: str) -> Shelf:
 
 def _stored_set(answers: AnswerSet) -> StoredSet:
     files, damaged = answers.scores_and_damage()
+    if gone := answers.damaged_shards():
+        files = [file for file in files if not gone.keys() & set(file.answers)]
+        damaged += gone.values()
     stale = frozenset(file.label for file in files if is_stale(file, answers))
     ranked = tuple(_by_rank(files, answers.manifest.scorers, stale))
     run = judge_run(answers.manifest.specification)

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -282,6 +283,40 @@ def test_a_limit_holds_from_the_next_round_on_and_empties_the_prefix_cache():
         engine.most.clear()
     assert most == [3, 1, 8]
     assert engine.resets == [0, 0, 0]
+
+
+def test_the_engine_is_full_while_requests_wait_for_the_limit():
+    meter = Meter()
+    occupancy: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    class Recorded(Counting):
+        def step(self):
+            ended = super().step()
+            cached = SimpleNamespace(queries=0, hits=0)
+            left = {"num_running_reqs": len(self.running), "kv_cache_usage": 0.0}
+            none = {"num_waiting_reqs": 0, "num_skipped_waiting_reqs": 0}
+            meter.record(SimpleNamespace(**left, **none, prefix_cache_stats=cached), None)
+            occupancy.put(meter.occupancy())
+            time.sleep(0.01)
+            return ended
+
+    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    queued.put(Limit(2))
+    for key in range(6):
+        queued.put(QueuedRequest(1, prepared(key)))
+    loop = Loop(
+        Recorded(),
+        queued,
+        queue.SimpleQueue(),
+        max_running=8,
+        arrive=meter.arrive,
+        wait=meter.wait,
+    )
+    threading.Thread(target=loop.run, daemon=True).start()
+    last = [occupancy.get(timeout=60) for _ in range(6)][-1]
+
+    assert last.full > 0.02  # four requests waited: three steps from the first to the last such one
+    assert last.draining > 0.01
 
 
 class Slow(Single):
