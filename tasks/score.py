@@ -135,20 +135,20 @@ def _score(
                 options=options,
                 on_scored=partial(display.scoring, f"{result.title}: {name}"),
             )
+            graded = Graded(
+                answers,
+                scored.file,
+                scored.table,
+                calibrated=calibrate(answers, scored.file, scored.table),
+                bias=scored_bias(scored),
+                replaces=earlier_scoring(scored) is not None,
+            )
         except (SettingsError, DamagedAnswersError) as error:
             logger.warning("%s: not scored with %s: %s", result.title, name, error)
             if isinstance(error, DamagedAnswersError):
                 logger.warning("%s: %s", result.title, HEAL)
             result.errors[name] = error
             continue
-        graded = Graded(
-            answers,
-            scored.file,
-            scored.table,
-            calibrated=calibrate(answers, scored.file, scored.table),
-            bias=scored_bias(scored),
-            replaces=earlier_scoring(scored) is not None,
-        )
         result.scored.append(graded)
         _log(result.title, graded)
         for note in notes(answers, scored.file):

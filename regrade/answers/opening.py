@@ -6,6 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
+from regrade.answers.spool import interrupted
 from regrade.settings.errors import RepositoryError
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
@@ -73,6 +74,11 @@ def _in_folder(uri: str, folder: Path, *, create: bool, empty: bool) -> Reposito
             if _HUB_NAME.fullmatch(uri) and uri[0] != "."
             else ""
         )
+        if waiting := interrupted(repository.uri):
+            hint += (
+                f" Answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
+                "`regrade publish` publishes them."
+            )
         if points := sorted(folder.glob("sweeps/*/*/answers")):
             hint += f" It has points of sweeps, each a repository of its own, such as '{points[0].parent}'."
         raise RepositoryError(

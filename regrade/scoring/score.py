@@ -236,8 +236,14 @@ def score_answers(
 
 
 def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
-    """Return the answer set without damaged shards, and the names of the damaged shards."""
+    """Return the answer set without damaged shards, and the names of the damaged shards.
+
+    Raises:
+        DamagedAnswersError: If no shard is left.
+    """
     kept, problems = intact_part(answers)
+    if problems and not kept.manifest.shards:
+        raise problems[0]
     for problem in problems:
         logger.warning("left out: %s: %s", problem.path, problem.problem)
     intact = {shard.name for shard in kept.manifest.shards}

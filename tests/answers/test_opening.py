@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers import opening
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.opening import open_repository
@@ -49,6 +50,14 @@ def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -
         open_repository(str(tmp_path), create=False)
 
     assert open_repository(str(tmp_path), create=True).head() is None
+
+
+def test_an_empty_repository_tells_of_answers_that_an_interrupted_run_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "interrupted", {str(tmp_path): ["1234"]}.get)
+    with pytest.raises(RepositoryError, match=r"wait on this machine \(1234\).*`regrade publish`"):
+        open_repository(str(tmp_path), create=False)
 
 
 def test_a_folder_with_sweeps_only_names_the_answers_of_a_point(tmp_path: Path) -> None:

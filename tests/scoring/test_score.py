@@ -128,6 +128,16 @@ def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
     assert score_answers(answers, "number", intact=True).file.summary.overall.rows == 3
 
 
+def test_there_is_no_scoring_of_answers_of_which_nothing_is_intact(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, numbers(0, 3))
+    name = break_shard(answers, 0)
+
+    with pytest.raises(DamagedAnswersError, match=name):
+        score_answers(answers, "number", intact=True)
+
+
 def test_intact_scoring_of_an_undamaged_set_is_the_normal_one(repository: LocalRepository) -> None:
     answers = publish(repository, numbers(0, 3))
 
