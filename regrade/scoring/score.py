@@ -243,7 +243,7 @@ def _without_damaged(answers: AnswerSet) -> tuple[AnswerSet, tuple[str, ...]]:
     """
     kept, problems = intact_part(answers)
     if problems and not kept.manifest.shards:
-        raise problems[0]
+        raise DamagedAnswersError(problems[0].path, problems[0].problem)
     for problem in problems:
         logger.warning("left out: %s: %s", problem.path, problem.problem)
     intact = {shard.name for shard in kept.manifest.shards}
