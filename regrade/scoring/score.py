@@ -24,6 +24,7 @@ from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import (
+    DamagedAnswersError,
     PluginError,
     SettingsError,
     UnknownNameError,
