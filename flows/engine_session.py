@@ -120,14 +120,14 @@ class EngineSession(ExitStack):
     ) -> None:
         """Generate the missing answers of a model's works with the loaded engine; see `generate_missing`."""
         engine, settings = self.loaded
-        with self._answering(engine):
+        with self.answering(engine):
             generate_missing(works, engine, settings, goodput, on_complete)
 
     def measure(self, requests: PlannedRequests) -> Progress:
         """Answer requests only to measure: the answers are not kept."""
         engine, _ = self.loaded
         with (
-            self._answering(engine),
+            self.answering(engine),
             TemporaryDirectory() as folder,
             Spool(Path(folder) / "spool") as spool,
         ):
@@ -148,7 +148,7 @@ class EngineSession(ExitStack):
             )
 
     @contextmanager
-    def _answering(self, engine: Engine) -> Iterator[None]:
+    def answering(self, engine: Engine) -> Iterator[None]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
         coming, given = self.coming, self._given
         reading: AbstractContextManager[object] = nullcontext()

@@ -1,5 +1,7 @@
 """Flow `run-harness`: serve a model, run an external harness against it, and import what it leaves."""
 
+from dataclasses import replace
+
 from prefect import flow
 from prefect.runtime import flow_run
 
@@ -8,6 +10,7 @@ from regrade.exchange.importing.importer import Imports
 from regrade.jobs import plans_of_job
 from regrade.orchestration.events import answers_published
 from regrade.orchestration.form import form, takes
+from regrade.results.display import current_clock, timed
 from tasks.run_harness import run_and_import
 
 
@@ -25,8 +28,9 @@ def begin(job: HarnessJob) -> None:
 @form
 @flow(name="run-harness", flow_run_name=run_name)
 @takes(HarnessJob)
+@timed()
 def run_harness(job: HarnessJob) -> Imports:
     """Serve a model with vLLM, run an external harness against it, and import its results as answers with their scores."""
     imports = run_and_import(job)
     answers_published([imported.answers for imported in imports.sets])
-    return imports
+    return replace(imports, time_spent=current_clock().spent(0, 0))

@@ -19,9 +19,11 @@ from regrade.engines.base import PARALLEL, MeasuredEngine
 from regrade.jobs.generate import Progress, generate, session_of
 from regrade.jobs.job import make_job
 from regrade.jobs.plan import PlannedRequests
+from regrade.jobs.time_spent import TimeSpent
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
+from regrade.results.display import current_clock, timed
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import log_file
 from regrade.settings.project_folder import VERSION
@@ -51,6 +53,7 @@ def run_name() -> str:
 @form
 @flow(name="tune-settings", flow_run_name=run_name)
 @takes(TuneJob)
+@timed()
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     with plan(job) as (work,):
@@ -74,6 +77,7 @@ def tune_settings(job: TuneJob) -> TuneResult:
         expected_rows=work.plan.rows,
         load_seconds=tuner.load_seconds,
         measure_seconds=sum(trial.seconds for trial in search.trials),
+        time_spent=tuner.time_spent(),
     )
     show(TUNING_KEY, markdown(blocks(result)), f"Tuned {key.model.name}")
     return result
@@ -92,11 +96,15 @@ class _Tuner:
         self.answers_made = 0
         """Answers generated that the answer set did not have."""
         self.load_seconds = 0.0
-        self._prompt_tokens = self._completion_tokens = 0
+        self._prompt_tokens = self._completion_tokens = self._lost_tokens = 0
 
     def prompts_matter(self) -> bool:
         """True if prompts had at least as many tokens as answers."""
         return self._prompt_tokens >= self._completion_tokens
+
+    def time_spent(self) -> TimeSpent | None:
+        """Return where the time of this run went until now."""
+        return current_clock().spent(self._completion_tokens, self._lost_tokens)
 
     @contextmanager
     def start(self, number: int, settings: Mapping[str, int]) -> Iterator[StartedEngine]:
@@ -148,6 +156,7 @@ class _Tuner:
             )
         self._prompt_tokens += progress.prompt_tokens
         self._completion_tokens += progress.completion_tokens
+        self._lost_tokens += progress.lost_tokens
         ranks = self._work.plan.specification.method == "rank"
         rate = (answered if ranks else progress.completion_tokens) / progress.seconds
         logger.info(
@@ -175,7 +184,8 @@ class _Tuner:
         spool = self._work.spool
         session = session_of(engine, settings, day=requests.day, mixed=self._work.mixed)
         self._work.begin(session)
-        progress = generate(requests, engine, spool, lambda _: None)
+        with engines.answering(engine):
+            progress = generate(requests, engine, spool, lambda _: None)
         self.answers_made += len(requests)
         speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
         if speed is not None:

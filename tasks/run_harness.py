@@ -5,6 +5,7 @@ from prefect import task
 from regrade.exchange.harness import HarnessJob, run_harness
 from regrade.exchange.importing.importer import Imports
 from regrade.orchestration.artifacts import show
+from regrade.results.display import current_clock
 from regrade.settings.files import log_file
 from regrade.text.markdown import escape
 from regrade.text.text import counted
@@ -15,7 +16,7 @@ HARNESS_KEY = "harness"
 @task(name="run harness", task_run_name="run harness")
 def run_and_import(job: HarnessJob) -> Imports:
     """Return the imported answer sets, after naming them on the flow run's page."""
-    imports = run_harness(job, log_file("harness"), log_file("engine"))
+    imports = run_harness(job, log_file("harness"), log_file("engine"), current_clock())
     lines = [
         f"- `{manifest.answer_set_id}` {escape(manifest.specification.title)}: {counted(manifest.rows, 'answer')}"
         for manifest in (imported.answers.manifest for imported in imports.sets)

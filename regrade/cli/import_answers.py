@@ -108,7 +108,16 @@ def show_imports(imports: Imports, uri: str, output: Output) -> None:
         "failed": [str(error) for error in imports.failed],
         "fields_not_imported": imports.not_imported,
     }
-    output.show(document, lambda: _print(imports, uri))
+    spent = imports.time_spent
+    if spent is not None:
+        document["time_spent"] = spent.model_dump(mode="json")
+
+    def draw() -> None:
+        _print(imports, uri)
+        if spent is not None:
+            print_blocks(list(spent.blocks()))
+
+    output.show(document, draw)
     for error in imports.failed:
         _note(f"not imported: {error}")
     if imports.failed:

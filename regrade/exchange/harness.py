@@ -22,6 +22,7 @@ from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imports, import_files
 from regrade.jobs.job import Answers, default_answers
 from regrade.jobs.plans_of_job import planned
+from regrade.jobs.time_spent import RunClock
 from regrade.models.base import ResolvedModel
 from regrade.processes.supervised import SupervisedProcess
 from regrade.settings import Settings
@@ -118,13 +119,14 @@ def served_model(job: HarnessJob) -> ResolvedModel:
     return model
 
 
-def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
+def run_harness(job: HarnessJob, log: Path, engine_log: Path, clock: RunClock) -> Imports:
     """Serve the model, run the harness, and import the files that it left.
 
     Args:
         job: Model and harness.
         log: File to which the harness' output is appended.
         engine_log: File to which the server's output is appended.
+        clock: Counts the seconds of server and harness.
 
     Raises:
         RegradeError: As `served_model`.
@@ -132,13 +134,17 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path) -> Imports:
         HarnessError: If the harness fails, takes too long, or leaves nothing that can be imported.
     """
     model = planned(served_model, job)
+    begun = time.monotonic()
     with _kept_unless_imported(log.with_suffix(".output")) as output:
         with (
             serving(job.engine, model, engine_log) as server,
             TemporaryDirectory(prefix="regrade-harness-") as scratch,
         ):
             logger.info("%s is served at %s", job.model, server.base_url)
+            answering = time.monotonic()
+            clock.loaded(answering - begun, 0.0)
             _run(job, server, output, log, Path(scratch))
+            clock.generated(answering, None)
         repository = open_repository(job.answers, create=True)
         return import_files(
             repository,

@@ -157,8 +157,8 @@ def check_job(job: GenerationJob) -> None:
         job.engine.check_here()
     if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
-    check_spools()
     open_repository(job.answers, create=True)
+    check_spools()
 
 
 def check_model(engine: EngineSettings, name: str) -> None:

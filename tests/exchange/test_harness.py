@@ -19,6 +19,7 @@ from regrade.exchange import harness
 from regrade.exchange.harness import HarnessError, HarnessJob, run_harness
 from regrade.exchange.importing.files import ImportFileError
 from regrade.exchange.importing.importer import Imports, import_files
+from regrade.jobs.time_spent import RunClock
 from regrade.models.base import ResolvedModel
 from regrade.settings.errors import SettingsError
 from regrade.settings.worker_limits import RefusedParameterError, check_parameters
@@ -54,7 +55,9 @@ def served(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[EngineProces
     return started
 
 
-def run(tmp_path: Path, demo_model: Path, source: str, **changes: Any) -> Imports:
+def run(
+    tmp_path: Path, demo_model: Path, source: str, clock: RunClock | None = None, **changes: Any
+) -> Imports:
     script = tmp_path / "agent.py"
     script.write_text(source)
     arguments = (sys.executable, str(script), "{output}", "{base_url}", "{model}")
@@ -64,7 +67,8 @@ def run(tmp_path: Path, demo_model: Path, source: str, **changes: Any) -> Import
         answers=str(tmp_path / "answers"),
         **changes,
     )
-    return run_harness(job, tmp_path / "harness.log", tmp_path / "engine.log")
+    clock = clock or RunClock()
+    return run_harness(job, tmp_path / "harness.log", tmp_path / "engine.log", clock)
 
 
 def test_what_a_harness_leaves_is_imported_under_the_served_model_and_kept_nowhere_else(
@@ -73,7 +77,11 @@ def test_what_a_harness_leaves_is_imported_under_the_served_model_and_kept_nowhe
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "login")
     monkeypatch.setenv("HF_TOKEN", "token")
     tell = LEAVE + "print('seen', sorted(os.environ), os.environ['OPENAI_API_KEY'])"
-    [one] = run(tmp_path, demo_model, tell).sets
+    clock = RunClock()
+    [one] = run(tmp_path, demo_model, tell, clock=clock).sets
+    spent = clock.spent(0, 0)
+    assert spent is not None
+    assert {*spent.parts} == {"loading", "generating", "idle"}
     assert one.answers.manifest.specification.model.name == demo_model.name
     assert one.answers.manifest.specification.benchmark.name == "adding"
     assert one.originals[0].summary.overall.accuracy == 1.0
@@ -164,7 +172,7 @@ def test_a_program_that_is_not_installed_is_refused_before_anything_starts(
 ):
     job = HarnessJob(model="org/m", arguments=("no-such-program", "{output}"), answers="a")
     with pytest.raises(SettingsError, match="program 'no-such-program' is not installed here"):
-        run_harness(job, tmp_path / "h.log", tmp_path / "e.log")
+        run_harness(job, tmp_path / "h.log", tmp_path / "e.log", RunClock())
     assert served == []
 
 

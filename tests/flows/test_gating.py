@@ -261,7 +261,8 @@ def test_of_two_first_models_that_end_at_once_only_one_becomes_the_alias_without
     ) -> None:
         reports.append((gate and gate.baseline, verdict and verdict.verdict))
 
-    monkeypatch.setattr("flows.evaluate_model.is_first", look)
+    for place in ("regrade.comparing.checking", "flows.evaluate_model"):
+        monkeypatch.setattr(f"{place}.is_first", look)
     monkeypatch.setattr("flows.evaluate_model.hand_on", handed_on)
     state = evaluated(repository, monkeypatch, worse, tmp_path)
 

@@ -115,6 +115,7 @@ def test_inspects_agent_asks_the_served_model_and_its_log_is_imported(
     )
     assert done.returncode == 0, done.stderr[-4000:]
     [found] = json.loads(done.stdout)["answer_sets"]
+    assert "loading" in json.loads(done.stdout)["time_spent"]["parts"]
     assert (found["format"], found["benchmark"], found["rows"]) == ("inspect", "addition", 2)
     assert found["originals"][0]["n"] == 2
     repository = LocalRepository(tmp_path / "answers")

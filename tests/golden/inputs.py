@@ -13,6 +13,7 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.answers.spool import Spool, spool_folder
 from regrade.comparing.comparison import flip_examples
 from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
+from regrade.jobs.time_spent import TimeSpent
 from regrade.records.computed import BatchCheck
 from regrade.records.specification import AskedAgain, ModelIdentity
 from regrade.stats.speed import Goodput, Speed, Spread
@@ -211,6 +212,14 @@ def tuned(folder: Path) -> TuneResult:
         expected_rows=1319,
         load_seconds=60.0,
         measure_seconds=18.5,
+        time_spent=TimeSpent(
+            seconds=90.0,
+            parts={"loading": 60.0, "filling": 0.5, "full": 17.0, "draining": 1.0, "idle": 11.5},
+            before=3.0,
+            after=2.0,
+            tokens=16_000,
+            lost_tokens=0,
+        ),
     )
 
 

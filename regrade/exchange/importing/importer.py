@@ -30,6 +30,7 @@ from regrade.exchange.importing.building import Built, Names, build
 from regrade.exchange.importing.files import READ_BESIDE, ImportFileError, SourceFile
 from regrade.exchange.importing.originals import source_hash
 from regrade.exchange.importing.record import Json
+from regrade.jobs.time_spent import TimeSpent
 from regrade.records.characters import whole_characters
 from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
@@ -201,6 +202,8 @@ class Imports:
     """Reasons for which the other files were not imported."""
     not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
     """Fields of the files' rows that are not imported, by format."""
+    time_spent: TimeSpent | None = None
+    """Where the time of the run went that made the files."""
 
 
 class NothingImportedError(UserError):

@@ -5,6 +5,7 @@ from typing import Annotated, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from regrade.jobs.job import GenerationJob
+from regrade.jobs.time_spent import TimeSpent
 from regrade.settings import Settings
 from regrade.settings.marks import ABSENT, FIRST, Absent, Option
 from regrade.stats.speed import Speed
@@ -94,3 +95,5 @@ class TuneResult(BaseModel):
     expected_rows: int
     load_seconds: float
     measure_seconds: float
+    time_spent: TimeSpent | None = None
+    """Where the time of the run went."""

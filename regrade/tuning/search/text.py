@@ -67,4 +67,5 @@ def blocks(result: TuneResult) -> list[Block]:
         Heading(f"Tuned: {result.tuning.key.model.name}", 1),
         Table(COLUMNS, list(trial_rows(result.tuning)), TEXT_COLUMNS, lists=("settings",)),
         *(Line(with_code(line)) for line in lines(result)),
+        *(result.time_spent.blocks() if result.time_spent is not None else ()),
     ]
