@@ -1,12 +1,14 @@
 """Test engine with a limit on its requests in flight, and engine starts that are counted."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.records import Completion, Request
+from regrade.records.computed import BatchCheck, Computed
 from regrade.settings.errors import EngineError
 from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import Speed, Spread
@@ -75,17 +77,33 @@ class LimitedTestEngine:
         yield batch
 
 
+class CheckedTestEngine(LimitedTestEngine):
+    """In the batch-invariant mode, and its answers to fixed prompts do not depend on those computed with them."""
+
+    batches: BatchCheck | None = None
+
+    def __init__(self, settings: VllmEngine, answer: Answer, dies_at: int | None) -> None:
+        super().__init__(settings, answer, dies_at)
+        self.info = replace(self.info, computed=Computed(batch_invariant=True))
+
+    def check_batches(self) -> None:
+        self.batches = BatchCheck(tokens=40, differing=0, largest=0.0)
+
+
 class Engines:
     """The engines that a test's flow opened."""
 
     def __init__(self) -> None:
+        self.kind = LimitedTestEngine
+        self.version = "0.32.0"
         self.opened: list[LimitedTestEngine] = []
         self.answer: Answer = lambda *_: "#### 1"
         self.dies_at: int | None = None
         self.refused: Callable[[VllmEngine], bool] = lambda _: False
 
     def open(self, settings: VllmEngine) -> LimitedTestEngine:
-        engine = LimitedTestEngine(settings, self.answer, self.dies_at)
+        engine = self.kind(settings, self.answer, self.dies_at)
+        engine.info = replace(engine.info, version=self.version)
         self.opened.append(engine)
         if self.refused(settings):
             raise EngineError("The engine did not start: out of memory.")

@@ -21,6 +21,7 @@ from regrade.cli.main import run
 from regrade.cli.naming import NAMING
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, show_logs
+from regrade.jobs.generate import Progress
 from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation, Gated
 from tests.comparing.sides import answer
@@ -231,6 +232,22 @@ def test_loading_shows_its_step_and_the_seconds_that_passed(monkeypatch: pytest.
     assert "loading: warming up" in shown
     assert re.search(r"\b\d+ s\b", shown)
     assert "0/?" not in shown
+
+
+def test_each_answer_set_has_a_bar_of_its_own_while_they_are_answered_together(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
+    monkeypatch.setattr("regrade.cli.terminal.stderr", screen)
+    display = TerminalDisplay()
+    display.advance("gsm8k", Progress(total=40, done=3))
+    display.advance("mmlu", Progress(total=200, done=10))
+    display.advance("gsm8k", Progress(total=40, done=7))
+    screen.print(display._bar.get_renderable())
+
+    gsm8k, mmlu = screen.file.getvalue().strip().splitlines()
+    assert re.search(r"gsm8k .* 7/40\b", gsm8k)
+    assert re.search(r"mmlu .* 10/200\b", mmlu)
 
 
 def test_without_a_terminal_each_step_of_loading_is_a_line(caplog: pytest.LogCaptureFixture):

@@ -25,8 +25,13 @@ LIMIT = 120
 STEPS = (100, 200, 300)
 
 
-def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
-    """Return the texts of each answer set, by its model."""
+def answers_of(folder: Path, *, swapped: int | None) -> dict[str, dict[tuple[str, int], Any]]:
+    """Return the texts of each answer set, by its model.
+
+    Args:
+        folder: Their repository.
+        swapped: Step whose first answers were given by weights that took the place of others; None: each model had a start.
+    """
     repository = LocalRepository(folder)
     found = {}
     for answers in list_sets(repository, repository.head() or ""):
@@ -37,7 +42,13 @@ def answers_of(folder: Path) -> dict[str, dict[tuple[str, int], Any]]:
         weights = [session.weights for session in manifest.sessions]
         assert {loaded.memory for loaded in weights if loaded is not None} != {None}
         assert len({loaded.memory for loaded in weights if loaded is not None}) == 1
-        found[manifest.specification.model.name] = said
+        name = manifest.specification.model.name
+        replaced = [loaded is not None and loaded.replaced for loaded in weights]
+        if swapped is None:
+            assert not any(replaced)
+        elif name.endswith(f"-{swapped}"):
+            assert replaced[0], "the engine was started anew"
+        found[name] = said
     return found
 
 
@@ -93,8 +104,8 @@ def test_a_run_of_checkpoints_that_is_killed_or_ended_leaves_nothing_under_anoth
     alone = command("alone-last", str(folders[2])).finish(timeout=900)
     assert alone.code == 0, alone.err
 
-    other = answers_of(tmp_path / "alone")
+    other = answers_of(tmp_path / "alone", swapped=None)
     for name in ("killed", "ended"):
-        one = answers_of(tmp_path / name)
+        one = answers_of(tmp_path / name, swapped=STEPS[1])
         assert len({tuple(sorted(said.items())) for said in one.values()}) == 3
         assert one == other

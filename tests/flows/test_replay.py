@@ -13,9 +13,11 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing.replay import Replay
 from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
+from regrade.jobs.replay import ReplayJob
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError, SettingsError
+from tasks.replay import plans_of_replay
 from tests.builders import row
 from tests.command_line import DEMO
 from tests.stored import publish
@@ -26,10 +28,12 @@ MODEL = DEMO / "regrade-demo"
 
 
 class ReadingEngine:
-    """Test engine that reads answers: each token costs half a nat, of another model more. It may end before it is done."""
+    """Test engine that reads answers: each token costs half a nat, of another model or version more. It may end before it is done."""
 
-    def __init__(self, settings: VllmEngine, model: ResolvedModel, most: int | None) -> None:
-        self.info = EngineInfo("vllm", "0", "cpu", "float32", 512, None, 1.0)
+    def __init__(
+        self, settings: VllmEngine, model: ResolvedModel, version: str, most: int | None
+    ) -> None:
+        self.info = EngineInfo("vllm", version, "cpu", "float32", 512, None, 1.0)
         self.settings, self.model, self._most = settings, model.identity.name, most
         self.read: list[str] = []
 
@@ -40,7 +44,7 @@ class ReadingEngine:
         return None
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
-        own = self.model == MODEL.name and self.settings.quantization is None
+        own = self.model == MODEL.name and self.info.version == "0"
         for number, request in enumerate(requests):
             if number == self._most:
                 raise EngineError("The engine ended.", "", False)
@@ -67,6 +71,7 @@ class Replaying:
     def __init__(self, folder: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
         self.engines: list[ReadingEngine] = []
         self.most: int | None = None
+        self.version = "0"
         self._server = server
         self.repository = LocalRepository(folder / "answers")
         model = VllmEngine().resolve(str(MODEL))
@@ -75,18 +80,22 @@ class Replaying:
         self.answers = publish(self.repository, rows, model=model.identity, engine=computed)
 
         def opened(settings: VllmEngine, model: ResolvedModel, **_: Any) -> ReadingEngine:
-            self.engines.append(ReadingEngine(settings, model, self.most))
+            self.engines.append(ReadingEngine(settings, model, self.version, self.most))
             return self.engines[-1]
 
         monkeypatch.setattr(VllmEngine, "open", opened)
 
-    def run(self, **parameters: Any) -> Replay:
-        named = {
+    @property
+    def named(self) -> dict[str, Any]:
+        """Parameters that name the answers."""
+        return {
             "answer_set": self.answers.manifest.answer_set_id,
             "answers": self.repository.uri,
         }
+
+    def run(self, **parameters: Any) -> Replay:
         with temporary_settings({PREFECT_API_URL: self._server}):
-            result = replay_answers(**named | parameters)
+            result = replay_answers(**self.named | parameters)
         assert isinstance(result, Replay)
         return result
 
@@ -141,6 +150,41 @@ def test_the_same_model_under_other_settings_needs_no_second_name(replaying: Rep
     own, other = replaying.engines
     assert (own.settings.kv_cache_dtype, other.settings.kv_cache_dtype) == ("auto", "fp8")
     assert found.other.engine == {**found.own.engine, "kv_cache_dtype": "fp8"}
+
+
+def test_another_version_of_vllm_reads_again_if_asked_and_is_compared_with_what_is_stored(
+    replaying: Replaying,
+) -> None:
+    before = replaying.run(model=str(MODEL))
+    replaying.version = "1"
+    stored = replaying.run(model=str(MODEL))
+    assert stored == before.model_copy(update={"time_spent": None})
+
+    found = replaying.run(model=str(MODEL), reuse={"fresh": True})
+
+    assert [len(engine.read) for engine in replaying.engines] == [2 * ROWS, ROWS, ROWS]
+    assert before.same
+    assert (found.same, found.difference.value) == (False, -0.25)
+    assert (found.own, found.other.replay_id) == (before.own, before.other.replay_id)
+    assert [*found.own.ran_on, *found.other.ran_on] == [
+        f"vllm {version}, float32, on cpu" for version in ("0", "1")
+    ]
+
+
+def test_each_precision_and_quantisation_is_a_replay_of_its_own(replaying: Replaying) -> None:
+    given = ({}, {"dtype": "float16"}, {"quantization": "fp8"}, {"kv_cache_dtype": "fp8"})
+    plans = []
+    for settings in given:
+        engine = VllmEngine.model_validate(settings)
+        job = ReplayJob(model=str(MODEL), own_model=str(MODEL), engine=engine, **replaying.named)
+        _, [(own, _), (_, plan)] = plans_of_replay(job)
+        assert (own.engine.dtype, own.engine.quantization) == ("auto", None)
+        plans.append(plan.specification)
+
+    assert len({plan.answer_set_id for plan in plans}) == len(given)
+    own_dtype = plans[0].engine["dtype"]
+    assert [plan.engine["dtype"] for plan in plans] == [own_dtype, "float16", own_dtype, own_dtype]
+    assert [plan.model.quantization for plan in plans] == [None, None, "fp8", None]
 
 
 def test_a_model_that_did_not_give_the_answers_is_no_measure(

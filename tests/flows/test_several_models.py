@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
+from flows.engine_session import EngineSession
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from flows.sweep_settings import sweep_settings
@@ -348,6 +349,29 @@ def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
 
     assert told[0] == first
     assert [e for g in evaluated.engines for e in without_reading_ahead(g)] == [*first, *last]
+
+
+def test_an_engine_that_cannot_sleep_ends_instead(
+    demo_model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def refuse(_: SwitchingTestEngine, *, deep: bool) -> None:
+        raise EngineError("The engine ended: copies of the model cannot sleep.")
+
+    monkeypatch.setattr(SwitchingTestEngine, "sleep", refuse)
+    engine = SwitchingTestEngine(VllmEngine().resolve(str(demo_model)), (), False)
+    with EngineSession() as session:
+        session._engine = session.enter_context(engine)
+        session.rest("stay")
+        assert "end" not in engine.events
+        session.rest("sleep")
+        assert engine.events[-1] == "end"
+        with pytest.raises(RuntimeError, match="no engine is loaded"):
+            _ = session.loaded
+
+    assert engine.events.count("end") == 1
+    assert "the engine cannot sleep and ends: The engine ended: copies of the model" in caplog.text
 
 
 def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(

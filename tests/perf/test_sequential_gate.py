@@ -7,32 +7,33 @@ import pytest
 from perf.gate_simulation import GSM8K, MMLU
 from perf.sequential_gate import Draw, graded, repeated, simulate, single
 
-N = 120
-MARGIN = 0.06
-"""Tolerance of a rate of 5 %: three standard errors of 120 repetitions."""
+N = 500
+BOUND = 0.045
+"""Largest share of wrong verdicts at an error rate of 5 %: the true shares are below 4 %. Where the tests at the end have all of the
+error rate, and not the part that the test before them leaves, each of these simulations finds more."""
 
 
 @pytest.mark.parametrize(
     ("draw", "drop"),
     [
-        (partial(single, n=GSM8K, changed=0.1, drop=0.01), 0.01),
+        (partial(single, n=400, changed=0.1, drop=0.01), 0.01),
         (partial(repeated, n=100, repeats=4, drop=0.05, shape="even"), 0.05),
         (partial(repeated, n=100, repeats=4, drop=0.05, shape="lost"), 0.05),
-        (partial(graded, n=150, drop=0.01), 0.01),
+        (partial(graded, n=40, drop=0.01), 0.01),
     ],
     ids=["binary", "repeats", "repeats, lost", "graded"],
 )
 def test_at_the_boundary_wrong_verdicts_are_as_rare_as_promised(draw: Draw, drop: float) -> None:
     found = simulate([draw], drop, N, seed=1)
 
-    assert found["regression"] <= 0.05 + MARGIN
-    assert found["pass"] <= 0.05 + MARGIN
+    assert 0 < found["regression"] <= BOUND
+    assert found["pass"] <= BOUND
 
 
 def test_several_benchmarks_at_the_boundary_keep_the_error_rate_together() -> None:
-    edges: list[Draw] = [partial(single, n=500, changed=0.1, drop=0.01)] * 3
+    edges: list[Draw] = [partial(single, n=200, changed=0.1, drop=0.01)] * 3
 
-    assert simulate(edges, 0.01, N, seed=2)["regression"] <= 0.05 + MARGIN
+    assert 0 < simulate(edges, 0.01, N, seed=1)["regression"] <= BOUND
 
 
 def test_bets_on_these_questions_alone_would_break_the_promise() -> None:

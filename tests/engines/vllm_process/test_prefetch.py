@@ -1,11 +1,14 @@
 """The weights are read into the page cache while vLLM is imported."""
 
 import os
+import queue
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from regrade.engines.vllm_process import worker
 from regrade.engines.vllm_process.loading import prefetch_weights
 
 BYTES = 1 << 25
@@ -44,6 +47,20 @@ def test_the_weights_are_in_memory_when_vllm_reads_them(weights: Path):
     assert thread is not None
     thread.join(30)
     assert cached(weights)
+
+
+def test_the_worker_reads_the_files_of_a_later_model_that_it_is_told(
+    weights: Path, monkeypatch: pytest.MonkeyPatch
+):
+    read: queue.SimpleQueue[list[Path]] = queue.SimpleQueue()
+    monkeypatch.setattr("regrade.engines.vllm_process.loading._read", read.put)
+    messages: Any = SimpleNamespace(get=iter([{"type": "read_ahead", **opened(weights)}]).__next__)
+    nothing: Any = None
+
+    with pytest.raises(StopIteration):  # no further message
+        worker._read(nothing, messages, nothing, False, nothing, nothing, 1)
+
+    assert read.get(timeout=30) == [weights]
 
 
 def test_weights_that_do_not_fit_or_are_not_read_stay_on_the_disk(

@@ -7,17 +7,16 @@ from unittest.mock import patch
 
 import pytest
 
-from regrade.engines.base import EngineInfo, PromptRendering, SleepingEngine
+from regrade.engines.base import SleepingEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import engine as owner
 from regrade.engines.vllm_process import worker
-from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.reloading import reload, wake
 from regrade.engines.vllm_process.switching import ReloadRecord
 from regrade.models.base import ResolvedModel
-from regrade.records.computed import LoadedWeights
 from regrade.settings.errors import EngineError, SettingsError
 from tests.command_line import regrade
+from tests.engines.vllm_process.owner_alone import OwnerAlone
 
 FORGET = ["reset_mm_cache", "reset_encoder_cache", "reset_prefix_cache"]
 
@@ -96,43 +95,16 @@ def test_an_engine_of_several_copies_cannot_sleep():
     assert "copies of the model" in swapped(None, type="sleep", level=1)["refused"]
 
 
-class Owner(VllmProcess):
-    """The owner's side with a worker that notes what it is told."""
-
-    def __init__(self, model: ResolvedModel, log: Path) -> None:
-        super().__init__(VllmEngine(), model, requests=[], rendering=PromptRendering(), log=log)
-        self._process: Any = SimpleNamespace(channel=None)
-        self._info = EngineInfo(
-            "vllm", "0.32.0", "cuda", "bfloat16", 512, None, 1.0, weights=LoadedWeights(memory="w1")
-        )
-        self.told: list[dict[str, Any]] = []
-        self.weights = "w1"
-
-    def _swap(self, message: dict[str, Any]) -> dict[str, Any]:
-        self.told.append(message)
-        if message["type"] == "reload":
-            self.weights = "w2"
-        return {"refused": None, "weights": self.weights, "seconds": 0.1, "before": None}
-
-    def _start(self) -> Any:
-        self.told.append({"type": "new start"})
-        return self._process
-
-    def _end(self) -> None:
-        self.told.append({"type": "end"})
-
-    def _open(self) -> None:
-        self._asleep = 0
-
-
 @pytest.fixture
-def asleep(resolved_model: ResolvedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owner:
+def asleep(
+    resolved_model: ResolvedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> OwnerAlone:
     """An engine whose models lie in a folder and differ in nothing but weights."""
     monkeypatch.setattr(owner, "files_folder", lambda *_, **__: tmp_path)
     monkeypatch.setattr(owner, "reload_key", lambda *_: {})
     monkeypatch.setattr(owner, "reason_for_new_start", lambda *_: None)
     monkeypatch.setattr(owner, "stored_record", lambda _: None)
-    return Owner(resolved_model, tmp_path / "log")
+    return OwnerAlone(resolved_model, tmp_path / "log")
 
 
 @pytest.fixture
@@ -141,44 +113,86 @@ def proven(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, "stored_record", lambda _: record)
 
 
-def told(engine: Owner) -> list[Any]:
-    return [
-        (message["type"], message.get("level", message.get("wakes"))) for message in engine.told
-    ]
-
-
 def test_the_next_model_is_read_into_the_place_of_dropped_weights(
-    asleep: Owner, proven: None, resolved_model: ResolvedModel
+    asleep: OwnerAlone, proven: None, resolved_model: ResolvedModel
 ):
     assert isinstance(asleep, SleepingEngine)
     asleep.sleep(deep=True)
     asleep.switch(resolved_model, [])
-    assert told(asleep) == [("sleep", 2), ("reload", True)]
+    assert asleep.kinds() == [("sleep", 2), ("reload", True)]
     assert asleep.info.weights is not None
     assert (asleep.info.weights.memory, asleep.info.weights.replaced) == ("w2", True)
 
 
 def test_kept_weights_are_woken_before_the_next_model_is_read(
-    asleep: Owner, proven: None, resolved_model: ResolvedModel
+    asleep: OwnerAlone, proven: None, resolved_model: ResolvedModel
 ):
     asleep.sleep(deep=False)
     asleep.switch(resolved_model, [])
-    assert told(asleep) == [("sleep", 1), ("wake", None), ("reload", False)]
+    assert asleep.kinds() == [("sleep", 1), ("wake", None), ("reload", False)]
 
 
 def test_weights_are_kept_until_it_is_proven_that_others_can_be_read_into_their_place(
-    asleep: Owner, resolved_model: ResolvedModel
+    asleep: OwnerAlone, resolved_model: ResolvedModel
 ):
     asleep.sleep(deep=True)
-    assert told(asleep) == [("sleep", 1)]
+    assert asleep.kinds() == [("sleep", 1)]
 
 
-def test_the_same_model_goes_on_with_the_weights_that_it_had_or_not_at_all(asleep: Owner):
+def test_the_same_model_goes_on_with_the_weights_that_it_had_or_not_at_all(asleep: OwnerAlone):
     asleep.sleep(deep=False)
     asleep.weights = "others"
     with pytest.raises(EngineError, match="its weights changed while it slept"):
         next(iter(asleep.generate([])))
-    assert told(asleep) == [("sleep", 1), ("wake", None)]
+    assert asleep.kinds() == [("sleep", 1), ("wake", None)]
+
+
+def test_the_same_model_reads_its_own_dropped_weights_again(
+    asleep: OwnerAlone, proven: None, tmp_path: Path
+):
+    asleep.reloaded = "w1"
+    asleep.sleep(deep=True)
+    assert list(asleep.generate([])) == []
+    assert asleep.kinds() == [("sleep", 2), ("reload", True)]
+    assert (asleep.told[-1]["model"], asleep.told[-1]["probe"]) == (str(tmp_path), False)
+
+    assert list(asleep.generate([])) == []
+    assert len(asleep.told) == 2, "it is awake"
+
+
+def test_a_folder_with_other_weights_than_those_that_were_dropped_ends_the_run(
+    asleep: OwnerAlone, proven: None
+):
+    asleep.sleep(deep=True)
+    with pytest.raises(EngineError, match="its weights changed while it slept"):
+        next(iter(asleep.generate([])))
+
+
+def test_after_dropped_weights_a_model_for_which_nothing_is_proven_gets_a_new_start(
+    asleep: OwnerAlone,
+    proven: None,
+    resolved_model: ResolvedModel,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    caplog.set_level("INFO", "regrade.generate")
+    asleep.sleep(deep=True)
+    monkeypatch.setattr(owner, "stored_record", lambda _: None)
+    asleep.switch(resolved_model, [])
+    assert asleep.kinds() == [("sleep", 2), ("end", None), ("new start", None)]
+    assert "nothing is proven yet, and the former weights were dropped" in caplog.text
+
+
+def test_an_engine_that_refuses_to_sleep_or_to_wake_says_why(asleep: OwnerAlone):
+    asleep.refused = "vLLM failed: out of memory"
+    with pytest.raises(EngineError, match="vLLM failed: out of memory"):
+        asleep.sleep(deep=False)
+
+    asleep.refused = None
+    asleep.sleep(deep=False)
+    asleep.refused = "vLLM failed: no memory to wake up"
+    with pytest.raises(EngineError, match="no memory to wake up"):
+        next(iter(asleep.generate([])))
 
 
 def test_the_command_says_on_a_cpu_that_it_cannot_sleep_and_starts_nothing():

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ import pytest
 from perf.workloads import checkpoint
 from regrade.engines.base import EngineInfo, PromptRendering
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process import engine as owner
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.reloading import weights_digest
 from regrade.engines.vllm_process.switching import (
+    ReloadRecord,
     compared,
     keep_record,
     reason_for_new_start,
@@ -22,7 +25,10 @@ from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.records.computed import LoadedWeights
 from regrade.settings import SamplingParams
+from regrade.settings.errors import HubError
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.owner_alone import OwnerAlone
+from tests.pictures import image
 
 QUESTIONS = [
     Request(
@@ -105,6 +111,8 @@ def test_models_share_an_engine_once_one_of_them_has_proven_it(
     (record,) = (own_cache / "reloads").iterdir()
     assert '"same": true' in record.read_text()
     assert "models like these share an engine" in caplog.text
+    proof = "its answers prove on this machine that weights can be replaced"
+    assert f"b gets a new start of the engine: {proof}" in caplog.text
 
 
 Probed = list[list[tuple[int, float]]]
@@ -164,6 +172,16 @@ def engine_info() -> EngineInfo:
     return EngineInfo("vllm", "0.32.0", "cpu", "float32", 512, None, 1.0, weights=weights)
 
 
+def quantised(model: ResolvedModel) -> ResolvedModel:
+    return replace(model, identity=model.identity.model_copy(update={"quantization": "fp8"}))
+
+
+def on_hub(model: ResolvedModel) -> ResolvedModel:
+    """A model that is not in the cache of this machine."""
+    identity = model.identity.model_copy(update={"kind": "hub", "name": "org/missing"})
+    return replace(model, identity=identity, path="org/missing", revision="0" * 40)
+
+
 @pytest.mark.parametrize(
     ("settings", "changes", "says"),
     [
@@ -186,12 +204,100 @@ def test_what_cannot_share_an_engine_is_told(
     assert reason is says is None or str(says) in str(reason)
 
 
+def test_models_that_are_quantised_otherwise_cannot_share_an_engine(
+    resolved_model: ResolvedModel, engine_info: EngineInfo
+):
+    after = quantised(resolved_model)
+    reason = reason_for_new_start(VllmEngine(), resolved_model, after, engine_info)
+    assert reason == "the models are quantised otherwise"
+
+
+def test_a_model_without_files_in_the_cache_cannot_take_the_place_of_another(
+    resolved_model: ResolvedModel, engine_info: EngineInfo
+):
+    missing = on_hub(resolved_model)
+    for pair in ((resolved_model, missing), (missing, resolved_model)):
+        reason = reason_for_new_start(VllmEngine(), *pair, engine_info)
+        assert reason == "the files of a model are not in the Hub's cache of this machine"
+
+
 def test_workers_that_cannot_replace_weights_are_told(
     resolved_model: ResolvedModel, engine_info: EngineInfo
 ):
     info = replace(engine_info, weights=LoadedWeights())
     reason = reason_for_new_start(VllmEngine(), resolved_model, resolved_model, info)
     assert "cannot replace weights" in str(reason)
+
+
+@pytest.fixture
+def running(resolved_model: ResolvedModel, tmp_path: Path) -> OwnerAlone:
+    """An engine with the demo model, on a machine where nothing is proven."""
+    return OwnerAlone(resolved_model, tmp_path / "log")
+
+
+def test_a_model_that_cannot_share_the_engine_gets_a_new_start_and_the_log_says_why(
+    running: OwnerAlone, resolved_model: ResolvedModel, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level("INFO", "regrade.generate")
+    running.switch(quantised(resolved_model), [])
+    running.switch(resolved_model, [[replace(ASKED[0], images=(image(1),))]])
+
+    assert running.kinds() == [("end", None), ("new start", None)] * 2
+    told = f"{resolved_model.identity.name} gets a new start of the engine: "
+    images = "its questions show images, which each model's own processor reads"
+    assert caplog.messages == [told + "the models are quantised otherwise", told + images]
+
+
+def test_the_files_of_the_next_model_are_read_while_the_present_one_answers(
+    running: OwnerAlone, resolved_model: ResolvedModel
+):
+    running.read_ahead(resolved_model)
+    assert running.told == [{"type": "read_ahead", "model": resolved_model.path, "extra": {}}]
+
+
+def test_the_next_model_is_downloaded_while_the_present_one_answers_and_waited_for_at_the_switch(
+    running: OwnerAlone, resolved_model: ResolvedModel, monkeypatch: pytest.MonkeyPatch
+):
+    begun, arrived, waited = Event(), Event(), []
+
+    def download(model: ResolvedModel, *, download: bool) -> Path:
+        begun.set()
+        assert arrived.wait(60)
+        return Path(resolved_model.path)
+
+    def show(stage: str) -> None:
+        waited.append(stage)
+        arrived.set()
+
+    monkeypatch.setattr(owner, "files_folder", download)
+    monkeypatch.setattr(owner, "reason_for_new_start", lambda *_: None)
+    monkeypatch.setattr(owner, "stored_record", lambda _: ReloadRecord.model_construct(same=True))
+    running._progress = show
+    running.read_ahead(on_hub(resolved_model))
+    assert begun.wait(60), "no download has begun"
+    assert list(running.generate([])) == []
+    assert (running.told, waited) == ([], [])
+
+    running.switch(on_hub(resolved_model), [])
+
+    assert waited == ["downloading org/missing", "reading the weights of org/missing"]
+    assert running.kinds() == [("read_ahead", None), ("reload", False)]
+    assert {told["model"] for told in running.told} == {resolved_model.path}
+
+
+def test_a_download_that_fails_ahead_is_left_to_the_switch(
+    running: OwnerAlone,
+    resolved_model: ResolvedModel,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+):
+    def fail(*_: object, **__: object) -> Path:
+        raise HubError("org/missing", "downloading it", "The Hub does not answer.", retryable=True)
+
+    monkeypatch.setattr(owner, "files_folder", fail)
+    running._download(on_hub(resolved_model))
+    assert "org/missing is not downloaded ahead: " in caplog.text
+    assert running.told == []
 
 
 def test_the_digest_of_weights_notices_each_changed_moved_or_renamed_value():
