@@ -78,7 +78,7 @@ def check_evaluation(job: EvaluationJob) -> bool:
         )
         for name in judge.judges:
             check_model(judge.engine, name)
-        if judge.baseline is not None:
+        if judge.baseline is not None and not job.several_models:  # else it may be one of them
             find_side(judge.baseline, job.answers)
     if job.gate is None:
         return False

@@ -146,8 +146,6 @@ def check_job(job: GenerationJob) -> None:
 
     Raises:
         SettingsError: If a setting or a variable of the environment has no valid value here.
-        RepositoryError: If the answers cannot be kept at their address.
-        SpoolError: If they cannot be kept on this machine until they are published.
     """
     publish_seconds()
     ports()
@@ -157,8 +155,6 @@ def check_job(job: GenerationJob) -> None:
         job.engine.check_here()
     if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
-    open_repository(job.answers, create=True)
-    check_spools()
 
 
 def check_model(engine: EngineSettings, name: str) -> None:
@@ -229,16 +225,20 @@ def in_folders(job: GenerationJob) -> bool:
 def plans_of_all(job: GenerationJob) -> list[Plan]:
     """Return the plans of each model; models that are named twice, such as by a link to a checkpoint, are planned once.
 
-    A job that waits for models has no plans yet: its questions are read.
+    A job that waits for models has no plans yet: its questions are read, but those that a task makes for a model.
 
     Raises:
+        RepositoryError: If the answers cannot be kept at their address.
+        SpoolError: If they cannot be kept on this machine until they are published.
         RegradeError: As `check_job` and `plans_of`.
     """
     benchmarks = open_benchmarks(job)
     check_job(job)
     if _comes_later(job):
         for benchmark, _ in benchmarks:
-            benchmark.samples()
+            if benchmark.name not in job.lm_eval.names:
+                benchmark.samples()
+        _check_places(job)
         return []
     plans: list[Plan] = []
     for name in named_models((job.model, *job.more_models)):
@@ -252,7 +252,14 @@ def plans_of_all(job: GenerationJob) -> list[Plan]:
         raise SettingsError(
             "A benchmark was given twice with the same settings; give each benchmark once."
         )
+    _check_places(job)
     return plans
+
+
+def _check_places(job: GenerationJob) -> None:
+    """Refuse a job whose answers cannot be kept; a dataset on the Hub is created, so that this is checked last."""
+    open_repository(job.answers, create=True)
+    check_spools()
 
 
 def _is_greedy(sampling: SamplingSettings) -> bool:

@@ -13,7 +13,7 @@ from tests.memory import taking_at_most
 from tests.scorers.batches import generations, scored
 
 MEGABYTE = 1_000_000
-SECONDS = 2.0
+SECONDS = 5.0
 """Time limit for a megabyte of text, in seconds. Measured on a single core: at most 0.7 s, mostly below 0.05 s."""
 TEXT_SCORERS = [
     name
