@@ -71,8 +71,10 @@ class ProjectWorker(ProcessWorker):
 
     async def __aenter__(self) -> Self:
         """Connect to the server."""
-        await BaseWorker.__aenter__(self)
+        # First in, last out: when the worker ends, runs that are still starting need the runner. Prefect enters it last, and
+        # each of those runs then enters it once more, which fails now and then.
         self._runner = await self._exit_stack.enter_async_context(_Runner())
+        await BaseWorker.__aenter__(self)
         return self
 
     async def run(
