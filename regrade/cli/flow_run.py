@@ -15,7 +15,7 @@ from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.jobs.job import GenerationJob, ScoringJob
 from regrade.jobs.plan import Plan
-from regrade.jobs.plans_of_job import engine_begun, in_folders
+from regrade.jobs.plans_of_job import checked_benchmarks, engine_begun, in_folders
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import (
     PrefectGoneError,
@@ -97,7 +97,8 @@ def run_flow(
                     _function(name, "begin")(job)
                 elif first is None or in_folders(first):
                     engine_begins = begin_engine(check())
-                else:  # its engine is imported while the Hub or a server is asked
+                else:  # its engine is imported while the Hub is asked, which takes its time to answer
+                    checked_benchmarks(first)
                     engine_begins = begin_engine(None)
                     check()
             if temporary is not None:

@@ -141,12 +141,14 @@ def _key(plan: Callable[..., object], args: tuple[object, ...], kwargs: dict[str
     return " ".join([plan.__qualname__, *named])
 
 
-def check_job(job: GenerationJob) -> None:
-    """Refuse what is wrong with a job, or with this machine, whatever its models are.
+def checked_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSettings | None]]:
+    """Return the benchmarks of a job, unless something is wrong with it, or with this machine, whatever its models are.
 
     Raises:
+        UserError: As `open_benchmarks`.
         SettingsError: If a setting or a variable of the environment has no valid value here.
     """
+    benchmarks = open_benchmarks(job)
     publish_seconds()
     ports()
     if job.share is not None:
@@ -155,6 +157,7 @@ def check_job(job: GenerationJob) -> None:
         job.engine.check_here()
     if (job.repeats or 1) > 1 and job.sampling is not None and _is_greedy(job.sampling):
         raise SettingsError(equal_answers(int(job.repeats or 1)))
+    return benchmarks
 
 
 def check_model(engine: EngineSettings, name: str) -> None:
@@ -230,10 +233,9 @@ def plans_of_all(job: GenerationJob) -> list[Plan]:
     Raises:
         RepositoryError: If the answers cannot be kept at their address.
         SpoolError: If they cannot be kept on this machine until they are published.
-        RegradeError: As `check_job` and `plans_of`.
+        RegradeError: As `checked_benchmarks` and `plans_of`.
     """
-    benchmarks = open_benchmarks(job)
-    check_job(job)
+    benchmarks = checked_benchmarks(job)
     if _comes_later(job):
         for benchmark, _ in benchmarks:
             if benchmark.name not in job.lm_eval.names:
