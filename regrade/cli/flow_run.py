@@ -57,7 +57,7 @@ def run_flow(
         name: Module and function of the flow.
         kind: Type of its result.
         job: Its parameters, of which those that were set are given to it.
-        check: Plans that with which the flow begins, or refuses it. None: the flow's module has a function `begin` that does.
+        check: Plans what the flow begins with, or refuses it. None: the function `begin` of the flow's module does.
         first: Job with which the flow begins, and whose engine is needed at once.
         verdicts: Gets the verdicts of the flow's gate.
         output: Form of the result on stdout; an evaluation that failed in part is printed before the error is raised.
