@@ -202,7 +202,7 @@ class Manifest(StrictModel):
 
     @property
     def answered(self) -> str:
-        """How many of its answers there are, such as `53 of 400 answers`."""
+        """Number of its answers that exist, such as `53 of 400 answers`."""
         return f"{self.rows:,} of {self.expected:,} answers"
 
     @property

@@ -21,7 +21,7 @@ class Command(NamedTuple):
     line: str
     """First line of its help. The function's docstring is the full help and begins with it."""
     group: str
-    """What people do with it. The groups stand in the help in the order of the list."""
+    """Title of its group in the help, such as `Get answers`. The groups stand there in the order of the list."""
     noun: str = ""
     """Noun under which it stands; "" for a command on the first page of the help."""
     runs_flow: bool = False

@@ -104,7 +104,7 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _begun: dict[str, object] = {}
-"""What flows that run in this process have planned already, until they take it."""
+"""Plans of flows that run in this process, until the flows take them."""
 
 
 def begin(plan: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R | None:
@@ -133,7 +133,8 @@ def planned(plan: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwargs) -> _R:
 
 def _key(plan: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> str:
     named = [
-        f"{type(part).__name__} {part.model_dump_json(exclude_unset=True)}"
+        # all values, with the engine's kind, and those that were set, which may mean more than an equal default
+        f"{type(part).__name__} {part.model_dump_json()} {part.model_dump_json(exclude_unset=True)}"
         if isinstance(part, Settings)
         else repr(part)
         for part in (*args, *kwargs.values())

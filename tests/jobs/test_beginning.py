@@ -4,9 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from regrade.engines.openai import OpenAIEngine
+from regrade.engines.vllm import VllmEngine
 from regrade.jobs import plans_of_job
-from regrade.jobs.job import EvaluationJob
-from regrade.jobs.plans_of_job import begin, engine_begun, plans_of_all
+from regrade.jobs.job import EngineJob, EvaluationJob
+from regrade.jobs.plans_of_job import begin, engine_begun, planned, plans_of_all
 from tests.engine_fixtures import FAST
 
 Begun = Callable[..., list[bool]]
@@ -81,3 +83,17 @@ def test_no_engine_begins_where_engines_wait_for_each_other(
     monkeypatch.setenv("REGRADE_ENGINE_SLOTS", "1")
 
     assert begun() == []
+
+
+def test_a_flow_takes_what_was_planned_for_its_job_once_and_nothing_of_an_engine_of_another_kind():
+    def plan(job: EngineJob) -> list[str]:
+        return [job.engine.kind]
+
+    ours, served = (
+        EngineJob(model="m", engine=engine) for engine in (VllmEngine(), OpenAIEngine())
+    )
+    begun = begin(plan, ours)
+
+    assert planned(plan, served) == ["openai"]
+    assert planned(plan, EngineJob(model="m", engine=VllmEngine())) is begun
+    assert planned(plan, ours) is not begun

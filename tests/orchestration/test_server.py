@@ -138,7 +138,7 @@ def test_each_temporary_server_has_a_login_of_its_own(
 def test_a_temporary_server_opens_no_port_and_makes_no_file_before_it_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What a command is given is checked while the server is imported: nothing may have started if it is refused."""
+    """A command checks its input while the server is imported: nothing may have started if it is refused."""
     home, log = tmp_path / "home", tmp_path / "log"
     monkeypatch.setenv("PREFECT_HOME", str(home))
     temporary = server.TemporaryServer(log)

@@ -203,7 +203,7 @@ class Imports:
     not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
     """Fields of the files' rows that are not imported, by format."""
     time_spent: TimeSpent | None = None
-    """Where the time of the run went that made the files."""
+    """Parts of the wall-clock of the run that made the files."""
 
 
 class NothingImportedError(UserError):

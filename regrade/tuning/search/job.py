@@ -96,4 +96,4 @@ class TuneResult(BaseModel):
     load_seconds: float
     measure_seconds: float
     time_spent: TimeSpent | None = None
-    """Where the time of the run went."""
+    """Parts of the run's wall-clock."""

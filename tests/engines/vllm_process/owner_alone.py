@@ -27,7 +27,7 @@ class OwnerAlone(VllmProcess):
         self.refused: str | None = None
 
     def kinds(self) -> list[Any]:
-        """What the worker is told, with the level of sleep or whether a reload wakes it."""
+        """Messages to the worker, with the level of sleep or whether a reload wakes it."""
         return [(told["type"], told.get("level", told.get("wakes"))) for told in self.told]
 
     def _swap(self, message: dict[str, Any]) -> dict[str, Any]:
