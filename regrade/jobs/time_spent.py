@@ -8,7 +8,6 @@ from typing import Literal, get_args
 from pydantic import BaseModel, ConfigDict
 
 from regrade.stats.occupancy import Occupancy
-from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Code, Line, with_code
 
 Part = Literal["loading", "compiling", "filling", "full", "draining", "generating", "idle"]
@@ -76,7 +75,9 @@ class TimeSpent(BaseModel):
         answering = sum(self.parts.get(part, 0.0) for part in _ANSWERING)
         rate = f"; {self.tokens / answering:,.0f} tokens/s" if self.tokens and answering else ""
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
-        lost = f"; {percent(share)} of the tokens in failed or truncated answers" if share else ""
+        lost = (
+            f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
+        )
         return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{rate}{lost}."
 
     @property

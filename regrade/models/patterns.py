@@ -8,7 +8,6 @@ from glob import glob
 from itertools import chain
 from pathlib import Path
 
-from regrade.models.hub import hub_models, hub_revisions
 from regrade.settings.errors import ModelError
 from regrade.settings.model_pattern import MAGIC, has_models, is_pattern, names_revision
 from regrade.settings.worker_limits import STARTED_BY_WORKER, check_path
@@ -32,6 +31,8 @@ def _named(name: str) -> list[str]:
         return found
     if not names_revision(name):
         raise ModelError(name, "no folder has such a name.")
+    from regrade.models.hub import hub_revisions  # noqa: PLC0415 - slow: a folder is not on the Hub
+
     repository = name.partition("@")[0]
     if has_models(name):
         raise ModelError(name, "no model on the Hub has such a name.")
@@ -53,6 +54,8 @@ def matching(name: str) -> list[str]:
         for path in folders if STARTED_BY_WORKER in os.environ else ():
             check_path("`model`", path, may_be_name=False)  # a link may lead anywhere
         return sorted(folders, key=_order)
+    from regrade.models.hub import hub_models, hub_revisions  # noqa: PLC0415 - as above
+
     repository, _, revisions = name.partition("@")
     if has_models(name):
         models = hub_models(repository.partition("/")[0])

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from regrade.models.base import ResolvedModel
-from regrade.models.hub import resolve_on_hub
 from regrade.models.local import resolve_folder
 from regrade.settings.errors import ModelError
 
@@ -48,6 +47,8 @@ def resolve_here(
         )
     if is_folder(name):
         raise ModelError(name, f"there is no folder '{folder}'.")
+    from regrade.models.hub import resolve_on_hub  # noqa: PLC0415 - slow: a folder is not on the Hub
+
     return resolve_on_hub(name, quantization)
 
 

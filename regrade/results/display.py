@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
-from regrade.jobs.generate import Progress
 from regrade.jobs.time_spent import RunClock
-from regrade.results.results import Evaluation
+
+if TYPE_CHECKING:  # commands that show tables only should not wait for them
+    from pydantic import BaseModel
+
+    from regrade.jobs.generate import Progress
+    from regrade.results.results import Evaluation
 
 # Log lines of progress, from time to time.
 
@@ -59,19 +62,19 @@ class Display:
     def loaded(self) -> None:
         """Called when the engine is ready."""
 
-    def advance(self, title: str, progress: Progress) -> None:
+    def advance(self, title: str, progress: "Progress") -> None:
         """Called when answers were finished."""
 
     def scoring(self, title: str, done: int, total: int) -> None:
         """Called when answers were scored by a scorer that takes long."""
 
-    def published(self, evaluation: Evaluation) -> None:
+    def published(self, evaluation: "Evaluation") -> None:
         """Called when scores are published, before they are tracked, with the result so far."""
 
-    def finished(self, evaluation: Evaluation) -> None:
+    def finished(self, evaluation: "Evaluation") -> None:
         """Keep the result, to print it even if a later step fails."""
 
-    def judged(self, verdict: BaseModel) -> None:
+    def judged(self, verdict: "BaseModel") -> None:
         """Called with the `GateReport` of a gate."""
 
     def began(self, model: str) -> None:

@@ -30,7 +30,7 @@ from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import plans_of_all
 from regrade.lm_eval.index import entries_of
 from regrade.lm_eval.package import tasks_folder
-from regrade.models import resolving, served
+from regrade.models import hub, served
 from regrade.records import Completion, Sample
 from regrade.records.columns import generation_row
 from regrade.settings import registry
@@ -137,7 +137,7 @@ def use_hub(server: HubServer, patch: pytest.MonkeyPatch) -> None:
 
 def read_quickly(patch: pytest.MonkeyPatch) -> None:
     """Ask for each model and dataset once; of lm-evaluation-harness a few tasks with rows that are made here."""
-    patch.setattr(resolving, "resolve_on_hub", cache(resolving.resolve_on_hub))
+    patch.setattr(hub, "resolve_on_hub", cache(hub.resolve_on_hub))
     source_of, load = hub_source.HubSource, hub_source.HubSource._load
 
     @cache

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.models import patterns
+from regrade.models import hub
 from regrade.models.patterns import named_models
 from regrade.settings.errors import ModelError
 from regrade.settings.model_pattern import is_pattern
@@ -50,7 +50,7 @@ def test_an_existing_folder_stands_for_itself(tmp_path: Path):
 
 
 def test_revisions_are_listed_or_matched_with_branches_and_tags(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(patterns, "hub_revisions", lambda *_: ["main", "step1000", "step20", "v1"])
+    monkeypatch.setattr(hub, "hub_revisions", lambda *_: ["main", "step1000", "step20", "v1"])
 
     assert named_models(["org/name@b,a"]) == ["org/name@b", "org/name@a"]
     assert named_models(["org/name@step*,main"]) == [
