@@ -6,19 +6,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 import yaml
 from prefect.client.orchestration import SyncPrefectClient
-from prefect.client.schemas.objects import FlowRun
-from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from tests.command_line import ROOT, demo_parameters
-from tests.crash.harness import ENDING_SECONDS, Command, spooled, wait_until
-from tests.prefect_fixtures import state_of
+from tests.crash.harness import Command, spooled, wait_until
+from tests.crash.on_worker import cancelled_and_run_again
 from tests.stored import by_row
 
 pytestmark = [
@@ -140,43 +137,26 @@ def test_a_pooled_run_that_is_killed_or_ended_goes_on_and_equals_the_benchmarks_
 def test_a_pooled_run_that_prefect_cancels_loses_nothing_and_goes_on_to_the_same_sets(
     runs: Runs, alone: Rows, client: SyncPrefectClient
 ):
-    queue = f"cancelled-{uuid4()}"
     where = runs.folder / "cancelled"
-    parameters = runs.parameters(0, 1) | {"answers": str(where)}
-    worker = runs.of(
-        "cancelled", ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue]
-    )
-    worker.environment["PYTHONPATH"] = str(ROOT)
-    with worker.started() as started:
+    worker = runs.of("cancelled", [])
+    kept: dict[tuple[str, int], Any] = {}
 
-        def begun() -> FlowRun:
-            deployment = client.read_deployment_by_name("generate-answers/generate-answers")
-            return client.create_flow_run_from_deployment(
-                deployment.id, parameters=parameters, work_queue_name=queue
-            )
-
-        first = begun()
-        wait_until(lambda: has_answered(worker), 1200, "no answer came")
-        client.set_flow_run_state(first.id, Cancelling())
-        wait_until(lambda: state_of(client, first).is_final(), 120, "the run was not cancelled")
-        assert state_of(client, first).is_cancelled()
-        wait_until(
-            lambda: not worker.processes("VLLM::"), ENDING_SECONDS, "an engine is left behind"
-        )
+    def look() -> None:
         repository = LocalRepository(where)
         head = repository.head()
-        published = [] if head is None else list_sets(repository, head)
-        kept = spooled(worker.spool)
-        for answers in published:
-            kept |= texts_and_latencies(answers)
+        kept.update(spooled(worker.spool))
+        for answers in [] if head is None else list_sets(repository, head):
+            kept.update(texts_and_latencies(answers))
         assert 20 < len(kept) < 3 * LIMIT
 
-        second = begun()
-        wait_until(lambda: state_of(client, second).is_final(), 1200, "the run did not end")
-        assert state_of(client, second).is_completed(), started.err.read_text()[-5000:]
-        started.process.send_signal(signal.SIGTERM)
-        started.wait(60)
-    worker.assert_nothing_left()
+    cancelled_and_run_again(
+        client,
+        worker,
+        runs.parameters(0, 1) | {"answers": str(where)},
+        lambda: has_answered(worker),
+        look,
+    )
+    repository = LocalRepository(where)
     assert_equal(answers_of(where), alone)
     rows: dict[tuple[str, int], Any] = {}
     for answers in list_sets(repository, repository.head() or ""):

@@ -1,24 +1,27 @@
-"""Kill or end a run of several checkpoints in one engine while it answers for a later one, and compare with a start for each."""
+"""Kill, end or cancel a run of several checkpoints in one engine while it answers for a later one, and compare with a start for each."""
 
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from prefect.client.orchestration import SyncPrefectClient
 
 from perf.workloads import checkpoint
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import Command, wait_until
+from tests.crash.on_worker import cancelled_and_run_again
 from tests.stored import by_row
 
 pytestmark = [
     pytest.mark.vllm,
     pytest.mark.prefect,
-    pytest.mark.slow,  # seven engine starts
+    pytest.mark.slow,  # nine engine starts
     pytest.mark.timeout(2400),
 ]
 LIMIT = 120
@@ -52,60 +55,114 @@ def answers_of(folder: Path, *, swapped: int | None) -> dict[str, dict[tuple[str
     return found
 
 
-def test_a_run_of_checkpoints_that_is_killed_or_ended_leaves_nothing_under_another_models_name(
-    demo_model: Path, prefect_server: str, tmp_path: Path
-):
-    demo = demo_parameters()
-    dataset = demo["datasets"][0]
-    dataset["path"] = str(ROOT / dataset["path"])
-    folders = [
-        checkpoint(demo_model, tmp_path / "run" / f"checkpoint-{step}", seed=step) for step in STEPS
-    ]
-    cache = str(tmp_path / "cache")
+@dataclass(frozen=True)
+class Runs:
+    """Commands on a Prefect server that answer for checkpoints, below a folder."""
 
-    def command(name: str, *models: str) -> Command:
-        file = tmp_path / f"{name}.yaml"
-        given: dict[str, Any] = {"model": models[0], "limit": LIMIT, "datasets": [dataset]}
-        given["engine"] = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 4}
-        file.write_text(yaml.safe_dump(given | {"more_models": [*models[1:]]}))
-        where = tmp_path / name.partition("-")[0]
-        arguments = ["generate", "--config", str(file), "--answers", str(where)]
-        environment = {
-            "PREFECT_API_URL": prefect_server,
-            "REGRADE_PUBLISH_SECONDS": "0.5",
-            "REGRADE_CACHE": cache,
+    folder: Path
+    server: str
+
+    def parameters(self, *models: str) -> dict[str, Any]:
+        dataset = demo_parameters()["datasets"][0]
+        return {
+            "model": models[0],
+            "more_models": [*models[1:]],
+            "limit": LIMIT,
+            "datasets": [dataset | {"path": str(ROOT / dataset["path"])}],
+            "engine": {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 4},
         }
-        return Command(tmp_path / f"home-{name}", arguments, environment)
 
-    # Each of the first two is answered by a new engine, because the second one's proves that weights can be replaced.
-    proven = command("alone-proven", *map(str, folders[:2])).finish(timeout=900)
-    assert proven.code == 0, proven.err
-    assert "models like these share an engine" in proven.err
+    def command(self, name: str, *models: str) -> Command:
+        """Return a command that generates; what comes before `-` in its name is the folder of its answers."""
+        file = self.folder / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(self.parameters(*models)))
+        where = self.folder / name.partition("-")[0]
+        return self.of(name, ["generate", "--config", str(file), "--answers", str(where)])
 
-    # Prefect cancels a run by SIGTERM.
-    for name, ending in (("killed", signal.SIGKILL), ("ended", signal.SIGTERM)):
-        swapped = command(name, f"{tmp_path}/run/checkpoint-*")
-        repository = LocalRepository(tmp_path / name)
+    def of(self, name: str, arguments: list[str]) -> Command:
+        environment = {
+            "PREFECT_API_URL": self.server,
+            "REGRADE_PUBLISH_SECONDS": "0.5",
+            "REGRADE_CACHE": str(self.folder / "cache"),
+        }
+        return Command(self.folder / f"home-{name}", arguments, environment)
 
-        def has_begun_the_second(repository: LocalRepository = repository) -> bool:
-            head = repository.head()
-            return head is not None and len(list_sets(repository, head)) > 1
+    def has_begun_the_second(self, name: str) -> bool:
+        """Return if answers of two checkpoints are published."""
+        repository = LocalRepository(self.folder / name)
+        head = repository.head()
+        return head is not None and len(list_sets(repository, head)) > 1
 
-        with swapped.started() as run:
-            wait_until(has_begun_the_second, 900, "no answer of the second checkpoint came")
-            run.process.send_signal(ending)
-            assert run.wait(120).code != 0
-        swapped.assert_nothing_left()
+    def assert_interrupted(self, name: str) -> None:
+        repository = LocalRepository(self.folder / name)
         stored = list_sets(repository, repository.head() or "")
         assert len(stored) < 3 or any(s.manifest.state == "incomplete" for s in stored)
-        time.sleep(0.5)
-        done = swapped.finish(timeout=900)
-        assert done.code == 0, done.err
-    alone = command("alone-last", str(folders[2])).finish(timeout=900)
-    assert alone.code == 0, alone.err
 
-    other = answers_of(tmp_path / "alone", swapped=None)
-    for name in ("killed", "ended"):
-        one = answers_of(tmp_path / name, swapped=STEPS[1])
-        assert len({tuple(sorted(said.items())) for said in one.values()}) == 3
-        assert one == other
+
+@pytest.fixture(scope="module")
+def runs(demo_model: Path, prefect_server: str, tmp_path_factory: pytest.TempPathFactory) -> Runs:
+    """Three checkpoints, of which the first two are answered by an engine each, because the second's proves that weights can be replaced."""
+    folder = tmp_path_factory.mktemp("swapped")
+    for step in STEPS:
+        checkpoint(demo_model, folder / "run" / f"checkpoint-{step}", seed=step)
+    runs = Runs(folder, prefect_server)
+    proven = runs.command(
+        "alone-proven", *(f"{folder}/run/checkpoint-{step}" for step in STEPS[:2])
+    ).finish(timeout=900)
+    assert proven.code == 0, proven.err
+    assert "models like these share an engine" in proven.err
+    return runs
+
+
+@pytest.fixture(scope="module")
+def alone(runs: Runs) -> dict[str, dict[tuple[str, int], Any]]:
+    """Texts of checkpoints that had a start each."""
+    last = runs.command("alone-last", f"{runs.folder}/run/checkpoint-{STEPS[2]}")
+    ran = last.finish(timeout=900)
+    assert ran.code == 0, ran.err
+    return answers_of(runs.folder / "alone", swapped=None)
+
+
+def assert_equal(
+    swapped: dict[str, dict[tuple[str, int], Any]], alone: dict[str, dict[tuple[str, int], Any]]
+) -> None:
+    assert len({tuple(sorted(said.items())) for said in swapped.values()}) == 3
+    assert swapped == alone
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("killed", signal.SIGKILL), ("ended", signal.SIGTERM)]
+)
+def test_a_run_of_checkpoints_that_is_killed_or_ended_leaves_nothing_under_another_models_name(
+    runs: Runs, alone: dict[str, dict[tuple[str, int], Any]], name: str, ending: signal.Signals
+):
+    swapped = runs.command(name, f"{runs.folder}/run/checkpoint-*")
+
+    with swapped.started() as run:
+        wait_until(lambda: runs.has_begun_the_second(name), 900, "no second checkpoint's answer")
+        run.process.send_signal(ending)
+        assert run.wait(120).code != 0
+    swapped.assert_nothing_left()
+    runs.assert_interrupted(name)
+    time.sleep(0.5)
+    done = swapped.finish(timeout=900)
+
+    assert done.code == 0, done.err
+    assert_equal(answers_of(runs.folder / name, swapped=STEPS[1]), alone)
+
+
+def test_a_run_of_checkpoints_that_prefect_cancels_leaves_nothing_under_another_models_name(
+    runs: Runs, alone: dict[str, dict[tuple[str, int], Any]], client: SyncPrefectClient
+):
+    name = "cancelled"
+    parameters = runs.parameters(f"{runs.folder}/run/checkpoint-*")
+
+    cancelled_and_run_again(
+        client,
+        runs.of(name, []),
+        parameters | {"answers": str(runs.folder / name)},
+        lambda: runs.has_begun_the_second(name),
+        lambda: runs.assert_interrupted(name),
+    )
+
+    assert_equal(answers_of(runs.folder / name, swapped=STEPS[1]), alone)
