@@ -76,7 +76,8 @@ def test_a_list_leaves_out_what_is_damaged(door: Door):
     (scoring,) = slow.readable_scores()
     damaged = {f"{slow.scores_folder}/{scoring.label}.json": b"{}", "aliases/odd.json": b"{"}
     repository.commit(damaged, "damage", parent=repository.head())
-    door.both("list-damaged", "list --answers {answers}")
+    door.screen("list-damaged", "list --answers {answers}")
+    door.json("list-damaged", "list --answers {answers} --model org/slow")
 
 
 def test_the_card_of_a_repository(door: Door):
