@@ -7,14 +7,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.cli.verdict_files import VerdictFiles
-from regrade.comparing.gate_report import GateReport
 from regrade.comparing.job import GateJob
-from regrade.comparing.sides import find_side
-from regrade.results.results import Evaluation
 from regrade.settings.errors import OperationError
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
@@ -36,19 +32,6 @@ def gate(repository: LocalRepository, *arguments: str | Path, **environment: str
     return regrade("gate", *arguments, *base, "--answers", repository.uri, **environment)
 
 
-@pytest.mark.parametrize(
-    ("candidate", "code", "word"),
-    [("same", 0, "pass"), ("bad", 1, "regression"), ("maybe", 2, "cannot tell")],
-)
-def test_the_verdict_is_the_exit_code(
-    repository: LocalRepository, candidate: str, code: int, word: str
-) -> None:
-    ran = gate(repository, candidate)
-
-    assert ran.code == code, ran.err
-    assert ran.out.startswith(f"{word}: {candidate}")
-
-
 def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
@@ -63,25 +46,6 @@ def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
     assert "there are no answers of 'nobody'" in page.read_text()
     assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
     assert not html.exists()
-
-
-def test_the_report_begins_with_the_verdict_its_limit_and_its_own_interval(
-    repository: LocalRepository, tmp_path: Path
-) -> None:
-    html = tmp_path / "verdict.html"
-    set_id = find_side("org/maybe", repository.uri).sets["sums"].manifest.answer_set_id
-
-    ran = gate(repository, set_id, "--max-drop", "2", "--html", html, "--json")
-
-    (judged,) = ran.document["benchmarks"]
-    interval = f"{100 * judged['low']:+.2f} to {100 * judged['high']:+.2f} (90 %)"
-    shown = html.read_text()
-    opening = shown[shown.index("<h1") : shown.index("<h2")]
-    assert f"{ran.document['verdict']}: {set_id}" in opening
-    assert interval in opening
-    assert "accepted drop" in opening
-    assert f"Candidate {set_id} (org/maybe) against baseline org/good" in opening
-    assert "95 % interval" not in shown[shown.index("What changed against") :].split("<h2")[0]
 
 
 def test_a_killed_gate_leaves_junit_that_can_be_read(
@@ -114,21 +78,6 @@ def test_an_evaluation_writes_its_verdict_even_if_it_fails_afterwards(
     assert page.read_text().startswith("# ❌ regression")
 
 
-def test_a_first_evaluation_is_no_error_in_junit_and_says_that_a_report_of_a_verdict_is_not_written(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    xml, page, html = (tmp_path / f"verdict.{ending}" for ending in ("xml", "md", "html"))
-    files = VerdictFiles(junit=xml, markdown=page, html=html)
-
-    with files.written("evaluate"):
-        files.write_first("baseline", Evaluation(answer_sets=(), repository="answers"))
-
-    assert ElementTree.fromstring(xml.read_text()).get("errors") == "0"
-    assert "Baseline created" in page.read_text()
-    assert f"'{html}' is not written: a first run has no verdict" in caplog.text
-    assert not html.exists()
-
-
 @pytest.mark.parametrize("option", ["--markdown", "--junit", "--report", "--html"])
 def test_an_evaluation_without_a_gate_has_no_verdict_to_write(option: str, tmp_path: Path) -> None:
     ran = regrade("evaluate", "--model", "m", "--benchmark", "gsm8k", option, tmp_path / "x")
@@ -150,7 +99,6 @@ def test_a_report_that_cannot_be_written_is_refused_before_anything_is_compared(
     ("arguments", "says"),
     [
         (("same", "--no-such-option"), "--no-such-option"),
-        ((), "CANDIDATE is missing"),
         (("same", "--max-drop", "-1"), "`--max-drop`"),
         (("same", "--benchmark", "gsm8k=1"), "is `--max-drop-of gsm8k=1`"),
         (("same", "--max-drop", "much"), "much"),
@@ -210,14 +158,8 @@ def test_the_reports_are_what_ci_reads(repository: LocalRepository, tmp_path: Pa
     )
 
     assert ran.code == 1
-    written = json.loads(files["report.json"].read_text())
-    assert written == ran.document
-    assert written.pop("regrade_version") == __version__
-    report = GateReport.model_validate(written)
-    assert report.benchmarks[0].comparison is not None
-    page = files["page.md"].read_text()
-    assert summary.read_text() == f"before\n{page}\n"
-    assert "| sums | regression | 100.00 % | 85.00 % | -15.00 |" in page
+    assert json.loads(files["report.json"].read_text()) == ran.document
+    assert summary.read_text() == f"before\n{files['page.md'].read_text()}\n"
     assert ElementTree.fromstring(files["junit.xml"].read_text()).get("failures") == "1"
 
 
@@ -253,33 +195,3 @@ def test_a_set_without_answers_is_no_baseline_and_one_that_lacks_some_is_told(
     refused = regrade("promote", name, *where)
     assert refused.code == 2
     assert f"Answer set '{name}' (sums) holds no answer" in refused.err
-
-
-def test_compare_shows_what_flipped(repository: LocalRepository, tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    ran = regrade(
-        *("compare", "good", "maybe", "--answers", repository.uri, "--examples", "1"),
-        *("--markdown", page),
-    )
-
-    assert ran.code == 0, ran.err
-    row = next(line for line in ran.out.splitlines() if line.startswith("sums  "))
-    assert row.split()[:6] == ["sums", "100.00", "%", "99.25", "%", "-0.75"]
-    assert "right to wrong · sample-00397" in ran.out
-    assert "read: 398" in ran.out
-    assert "sample-00397" in page.read_text()
-
-
-def test_compare_refuses_what_is_not_alike(repository: LocalRepository) -> None:
-    answer(repository, "org/shots", right=400, n_shots=5)
-
-    ran = regrade("compare", "good", "shots", "--answers", repository.uri)
-    meant = regrade(
-        *("compare", "good", "shots", "--answers", repository.uri, "--json"),
-        *("--allow", "few_shot"),
-    )
-
-    assert ran.code == 2
-    assert "worked examples: '0' against '5'" in ran.err
-    assert meant.code == 0
-    assert meant.document["compared"][0]["allowed"] == ["worked examples: '0' against '5'"]

@@ -9,7 +9,6 @@ import pytest
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.records.specification import ModelIdentity
 from tests.builders import session
@@ -23,76 +22,6 @@ from tests.stored import (
     score,
     score_with_an_older_scorer,
 )
-
-
-@pytest.fixture
-def damaged(repository: LocalRepository) -> AnswerSet:
-    """A damaged set beside an intact one, which has an intact and a damaged scoring."""
-    good = publish(repository, numbers(0, 3), model="good")
-    file = score(good)
-    path = f"{good.scores_folder}/{file.label}".replace("number-", "exact-")
-    repository.commit({f"{path}.json": b"{}"}, "damage", parent=repository.head())
-    bad = publish(repository, numbers(0, 3), model="bad")
-    commit_manifest(bad, rows=99)
-    return bad
-
-
-def test_what_is_intact_is_listed_and_what_is_damaged_is_named(
-    repository: LocalRepository, damaged: AnswerSet, capfd: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit) as ended:
-        run(["list", "--answers", repository.uri])
-
-    out, err = capfd.readouterr()
-    assert ended.value.code == 1
-    assert "good" in out
-    assert "number v" in out
-    assert damaged.manifest.answer_set_id not in out
-    lines = [line for line in err.splitlines() if line.startswith("regrade: left out: ")]
-    assert len(lines) == 2
-    assert f"'{damaged.folder}/manifest.json' is damaged: it says 99 rows" in lines[0]
-    assert "/exact-" in lines[1]
-
-
-def test_json_names_damaged_files_beside_the_intact_sets(
-    repository: LocalRepository, damaged: AnswerSet, capfd: pytest.CaptureFixture[str]
-):
-    with pytest.raises(SystemExit):
-        run(["list", "--answers", repository.uri, "--json"])
-
-    document = json.loads(capfd.readouterr().out)
-    (listed,) = document["answer_sets"]
-    assert (listed["model"], len(listed["scores"])) == ("good", 1)
-    assert document["damaged"][0] == {
-        "path": f"{damaged.folder}/manifest.json",
-        "problem": "it says 99 rows, its shards have 3 together.",
-    }
-
-
-def test_no_number_is_listed_of_answers_whose_file_is_gone(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    answers = publish(repository, numbers(0, 3))
-    score(answers)
-    [shard] = answers.manifest.shards
-    (repository.folder / answers.folder / shard.name).unlink()
-
-    with pytest.raises(SystemExit):
-        run(["list", "--answers", repository.uri])
-
-    out, err = capfd.readouterr()
-    assert "damaged" in out
-    assert "100.00" not in out
-    assert shard.name in err
-
-
-def test_a_repository_without_damage_ends_well(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    publish(repository, numbers(0, 3), model="good")
-
-    assert run(["list", "--answers", repository.uri, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["damaged"] == []
 
 
 def test_a_repository_without_answers_says_so(

@@ -25,7 +25,6 @@ from regrade.jobs.generate import Progress
 from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation, Gated
 from tests.comparing.sides import answer
-from tests.stored import numbers, publish
 
 
 class Found(BaseModel):
@@ -107,54 +106,11 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
     assert ("as tested" in shown.err) == (code != 0)
 
 
-def test_a_first_evaluation_which_has_no_verdict_yet_ends_with_exit_code_0(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
-    result = Evaluation(answer_sets=(), repository="/answers")
-    monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
-    command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--max-drop", "3"]
-
-    assert run([*command, "--promote", "--answers", str(tmp_path / "none"), "--json"]) == 0
-
-    assert json.loads(capfd.readouterr().out)["gate"] is None
-
-
 def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
     assert run(["list", "--answers", "/nowhere", "--quiet"]) == 2
     shown = capfd.readouterr()
     assert shown.out == ""
     assert "/nowhere" in shown.err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        ("list --answers /nowhere", 2, "/nowhere"),
-        ("show 1 --limit ten", 2, "ten"),
-        ("gate", 3, "CANDIDATE is missing"),
-        ("evaluate --model m --benchmark gsm8k --limit 0", 2, "--limit"),
-    ],
-)
-def test_with_json_an_error_is_json_too(
-    arguments: str, code: int, says: str, capfd: pytest.CaptureFixture[str]
-):
-    assert run([*arguments.split(), "--json"]) == code
-    shown = capfd.readouterr()
-    document = json.loads(shown.out)
-    assert document["regrade_version"] == __version__
-    assert document["error"]["exit_code"] == code
-    assert says in document["error"]["message"]
-    assert says in shown.err
-
-
-def test_an_error_after_the_result_is_no_second_document(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    where = ("--answers", repository.uri)
-    (shard, *_) = repository.folder.rglob("*.parquet")
-    shard.write_bytes(b"damaged")
-    assert run(["verify", *where, "--json"]) == 1
-    assert json.loads(capfd.readouterr().out)["problems"]
 
 
 def test_json_and_quiet_exclude_each_other(capfd: pytest.CaptureFixture[str]):
@@ -183,33 +139,6 @@ def test_log_lines_name_settings_as_they_were_given_also_those_of_other_threads(
     thread.join()
     assert capfd.readouterr().err.endswith("raise `--limit`\n")
     logger.handlers.clear()
-
-
-def test_verify_counts_its_problems(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    repository = LocalRepository(tmp_path / "answers")
-    publish(repository, numbers(0, 4))
-    (shard,) = repository.folder.rglob("*.parquet")
-    where = ("--answers", repository.uri)
-
-    assert run(["verify", *where, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["problems"] == []
-    assert run(["verify", *where]) == 0
-    assert capfd.readouterr().out.rstrip().endswith(": 0 problems")
-    shard.write_bytes(b"damaged")
-    assert run(["verify", *where]) == 1
-    assert capfd.readouterr().out.rstrip().endswith(": 1 problem")
-
-
-def test_a_command_that_writes_files_names_them_in_the_document(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-):
-    written = [tmp_path / "a.html", tmp_path / "b.json"]
-    Output(json=True).files(written)
-    assert json.loads(capsys.readouterr().out)["files"] == [*map(str, written)]
-    Output().files(written)
-    assert capsys.readouterr().out == "".join(f"{path}\n" for path in written)
-    Output(quiet=True).files(written)
-    assert capsys.readouterr().out == ""
 
 
 def test_the_seconds_of_a_command_begin_with_its_process():

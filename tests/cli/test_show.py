@@ -14,7 +14,7 @@ from regrade.records.trajectory import call_of, trajectory_text
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.judged import graded
-from tests.stored import again, numbers, publish, score, score_with_an_older_scorer
+from tests.stored import again, publish, score, score_with_an_older_scorer
 
 HOSTILE = "a[/b]c [red]x[/] \x1b[5m\x1b]0;t\x07 :100: [s](x) \\"
 SHOWN = "a[/b]c [red]x[/] \ufffd[5m\ufffd]0;t\ufffd :100: [s](x) \\"
@@ -54,21 +54,6 @@ def test_an_empty_subset_is_not_a_missing_one(tmp_path: Path, capfd: pytest.Capt
     shown = capfd.readouterr().out
     assert "no subset" not in shown
     assert "repeat 0 · right" in shown
-
-
-def test_a_set_that_is_incomplete_and_a_number_that_is_not_stored_are_told(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    repository = LocalRepository(tmp_path / "answers")
-    found = publish(repository, numbers(0, 3), total=100)
-    name = ["show", found.manifest.answer_set_id, "--answers", repository.uri]
-
-    assert run(name) == 0
-    shown = capfd.readouterr().out
-    assert "(n=3), scored just now, not stored\nincomplete: 3 of 100 answers\n" in shown
-    score(found)
-    assert run(name) == 0
-    assert "(n=3)\nincomplete" in capfd.readouterr().out
 
 
 def test_a_model_with_several_answer_sets_is_shown_with_the_ids_of_the_others(
@@ -127,25 +112,6 @@ def test_an_image_is_named_in_few_letters(tmp_path: Path, capfd: pytest.CaptureF
     assert show(tmp_path, "--json", **changes) == 0
     [answer] = json.loads(capfd.readouterr().out)["answers"]
     assert (answer["prompt"], answer["images"]) == (f"<image:{sha256}> Red?", [sha256])
-
-
-def test_a_heading_names_the_set_and_what_was_extracted_is_at_the_end(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    assert show(tmp_path) == 0
-
-    lines = capfd.readouterr().out.rstrip().splitlines()
-    assert lines[0].startswith("org/tiny · sums · ")
-    assert lines[1].startswith("number v")
-    assert lines[1].endswith("(n=1), scored just now, not stored")
-    assert lines[2].startswith("sample-00001 repeat 0 · odd · right")
-    assert [line for line in lines[3:] if line] == [
-        "What is 1?",
-        "It is 1.",
-        "#### 1",
-        "extracted 1   target 1",
-        "answers 1 to 1 of 1",
-    ]
 
 
 def thirty(repository: LocalRepository) -> AnswerSet:

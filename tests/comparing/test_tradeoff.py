@@ -1,6 +1,5 @@
 """Accuracy over cost from stored answers: the front, prices, and which differences are real."""
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -204,24 +203,13 @@ def test_equal_places_are_both_on_the_front():
     assert pareto_front([(1.0, 0.5), (1.0, 0.5), (2.0, 0.5), (2.0, 0.7), (3.0, 0.6)]) == {0, 1, 3}
 
 
-def test_the_command_writes_chart_table_and_json(
-    repository: LocalRepository, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
+def test_the_command_draws_the_chart(repository: LocalRepository, tmp_path: Path):
     generated(repository, tmp_path, "org/one", right=100, seconds=10)
     generated(repository, tmp_path, "org/$two$", right=180, seconds=30)
     for name in ("chart.svg", "chart.png"):
         assert run(["chart", "--answers", repository.uri, "--image", str(tmp_path / name)]) == 0
-    out = capfd.readouterr().out
-    assert "Pareto front, the cheapest first: org/one (50.0 % for 0.05 s), org/$two$" in out
-    svg = (tmp_path / "chart.svg").read_text()
-    assert "<svg" in svg
+    assert "<svg" in (tmp_path / "chart.svg").read_text()
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
-    assert run(["chart", "--answers", repository.uri, "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
-    assert [choice["name"] for choice in document["benchmarks"][0]["choices"]] == [
-        "org/one",
-        "org/$two$",
-    ]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[
     return state, flow_run_id
 
 
-def test_a_run_is_named_by_its_answers_and_its_page_says_how_to_score_them(
+def test_a_run_is_named_by_its_answers_which_its_page_lists(
     client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     state, flow_run_id = run(MortalEngine(4), tmp_path, monkeypatch)
@@ -59,10 +59,6 @@ def test_a_run_is_named_by_its_answers_and_its_page_says_how_to_score_them(
     (result,) = state.result().answer_sets
     assert name == state.message == "regrade-demo: sums 3 of 3 answers"
     assert f"| regrade-demo | sums | 3 of 3 | 3 | 0 | {result.answer_set_id} |" in page
-    assert f"regrade score --answers {tmp_path}/answers --answer-set {result.answer_set_id}" in page
-    assert "score them, without a model" in page
-    assert "Accuracy" not in page
-    assert "image/png" not in page
     assert newest_artifact(client, flow_run_id, METRICS_KEY) is None
 
 

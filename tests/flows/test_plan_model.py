@@ -11,7 +11,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.plan_model import plan_model
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.request import PlanRequest
-from tests.results.test_plans import FITTING, LACKING, plan
+from tests.tuning.plan.made import FITTING, LACKING, plan
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 

@@ -5,14 +5,16 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli import terminal
+from regrade.cli.command_list import COMMANDS
 from regrade.scoring import score as scoring
 from tests import command_line
 from tests.command_line import run_here
@@ -56,16 +58,35 @@ class Door:
 
     def json(self, name: str, arguments: str) -> Ran:
         """Run a command for a program, and compare the document and the exit code."""
-        ran = self.run(f"{arguments} --json")
+        command, _, rest = arguments.partition(" ")
+        ran = self.run(f"{command} --json {rest}")
         code = f"-- exit code {ran.code}\n" if ran.code else ""
         self.matches(f"{name}.json", ran.out + code)
         return ran
+
+    def both(self, name: str, arguments: str) -> None:
+        """Run a command for a program and on a terminal, and compare both."""
+        self.json(name, arguments)
+        self.screen(name, arguments)
+
+    def of_flow(self, name: str, arguments: str, found: object) -> None:
+        """Compare both forms of a command whose flow has this result."""
+
+        def run_flow(*_: object, **__: object) -> object:
+            terminal.show_logs("regrade")
+            return found
+
+        module = COMMANDS[arguments.split()[0]].function.partition(":")[0]
+        with self.monkeypatch.context() as patched:
+            patched.setattr(f"regrade.cli.{module}.run_flow", run_flow)
+            self.both(name, arguments)
 
     def screen(self, name: str, arguments: str) -> Ran:
         """Run a command on a terminal of 80 columns, and compare what it shows."""
         with self.on_screen():
             ran = self.run(arguments)
-        self.matches(f"{name}.txt", without_seconds(ran.shown))
+        shown = without_seconds(ran.shown) if arguments.startswith("score ") else ran.shown
+        self.matches(f"{name}.txt", shown)
         return ran
 
     @contextmanager
@@ -125,4 +146,8 @@ def door(
     for name in ("logs", "spool", "cache", "questions"):
         monkeypatch.setenv(f"REGRADE_{name.upper()}", str(tmp_path / name))
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    return Door(tmp_path, world[1], capfd, monkeypatch)
+    sets = {
+        name: replace(found, repository=LocalRepository(tmp_path / Path(found.repository.uri).name))
+        for name, found in world[1].items()
+    }
+    return Door(tmp_path, sets, capfd, monkeypatch)

@@ -52,6 +52,7 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r"((?:version \d+|v\d+), source `?)[0-9a-f]{8}", r"\1<hash->"),
     # Files: their content depends on the version of pyarrow.
     (r"\b(part-\d{5}-)[0-9a-f]{8}\b", r"\1<hash->"),
+    (r"\b(?!0{8})[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", "<uuid>"),
     (r"\bhas \d+ bytes with\b", "has <bytes> bytes with"),
     (r"-\d{8}T\d{6}-\d+\.log\b", "-<time>.log"),
     (r"\b[0-9a-f]{64}\b", _unless_fixed("<sha256>")),

@@ -3,6 +3,7 @@
 Answers are published and scored as everywhere; only what needs an engine is written down here.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +14,31 @@ from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.answers.spool import Spool, spool_folder
 from regrade.comparing.comparison import flip_examples
 from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
+from regrade.exchange.importing.importer import Imports, import_files
 from regrade.jobs.time_spent import TimeSpent
 from regrade.records.computed import BatchCheck
 from regrade.records.specification import AskedAgain, ModelIdentity
-from regrade.stats.speed import Goodput, Speed, Spread
+from regrade.results.results import (
+    AnswerSetResult,
+    EarlyEnd,
+    Evaluation,
+    SubsetResult,
+    score_result,
+)
+from regrade.scoring.score import score_answers
+from regrade.stats.named import Aggregate
+from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord
 from regrade.tuning.sweep.results import SweepResult
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
+from tests.exchange.importing.test_lm_eval import TIME, results, sample
+from tests.exchange.importing.writing import jsonl
 from tests.judged import fill, judge, rows_of
-from tests.results.test_plans import FITTING, LACKING, REFUSED, plan
-from tests.stored import again, score, score_with_an_older_scorer
+from tests.stored import again, result_of, score, score_with_an_older_scorer
+from tests.tuning.plan.made import FITTING, LACKING, REFUSED, WITHOUT_KV_CACHE, plan
 from tests.tuning.search.test_records import KEY, tuning
 from tests.tuning.sweep.made import paired_test, point, sweep
 
@@ -41,8 +54,34 @@ SPEED = Speed(
     prefix_hit_rate=0.25,
     preemptions=6,
     goodput=Goodput(
-        limits={"ttft": 2, "tpot": None, "e2el": 30}, answers=QUESTIONS, within=9, per_second=1.5
+        limits={"ttft": 2, "tpot": None, "e2el": 30},
+        answers=QUESTIONS,
+        within=9,
+        unmeasured=1,
+        per_second=1.5,
     ),
+)
+SPEEDS = {
+    "shared engine": Speed(e2el=LATENCY.model_copy(update={"n": 2 * QUESTIONS})),
+    "seen by the client": Speed(
+        measured_by="client", itl=LATENCY, e2el=LATENCY, running_mean=2.0, running_max=3
+    ),
+    "client agrees": Speed(
+        e2el=LATENCY, other_side=OtherSide(by="client", requests=QUESTIONS, e2el=0.2525)
+    ),
+    "client differs": Speed(
+        e2el=LATENCY, other_side=OtherSide(by="client", requests=QUESTIONS, e2el=0.3)
+    ),
+    "ended early": Speed(),
+}
+"""Speeds by what is special about them; without limits, so that a terminal does not show them."""
+SPENT = TimeSpent(
+    seconds=90.0,
+    parts={"loading": 60.0, "filling": 0.5, "full": 17.0, "draining": 1.0, "idle": 11.5},
+    before=3.0,
+    after=2.0,
+    tokens=16_000,
+    lost_tokens=0,
 )
 
 ASKED_AGAIN = AskedAgain(seed=1, in_flight=16, place="vllm 0.32.0 on NVIDIA H100 with 1 GPU")
@@ -150,6 +189,14 @@ def label(sheet: Path, *wrong: int) -> None:
 def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:
     """The document of a scoring as that of an evaluation that generated its answers, for a price, and could not score all."""
     first, *others = evaluation["answer_sets"]
+    (scored,) = first["scores"]
+    lowest = SubsetResult(name="part 1", accuracy=0.25, accuracy_stderr=0.25, n=4)
+    perplexity = Aggregate(subset="wikitext", name="word_perplexity,none", value=24.25, n=62)
+    scored |= {
+        "lowest": [lowest.model_dump()],
+        "other_results": [perplexity.model_dump()],
+        "notes": ["30.0 % of the answers were cut off at 512 tokens."],
+    }
     changes = {
         "generated": QUESTIONS,
         "seconds": {"load": 30.0, "generate": 6.0, "publish": 0.5, "score": 0.25, "track": 1.0},
@@ -161,7 +208,72 @@ def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:
     }
     left_out = {"answer_set": "0" * 16, "title": "sums · org/lost", "scorer": "number"}
     not_scored = [left_out | {"reason": "part-00000.parquet is damaged", "damaged": True}]
-    return evaluation | {"answer_sets": [first | changes, *others], "not_scored": not_scored}
+    spent = SPENT.model_dump(mode="json")
+    return evaluation | {
+        "answer_sets": [first | changes, *others],
+        "not_scored": not_scored,
+        "time_spent": spent,
+    }
+
+
+def unscored(folder: Path) -> Evaluation:
+    """Answer sets that a run generated and did not score, each measured in another way; the last ended early."""
+    sets = [
+        AnswerSetResult(
+            benchmark=name,
+            model="org/tiny",
+            answer_set_id=f"{number:016x}",
+            revision="c" * 40,
+            url=None,
+            rows=QUESTIONS,
+            expected_rows=QUESTIONS,
+            generated=QUESTIONS,
+            seconds={"load": 30.0, "generate": 6.0, "publish": 0.5},
+            speed=speed,
+        )
+        for number, (name, speed) in enumerate(SPEEDS.items())
+    ]
+    early = EarlyEnd(
+        verdict="regression",
+        questions=8,
+        of=QUESTIONS,
+        text="stopped after 8 of 12: regression",
+        saved_questions=4,
+        saved_tokens=48,
+        saved_seconds=3.0,
+    )
+    sets[-1] = sets[-1].model_copy(update={"rows": 8, "generated": 8, "stopped": early})
+    return Evaluation(answer_sets=tuple(sets), repository=str(folder / "answers"))
+
+
+def judged(folder: Path, sets: dict[str, AnswerSet], panel: dict[str, Any]) -> Evaluation:
+    """The verdicts of two judges on the answers of a model as those of a run of `judge`, with their panel."""
+    verdicts = [
+        result_of(
+            sets[name],
+            score_result(score_answers(sets[name], "judge"), None),
+            generated=2 * QUESTIONS,
+            judged="org/a",
+            seconds={"load": 30.0, "generate": 6.0, "publish": 0.5, "score": 0.25},
+        )
+        for name in ("a-strict", "a-kind")
+    ]
+    return Evaluation.model_validate(
+        {
+            "answer_sets": [found.model_dump(mode="json") for found in verdicts],
+            "panels": [panel],
+            "repository": str(folder / "judged"),
+        }
+    )
+
+
+def imported(folder: Path) -> Imports:
+    """The answers that a harness left, with where its time went."""
+    left = folder / "left"
+    results(left)
+    jsonl(left / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
+    found = import_files(LocalRepository(folder / "answers"), [left])
+    return replace(found, time_spent=SPENT)
 
 
 def leave_in_the_spool(folder: Path, model: str = "org/left") -> None:
@@ -212,22 +324,15 @@ def tuned(folder: Path) -> TuneResult:
         expected_rows=1319,
         load_seconds=60.0,
         measure_seconds=18.5,
-        time_spent=TimeSpent(
-            seconds=90.0,
-            parts={"loading": 60.0, "filling": 0.5, "full": 17.0, "draining": 1.0, "idle": 11.5},
-            before=3.0,
-            after=2.0,
-            tokens=16_000,
-            lost_tokens=0,
-        ),
+        time_spent=SPENT,
     )
 
 
 def planned(*, fits: bool) -> MemoryPlan:
-    """A plan of memory with a split that fits, one that does not and one that the model refuses, or without the first."""
+    """A plan of memory with splits that fit, one that does not and two that the model refuses, or without the first."""
     if fits:
-        return plan(FITTING, LACKING, REFUSED)
-    return plan(LACKING, REFUSED, chosen=None, advice="nothing fits: 3.0 GiB per GPU too little.")
+        return plan(FITTING, WITHOUT_KV_CACHE, LACKING, *REFUSED)
+    return plan(LACKING, *REFUSED, chosen=None)
 
 
 def measured_noise(folder: Path) -> NoiseReport:

@@ -13,6 +13,7 @@ from tests.exchange.importing.writing import jsonl
 from tests.golden.conftest import Door
 from tests.golden.inputs import label, leave_in_the_spool
 from tests.hub_server.fixtures import Hub
+from tests.stored import commit_manifest
 
 
 def test_what_was_imported_and_what_was_not(door: Door):
@@ -22,9 +23,9 @@ def test_what_was_imported_and_what_was_not(door: Door):
     (folder / f"samples_other_{TIME}.jsonl").write_text("{broken\n")
 
     door.json("import", "import {folder}/lm_eval --answers {folder}/imported")
-    door.screen("import", "import {folder}/lm_eval --answers {folder}/imported-again")
-    door.json("list-imported", "list --answers {folder}/imported")
-    door.screen("list-imported", "list --answers {folder}/imported")
+    door.screen("import", "import {folder}/lm_eval --answers {folder}/imported-elsewhere")
+    door.both("import-again", "import {folder}/lm_eval --answers {folder}/imported")
+    door.both("list-imported", "list --answers {folder}/imported")
 
 
 def test_labels_correct_the_figure_of_a_judge_everywhere(door: Door):
@@ -63,8 +64,20 @@ def test_damaged_answers_are_named(door: Door):
         "score-damaged": "score --answers {answers} --answer-set {candidate} --force",
         "gate-damaged": "gate org/candidate --baseline org/base --answers {answers} --max-drop 25",
     }.items():
-        door.json(name, command)
-        door.screen(name, command)
+        door.both(name, command)
+
+
+def test_a_list_leaves_out_what_is_damaged(door: Door):
+    base, candidate, slow = (door.sets[name] for name in ("base", "candidate", "slow"))
+    repository = base.repository
+    (shard,) = candidate.manifest.shards
+    (door.folder / "answers" / candidate.folder / shard.name).unlink()
+    commit_manifest(base, rows=99)
+    (scoring,) = slow.readable_scores()
+    damaged = {f"{slow.scores_folder}/{scoring.label}.json": b"{}", "aliases/odd.json": b"{"}
+    repository.commit(damaged, "damage", parent=repository.head())
+    door.screen("list-damaged", "list --answers {answers}")
+    door.json("list-damaged", "list --answers {answers} --model org/slow")
 
 
 def test_the_card_of_a_repository(door: Door):
@@ -92,8 +105,13 @@ def test_results_for_the_page_of_a_model(door: Door, hub: Hub, monkeypatch: pyte
     monkeypatch.setitem(TAKING_PART, "gsm8k", TakingPart("openai/gsm8k", "gsm8k", 100.0, 40))
     team = Team(hub, monkeypatch)
     replaced = {hub.endpoint: "<hub>", hub.user: "<user>", team.evaluate(): "<answer set>"}
-    for name, option in {"publish-results": "", "publish-results-committed": " --commit"}.items():
-        text = door.run(f"publish-results {team.model} --json{option}").out
+    for name, options in {
+        "publish-results.json": "--json",
+        "publish-results.txt": "",
+        "publish-results-committed.json": "--json --commit",
+    }.items():
+        with door.on_screen():
+            text = door.run(f"publish-results {team.model} {options}").out
         for found, placeholder in replaced.items():
             text = text.replace(found, placeholder)
-        door.matches(f"{name}.json", text)
+        door.matches(name, text)

@@ -9,6 +9,7 @@ COMMANDS = {
     "list-judged": "list --answers {judged}",
     "list-of-a-model": "list --answers {answers} --model cand --sort accuracy",
     "show": "show {candidate} --answers {answers} --limit 2",
+    "show-incomplete": "show {unfinished} --answers {answers} --limit 1",
     "show-wrong": "show {candidate} --answers {answers} --verdict unparsed",
     "show-worse": "show {candidate} --answers {answers} --against {base} --change worse --limit 1",
     "show-verdicts": "show {a-strict} --answers {judged} --limit 1",
@@ -29,13 +30,17 @@ COMMANDS = {
     "promote": "promote org/base --answers {answers}",
     "benchmarks": "benchmarks gsm8k",
     "scorers": "scorers",
+    "report": "report {candidate} {folder}/new/report.md --answers {answers} --examples 0",
+    "export": "export {candidate} {folder}/exported --answers {answers} --format inspect",
+    "export-tables": "export {candidate} {folder}/exported --answers {answers} --format every-eval-ever --organization org",
     "error": "show nothing --answers {answers}",
     "error-usage": "list --sort size",
+    "error-gate": "gate",
+    "error-job": "evaluate --model org/model --benchmark gsm8k --limit 0",
     "publish-nothing": "publish",
 }
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_programs_and_people_are_told_the_same_as_ever(name: str, door: Door):
-    door.json(name, COMMANDS[name])
-    door.screen(name, COMMANDS[name])
+    door.both(name, COMMANDS[name])

@@ -49,14 +49,6 @@ def test_an_optional_input_is_one_field_and_no_pair_of_buttons(entrypoint: str):
             assert "None:" not in field["description"] or choices, name
 
 
-def test_the_things_that_matter_come_first(schema: dict[str, Any]):
-    order = sorted(schema["properties"], key=lambda name: schema["properties"][name]["position"])
-    assert order[:6] == ["model", "benchmarks", "limit", "sampling", "engine", "answers"]
-    assert schema["properties"]["limit"]["title"] == "Questions per benchmark"
-    assert schema["definitions"]["VllmEngine"]["title"] == "vLLM here"  # the button's label
-    assert schema["required"] == ["model"]
-
-
 def test_a_form_without_model_or_benchmark_is_refused_at_that_field():
     schema = form_schema(evaluate_model)
 

@@ -8,12 +8,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
-from regrade.cli.terminal import print_blocks
-from regrade.results.page import MOST_ROWS, blocks, other_table
+from regrade.results.page import MOST_ROWS, other_table
 from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate, NamedMetric
-from regrade.text.markdown import markdown
 from tests.builders import row
 from tests.stored import publish, result_of, tracked_as
 
@@ -37,28 +35,6 @@ def evaluation(answers: AnswerSet, *aggregates: Aggregate) -> Evaluation:
 
 
 PERPLEXITY = Aggregate(subset="wikitext", name="word_perplexity,none", value=24.25, n=62)
-
-
-def test_terminal_and_page_show_them_on_their_own_scale(
-    answers: AnswerSet, capsys: pytest.CaptureFixture[str]
-):
-    both = evaluation(answers, PERPLEXITY)
-    print_blocks(blocks(both))
-    table, page = capsys.readouterr().out, markdown(blocks(both))
-
-    for text in (table, page):
-        assert "0.7500 ± 0.2500" in text
-        assert "24.2500" in text
-    assert "word_perplexity,none" in table
-
-
-def test_without_them_there_is_no_second_table(
-    answers: AnswerSet, capsys: pytest.CaptureFixture[str]
-):
-    result = result_of(answers, score_result(score_answers(answers, "number"), None))
-    print_blocks(blocks(Evaluation(answer_sets=(result,), repository="/answers")))
-
-    assert "result" not in capsys.readouterr().out
 
 
 def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):

@@ -6,7 +6,7 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.diff_sides import diff_scorings, diff_with_before
-from regrade.scoring.diff_text import blocks, diff_line, what_changed
+from regrade.scoring.diff_text import blocks, diff_line
 from regrade.scoring.score import label_of, score_answers
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.markdown import markdown
@@ -110,19 +110,6 @@ def test_without_names_the_two_newest_scorings_of_a_scorer_of_a_file_are_compare
     diff = diff_scorings(again(answers), None, None)
     assert (diff.before.title, diff.after.title) == ("close v1 00000000", "close v2 00000000")
     assert (diff.before.stored, diff.after.stored) == (True, True)
-
-
-def test_it_says_that_the_scorer_changed_and_not_the_model(repository: LocalRepository) -> None:
-    diff = compared(repository)
-
-    assert "The scorer changed (number v0 00000000 -> number v3 " in what_changed(diff)
-    assert "8 answers are the same" in what_changed(diff)
-    assert diff.before.stored
-    assert not diff.after.stored
-    assert diff_line(diff).startswith(
-        "number v0 -> v3: 28.6 % -> 57.1 %, 3 wrong to right, 1 right to wrong, 1 newly parsed, "
-    )
-    assert f"--baseline {diff.before.label} --to {label_of('number')}`" in diff_line(diff)
 
 
 def test_examples_show_prompt_answer_and_what_was_read(repository: LocalRepository) -> None:

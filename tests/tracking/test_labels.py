@@ -39,7 +39,7 @@ def tags(uri: str, kind: str, model: str) -> dict[str, str]:
         return dict(run.data.tags)
 
 
-def test_the_verdict_and_the_alias_are_tags_of_the_runs(uri: str, tmp_path: Path) -> None:
+def test_a_verdict_stays_where_it_is_and_an_alias_moves(uri: str, tmp_path: Path) -> None:
     repository = LocalRepository(tmp_path / "answers")
     good, bad = (
         tracked(uri, answer(repository, name, right=right))
@@ -49,19 +49,11 @@ def test_the_verdict_and_the_alias_are_tags_of_the_runs(uri: str, tmp_path: Path
 
     assert tag_candidate(uri, report) == 1
 
-    run_tags = tags(uri, "scoring", "org/bad")
-    assert run_tags["regrade.gate"] == "regression"
-    assert run_tags["regrade.gate.baseline"] == good.manifest.answer_set_id
-    assert run_tags["regrade.gate.reason"] == report.benchmarks[0].reason
-    assert tags(uri, "evaluation", "org/bad")["regrade.gate"] == "regression"
     assert "regrade.gate" not in tags(uri, "scoring", "org/good")
-
-    first = "**Gate:** against org/good: regression"
-    assert tags(uri, "evaluation", "org/bad")[NOTE].startswith(first)
     assert tag_candidate(uri, report) == 1
     tracked(uri, bad)  # the same numbers
     note = tags(uri, "evaluation", "org/bad")[NOTE]
-    assert note.startswith(first)
+    assert note.startswith("**Gate:** against org/good: regression")
     assert note.count("**Gate:**") == 1
 
     assert move_alias_tag(uri, "baseline", {"sums": bad.manifest.answer_set_id}) == 1

@@ -326,21 +326,13 @@ def test_parameters_are_the_flat_specification(uri: str) -> None:
     assert found["prompt.chat_template_args"] == "{}"
 
 
-def test_tags_and_dataset_say_what_was_scored(uri: str) -> None:
+def test_the_datasets_of_a_run_are_the_questions_and_the_answers(uri: str) -> None:
     logged = scoring()
 
     runs = track(uri, [logged])
 
     run = client_of(uri).get_run(runs.run_ids[0])
-    tags = run.data.tags
-    assert tags["mlflow.parentRunId"] == runs.parent_run_id
-    assert tags["regrade.answer_set"] == logged.manifest.answer_set_id
-    assert tags["regrade.revision"] == logged.revision
-    assert tags["regrade.url"] == logged.url
-    assert tags["regrade.model_revision"] == logged.manifest.specification.model.revision
-    assert tags["regrade.dataset_revision"] == "da7a" * 10
-    assert (tags["regrade.scorer"], tags["regrade.scorer_version"]) == ("number", "1")
-    assert tags["regrade.scorer_hash"] == "ab12cd34"
+    assert run.data.tags["regrade.url"] == logged.url
     assert run.info.status == "FINISHED"
     given = {entry.tags[0].value: entry.dataset for entry in run.inputs.dataset_inputs}
     assert {entry.tags[0].key for entry in run.inputs.dataset_inputs} == {"mlflow.data.context"}
@@ -459,17 +451,6 @@ def test_a_quick_look_at_a_few_questions_does_not_replace_a_full_evaluation(uri:
     parent = client_of(uri).get_run(runs.parent_run_id).data
     assert parent.metrics["accuracy/gsm8k"] == 0.7
     assert "0.1000 ±" in parent.tags["mlflow.note.content"]
-
-
-def test_the_description_names_the_average_of_repeats_beside_pass_and_majority(uri: str) -> None:
-    answers = manifest()
-    repeated = answers.specification.model_copy(update={"repeats": 4})
-    runs = track(uri, [scoring(answers.model_copy(update={"specification": repeated}))])
-
-    text = client_of(uri).get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
-    accuracy = f"**avg@4 0.7000 ± {summary().overall.accuracy_stderr:.4f}**"
-    assert text.startswith(f"gsm8k {accuracy}, pass@4 0.9000, maj@4 0.7500 ± 0.0400\n")
-    assert f"| {accuracy}, pass@4 0.9000, maj@4 0.7500 ± 0.0400 |" in text
 
 
 def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) -> None:

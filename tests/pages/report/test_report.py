@@ -16,8 +16,6 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.comparing.text import comparison_row
-from regrade.comparing.together import compare_sides
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_made, html_report, markdown_report
 from regrade.pages.report.request import Request
@@ -58,16 +56,6 @@ def text_of(page: str) -> str:
     """The text that a reader sees, on one line."""
     body = page.split("</style>")[1]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
-
-
-def test_the_page_has_the_numbers_of_compare(sides: tuple[AnswerSet, AnswerSet]):
-    repository = sides[0].repository
-    page = text_of(html_report(made(repository, "org/candidate", base="org/base")))
-    compared = compare_sides("org/base", "org/candidate", answers=repository.uri)
-    [comparison] = compared.comparisons.compared
-    assert " ".join(comparison_row(comparison)) in page
-    assert "sums 87.50 ± 5.30" in page
-    assert "1 of 2 subsets moved" in page or "0 of 2 subsets moved" in page
 
 
 def test_flipped_answers_come_first_and_each_answer_is_shown_once(
@@ -217,19 +205,10 @@ def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_t
     assert f"--baseline {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
 
 
-def test_versions_and_commits_are_exact(sides: tuple[AnswerSet, AnswerSet]):
+def test_the_commit_of_the_answers_is_exact(sides: tuple[AnswerSet, AnswerSet]):
     repository = sides[0].repository
     page = text_of(html_report(made(repository, "org/candidate")))
-    assert f"org/candidate at {'a' * 40} (hub)" in page
-    assert f"local (test) at {'b' * 64}" in page
     assert f"answers at {repository.head()}" in page
-    assert "temperature 0.0, max_tokens 512" in page
-    for compared in (
-        text_of(html_report(made(repository, "org/candidate", base="org/base"))),
-        markdown_report(made(repository, "org/candidate", base="org/base")),
-    ):
-        for answers in sides:
-            assert re.search(f"answer set:? {answers.manifest.answer_set_id}", compared)
 
 
 def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRepository):
@@ -256,17 +235,6 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
     assert "| 2,000 | 4,000 | 100 |" in markdown
     for shown in (page, markdown):
         assert shown.count("regrade 0.1.0, vllm 0.32.0, cpu, float32") == 1
-
-
-def test_the_command_writes_the_file(
-    sides: tuple[AnswerSet, AnswerSet], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-):
-    for name in ("out/report.html", "report.md"):
-        path = tmp_path / name
-        given = ["org/candidate", "--base", "org/base", "--answers", sides[0].repository.uri]
-        assert run(["report", *given[:1], str(path), *given[1:]]) == 0
-        assert capfd.readouterr().out == f"{path}\n"
-        assert "org/candidate against org/base" in path.read_text().replace("&#47;", "/")
 
 
 @pytest.mark.parametrize(
