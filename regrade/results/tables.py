@@ -215,7 +215,9 @@ def headline(evaluation: Evaluation) -> str:
 
     A benchmark without any scoring has its number of answers instead.
     """
-    return _headline_of(evaluation, _headline) or _models(evaluation)
+    return _headline_of(evaluation, _headline) or ", ".join(
+        dict.fromkeys(model_names(evaluation).values())
+    )
 
 
 def short_headline(evaluation: Evaluation) -> str:
@@ -226,20 +228,18 @@ def short_headline(evaluation: Evaluation) -> str:
 def _headline_of(
     evaluation: Evaluation, shown: Callable[[AnswerSetResult, ScoreResult], str]
 ) -> str:
-    results = []
+    names = model_names(evaluation)
+    results: dict[str, list[str]] = {}
     for answers in evaluation.answer_sets:
+        of_model = results.setdefault(names[answers.answer_set_id], [])
         if not answers.scores:
-            results.append(f"{answers.benchmark} {answered_text(answers)}")
-        results += [
+            of_model.append(f"{answers.benchmark} {answered_text(answers)}")
+        of_model += [
             f"{answers.benchmark} {shown(answers, score)}"
             for score in answers.scores
             if score.headline
         ]
-    return f"{_models(evaluation)}: {', '.join(results)}" if results else ""
-
-
-def _models(evaluation: Evaluation) -> str:
-    return ", ".join(sorted({*model_names(evaluation).values()}))
+    return "; ".join(f"{model}: {', '.join(found)}" for model, found in results.items() if found)
 
 
 def _headline(answers: AnswerSetResult, score: ScoreResult) -> str:

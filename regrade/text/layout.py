@@ -101,7 +101,7 @@ def in_parts(
         return
     key = _key(table, names, above, fits)
     parts = [list(key)]
-    for name in names[len(key) :]:
+    for name in (name for name in names if name not in key):
         if len(parts[-1]) > len(key) and not fits([*parts[-1], name]):
             parts.append(list(key))
         parts[-1].append(name)
@@ -116,16 +116,29 @@ def _key(
     above: Sequence[str],
     fits: Callable[[Sequence[str]], bool],
 ) -> list[str]:
-    """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column."""
+    """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column.
+
+    Where these do not tell the rows apart, but others do, it is those, however wide: a value must not stand beside another row.
+    """
+
+    def leaves_room(key: Sequence[str]) -> bool:
+        return all(fits([*key, other]) for other in names if other not in key)
+
+    def count(key: Sequence[str]) -> int:
+        return len(set(_cells(table, [*above, *key])))
+
     key: list[str] = []
-    for place, name in enumerate(names[:-1]):
-        rest = names[place + 1 :]
-        if name not in table.text or (key and not all(fits([*key, name, other]) for other in rest)):
+    for name in names[:-1]:
+        if name not in table.text or (key and not leaves_room([*key, name])):
             break
         key.append(name)
-        if len(set(_cells(table, [*above, *key]))) == len(table.rows):
-            break
-    return key
+        if count(key) == len(table.rows):
+            return key
+    telling: list[str] = []
+    for name in names:
+        if name in table.text and count([*telling, name]) > count(telling):
+            telling.append(name)
+    return telling if count(telling) == len(table.rows) else key
 
 
 def _told(table: Grid, shown: Sequence[str], values: Sequence[str]) -> list[Sequence[str]]:

@@ -56,6 +56,15 @@ def test_the_name_of_a_run_is_its_result(evaluation: Evaluation):
     assert short_headline(evaluation.model_copy(update={"answer_sets": ()})) == ""
 
 
+def test_each_result_of_several_models_stands_by_its_model(evaluation: Evaluation):
+    (one,) = evaluation.answer_sets
+    (score,) = one.scores
+    worse = score.model_copy(update={"metrics": score.metrics | {"accuracy": 0.25}})
+    other = {"model": "an-earlier", "answer_set_id": "0" * 16, "scores": (worse,)}
+    both = evaluation.model_copy(update={"answer_sets": (one, one.model_copy(update=other))})
+    assert short_headline(both) == ("final: sums 64.3 ± 9.2 %; an-earlier: sums 25.0 ± 9.2 %")
+
+
 def test_grades_are_named_on_their_scale(evaluation: Evaluation):
     (scored,) = evaluation.answer_sets[0].scores
     grades = Scale(low=1, high=3, unit="")

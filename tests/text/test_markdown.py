@@ -20,6 +20,18 @@ def test_a_table_that_is_too_wide_for_the_page_is_continued_in_a_second_one():
     ]
 
 
+def test_each_value_stands_beside_what_tells_its_row_apart_in_all_parts_of_a_table():
+    rows = [("sums " + "x" * 60, "judge", "all", name, "0.8261", "23") for name in ("f1", "kappa")]
+    columns = ("benchmark", "scorer", "part", "result", "value", "n")
+    table = Table(columns, rows, text=columns[:4])
+
+    parts = markdown([table]).strip().split("\n\n")
+
+    (value,) = (part.split("\n") for part in parts if "value" in part)
+    assert len(parts) > 1
+    assert ["f1" in value[2], "kappa" in value[3]] == [True, True]
+
+
 def test_columns_without_a_cell_are_left_out():
     assert markdown([Table(("a", "b", "n"), [("x", "", "1")])]).splitlines()[0] == "| a | n |"
 
