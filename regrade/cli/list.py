@@ -163,15 +163,11 @@ def _rows(
             name,
             stored.benchmark,
             *result,
-            *_figures(stored, file),
+            *(figure.text(figure.of(manifest, file)) for figure in figures_in("list")),
             date,
             apart,
             ", ".join(filter(None, notes)),
         )
-
-
-def _figures(stored: StoredSet, file: ScoreFile | None) -> list[str]:
-    return [figure.text(figure.of(stored.manifest, file)) for figure in figures_in("list")]
 
 
 def _complete(stored: StoredSet) -> bool:
