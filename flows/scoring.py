@@ -70,16 +70,6 @@ class Scorings:
         """All scorings."""
         return [scored for answer_set in self.sets for scored in answer_set.scored]
 
-    def seconds(self, answers: AnswerSet) -> dict[str, float]:
-        """Seconds per stage: load and generate over all sessions, publish for this run only."""
-        totals = answers.manifest.totals
-        work = self.works.get(answers.manifest.answer_set_id)
-        return {
-            "load": totals.load_seconds,
-            "generate": totals.seconds,
-            "publish": work.publish_seconds if work else 0.0,
-        }
-
     def cost(self, answers: AnswerSet) -> float | None:
         """Price of an answer set's tokens over all sessions; None if no price is given."""
         work = self.works.get(answers.manifest.answer_set_id)
@@ -212,7 +202,7 @@ def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredS
     shown = replace(scorings, sets=[*scorings.sets, *others])
     current_display().published(evaluation_of(shown))
     uri = tracking_uri or default_tracking_uri(scorings.uri)
-    seconds = {entry.answer_set_id: scorings.seconds(entry.answers) for entry in scorings.sets}
+    published = {name: work.publish_seconds for name, work in scorings.works.items()}
     costs = {entry.answer_set_id: scorings.cost(entry.answers) for entry in scorings.sets}
     started = monotonic()
     try:
@@ -220,7 +210,7 @@ def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredS
             uri,
             hidden(scorings.sets),
             scorings.revision,
-            hidden(seconds),
+            hidden(published),
             hidden(costs),
         )
         scorings.tracking_uri = public_uri(uri)

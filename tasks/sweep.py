@@ -89,7 +89,7 @@ def _point(sweep: SweepResult, point: PointResult) -> PointRun:
 
 
 def _scalars(measured: Measured) -> dict[str, float]:
-    values = {name: getattr(measured, name) for name in _METRICS}
+    values = measured.figures | {name: getattr(measured, name) for name in _METRICS}
     if measured.test is not None:
         values |= {"difference": measured.test.difference, "p_value": measured.test.p_value}
     if measured.speed is not None:

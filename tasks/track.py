@@ -33,7 +33,7 @@ def track_scorings(
     uri: str,
     sets: Sequence[ScoredSet],
     revision: str,
-    seconds: Mapping[str, Mapping[str, float]],
+    published: Mapping[str, float],
     costs: Mapping[str, float | None],
 ) -> Tracked:
     """Track every scoring as an MLflow run.
@@ -42,7 +42,7 @@ def track_scorings(
         uri: MLflow server or database.
         sets: Answer sets of one repository.
         revision: Commit that holds the scores.
-        seconds: Wall-clock seconds per stage, by answer set id.
+        published: Wall-clock seconds of publishing the answers that this run generated, by answer set id.
         costs: Price of all tokens, by answer set id; None: not known.
 
     Raises:
@@ -55,8 +55,11 @@ def track_scorings(
         scored_shards = answer_set.scored[0].file.answers
         latency = latency_percentiles(answer_set.answers.only(scored_shards))
         for scored in answer_set.scored:
-            scoring = _scoring(scored, revision, seconds[answer_set.answer_set_id], latency)
-            scoring = replace(scoring, cost=costs[answer_set.answer_set_id])
+            scoring = replace(
+                _scoring(scored, revision, latency),
+                publish_seconds=published.get(answer_set.answer_set_id, 0.0),
+                cost=costs[answer_set.answer_set_id],
+            )
             by_model.setdefault(scoring.model_id, []).append(scoring)
     tracked = Tracked()
     for scorings in by_model.values():
@@ -83,9 +86,7 @@ def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
         raise TrackingError(public_uri(uri), str(error)) from error
 
 
-def _scoring(
-    scored: Graded, revision: str, seconds: Mapping[str, float], latency: dict[str, float]
-) -> Scoring:
+def _scoring(scored: Graded, revision: str, latency: dict[str, float]) -> Scoring:
     answers, file, change = scored.answers, scored.file, scored.change
     judged = (scored.calibrated, scored.bias)
     return Scoring(
@@ -94,7 +95,6 @@ def _scoring(
         revision=answers.revision,
         repository=answers.repository.uri,
         url=answers.repository.url(revision, answers.folder),
-        seconds={**seconds, "score": file.score_seconds},
         latency=latency,
         figures=metrics_of(answers.manifest, file),
         calibration=None if scored.calibrated is None else scored.calibrated.text,

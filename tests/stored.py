@@ -108,7 +108,6 @@ def tracked_as(answers: AnswerSet, file: ScoreFile, **changes: Any) -> Scoring:
         "revision": answers.revision,
         "repository": answers.repository.uri,
         "url": None,
-        "seconds": {},
         "latency": {},
         "figures": metrics_of(changes.get("manifest", answers.manifest), file),
     }

@@ -1,18 +1,17 @@
 """Figures of an answer set and its scoring beside the metrics: declared once, shown by every view.
 
-`list`, the viewer, notebooks, reports, the pages of a run and MLflow read `FIGURES`; a figure that is added here shows in all.
+All views of results read `FIGURES`; a figure that is added here shows in each, unless `shown` leaves some out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from regrade.answers.manifest import Manifest, Totals
 from regrade.answers.scorefile import ScoreFile
 
-View = Literal["list", "viewer", "report", "page"]
-"""A table for people. JSON, frames and MLflow have all figures."""
-VIEWS: tuple[View, ...] = ("list", "viewer", "report", "page")
+View = Literal["list", "viewer", "report", "page", "sweep", "show", "compare"]
+"""A table or a line for people. JSON, frames, exports and MLflow have all figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +30,8 @@ class Figure:
     """Format of a value in tables."""
     metric: str = ""
     """Name of the metric in MLflow, if it is not `generation/<name>`."""
-    shown: tuple[View, ...] = VIEWS
-    """Tables with a column for it."""
+    shown: tuple[View, ...] = get_args(View)
+    """Views that show it."""
 
     @property
     def heading(self) -> str:
@@ -71,7 +70,7 @@ FIGURES: list[Figure] = [
         "s",
         _sum(lambda totals: totals.seconds),
         metric="seconds/generate",
-        shown=("report", "viewer"),
+        shown=("report", "viewer", "show", "compare"),
     ),
     Figure(
         "score_seconds",
@@ -86,7 +85,7 @@ FIGURES: list[Figure] = [
         "prompt tokens",
         "",
         _sum(lambda totals: totals.prompt_tokens),
-        ",",
+        ",.0f",
         shown=("report",),
     ),
     Figure(
@@ -94,8 +93,16 @@ FIGURES: list[Figure] = [
         "completion tokens",
         "",
         _sum(lambda totals: totals.completion_tokens),
-        ",",
-        shown=("report",),
+        ",.0f",
+        shown=("report", "show", "compare"),
+    ),
+    Figure(
+        "prompt_tokens_per_second",
+        "prompt tokens/s",
+        "",
+        _sum(lambda totals: totals.per_second(totals.prompt_tokens)),
+        ",.0f",
+        shown=(),
     ),
     Figure(
         "tokens_per_second",
@@ -104,15 +111,28 @@ FIGURES: list[Figure] = [
         _sum(lambda totals: totals.per_second(totals.completion_tokens)),
         ",.0f",
         metric="generation/completion_tokens_per_second",
-        shown=("report",),
+        shown=("report", "show"),
     ),
 ]
 """All figures, in the order of their columns."""
 
 
 def figures_in(view: View) -> list[Figure]:
-    """Return the figures with a column in a table."""
+    """Return the figures that a view shows."""
     return [figure for figure in FIGURES if view in figure.shown]
+
+
+def figures_line(view: View, *sides: Mapping[str, float | None]) -> str:
+    """Return the figures of a view in one line, such as `generate 6.0 s`, or `generate 6.0 -> 8.0 s` of two sides.
+
+    Only those that are known on each side; "" without any.
+    """
+    found = []
+    for figure in figures_in(view):
+        texts = [figure.text(side.get(figure.name)) for side in sides]
+        if all(texts):
+            found.append(f"{figure.title} {' -> '.join(texts)} {figure.unit}".strip())
+    return ", ".join(found)
 
 
 def figures_of(manifest: Manifest, file: ScoreFile | None) -> dict[str, float | None]:

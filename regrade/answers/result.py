@@ -6,6 +6,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from regrade.answers.figures import figures_of
 from regrade.answers.rows import row_keys
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
@@ -53,6 +54,11 @@ class Result:
     def headline(self) -> bool:
         """True if this scoring gives the benchmark's headline number."""
         return self.file.is_headline(self.answers.manifest.scorers)
+
+    @property
+    def figures(self) -> dict[str, float | None]:
+        """Figures of the answers and the scoring, by name."""
+        return figures_of(self.answers.manifest, self.file)
 
     @property
     def run(self) -> JudgeRun | None:

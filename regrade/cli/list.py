@@ -131,7 +131,7 @@ def _rows(
         name = f"{run.judged.model} (judge {name})"
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
     state = [f"alias {name}" for name in aliases]
-    state += [manifest.answered] if not _complete(stored) else []
+    state += [manifest.answered] if manifest.state != "complete" else []
     state += [str(manifest.stopped)] if manifest.stopped else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
@@ -163,19 +163,11 @@ def _rows(
             name,
             stored.benchmark,
             *result,
-            *_figures(stored, file),
+            *(figure.text(figure.of(manifest, file)) for figure in figures_in("list")),
             date,
             apart,
             ", ".join(filter(None, notes)),
         )
-
-
-def _figures(stored: StoredSet, file: ScoreFile | None) -> list[str]:
-    return [figure.text(figure.of(stored.manifest, file)) for figure in figures_in("list")]
-
-
-def _complete(stored: StoredSet) -> bool:
-    return stored.answers.manifest.state == "complete"
 
 
 def _entry(row: SetRow) -> dict[str, Any]:
@@ -192,7 +184,7 @@ def _entry(row: SetRow) -> dict[str, Any]:
         "refused": manifest.refused,
         "judged": run.judged.model if run is not None and run.judged is not None else None,
         "repeats": answers_per_question(manifest.specification),
-        "complete": _complete(stored),
+        "complete": manifest.state == "complete",
         **stored.figures,
         "created_at": manifest.created_at.isoformat(timespec="seconds"),
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),

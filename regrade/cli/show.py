@@ -12,6 +12,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from regrade.answers.base import Repository
+from regrade.answers.figures import figures_line, figures_of
 from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
@@ -147,6 +148,7 @@ def show(
         "matching": len(rows),
         "total": index.rows,
         "first": start + 1,
+        "figures": figures_of(stored.manifest, index.scoring),
     }
     output.show({**document, "answers": texts}, draw)
 
@@ -273,6 +275,8 @@ def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
     settings = apart[[other.id for other in alike].index(stored.id)]
     if settings:
         _print(", ".join(f"{name}={value}" for name, value in settings.items()), "dim")
+    if figures := figures_line("show", figures_of(stored.manifest, shown)):
+        _print(figures, "dim")
 
 
 def _result(file: ScoreFile, specification: Specification) -> str:

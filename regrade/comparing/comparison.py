@@ -52,7 +52,6 @@ from regrade.stats.decision import (
     paired_changes,
 )
 from regrade.stats.estimates import IntArray
-from regrade.stats.metrics import summarise
 from regrade.stats.power import detectable_drop
 from regrade.stats.scale import Scale, percent
 from regrade.stats.significance import benjamini_hochberg, sign_flip_p
@@ -417,8 +416,7 @@ def common_scorer(base: Manifest, candidate: Manifest) -> str:
 
 
 def _side(side: Result) -> ComparedSide:
-    manifest = side.answers.manifest
-    overall = summarise(side.scores, {}, scale=side.file.scale).overall
+    manifest, overall = side.answers.manifest, side.file.summary.overall
     return ComparedSide(
         model=judged_model(manifest.specification),
         answer_set_id=manifest.answer_set_id,
@@ -426,11 +424,12 @@ def _side(side: Result) -> ComparedSide:
         revision=side.answers.revision,
         questions=manifest.n_samples,
         rows=manifest.rows,
-        expected_rows=manifest.n_samples * manifest.specification.repeats,
+        expected_rows=manifest.expected,
         repeats=answers_per_question(manifest.specification),
         accuracy=overall.accuracy,
         accuracy_stderr=overall.accuracy_stderr,
         unparsed=overall.unparsed + (overall.unfinished or 0),
         truncated=overall.truncated,
         failed=overall.failed,
+        figures=side.figures,
     )

@@ -47,6 +47,8 @@ class ComparedSide(Part):
     truncated: int
     failed: int
     """Rows without an answer: missing, not wrong."""
+    figures: dict[str, float | None] = {}
+    """Figures of this side, by name; see `regrade.answers.figures`."""
 
 
 class SubsetComparison(Part):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from regrade.answers.figures import figures_line
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
 from regrade.stats.scale import percent
@@ -112,7 +113,7 @@ def doubts(comparison: Comparison) -> Iterator[str]:
 
 
 def facts(comparison: Comparison) -> Iterator[str]:
-    """Yield facts about a comparison: both sides, the test, moved subsets."""
+    """Yield facts about a comparison: both sides, their figures, the test, moved subsets."""
     scale = comparison.scale
     if comparison.judged_difference is not None:
         yield (
@@ -128,6 +129,8 @@ def facts(comparison: Comparison) -> Iterator[str]:
             rows += f" of {side.expected_rows:,}"
         accuracy = average_text(side.accuracy, side.accuracy_stderr, side.repeats, 2, scale)
         yield f"{name}: {side.model}, answer set {side.answer_set_id}, {accuracy} of {rows}; {counts}"
+    if figures := figures_line("compare", comparison.base.figures, comparison.candidate.figures):
+        yield f"baseline -> candidate: {figures}"
     together = f", in {comparison.clusters:,} groups" if comparison.clusters < comparison.n else ""
     by = "" if comparison.paired_by == "sample_id" else ", paired by prompt, target and choices"
     yield f"{comparison.test}{together}{by}; both sides scored by {comparison.scorer}"

@@ -267,7 +267,7 @@ def score_result(
         scorer=scored.file.scorer,
         version=scored.file.version,
         source_hash=scored.file.source_hash,
-        headline=scored.file.is_headline(scored.answers.manifest.scorers),
+        headline=scored.headline,
         notes=tuple(notes(scored.answers, scored.file)),
         intact_only=scored.file.intact_only,
         scale=scored.file.scale,

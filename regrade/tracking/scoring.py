@@ -33,12 +33,12 @@ class Scoring:
     """URI of the answer repository."""
     url: str | None
     """Link to the page of the answer set; None for a local folder."""
-    seconds: Mapping[str, float]
-    """Wall-clock seconds of the stages that ran: `load`, `generate`, `publish`, `score`."""
     latency: Mapping[str, float]
     """Seconds per percentile, such as `latency_p50` and `time_to_first_token_p99`; may be empty."""
-    figures: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, float]
     """Figures of the answers and this scoring, by MLflow key."""
+    publish_seconds: float = 0.0
+    """Wall-clock seconds of publishing the answers in this run."""
     cost: float | None = None
     """Price of all tokens of the answers; None: not known."""
     calibration: str | None = None
@@ -105,14 +105,11 @@ class Scoring:
 
     def timings(self) -> dict[str, float]:
         """Return durations in seconds, token counts and tokens per second, by MLflow key."""
-        sessions, totals = self.manifest.sessions, self.manifest.totals
-        metrics = {**self.figures}
-        metrics |= {f"seconds/{stage}": value for stage, value in self.seconds.items()}
+        sessions = self.manifest.sessions
+        metrics = {**self.figures, "seconds/publish": self.publish_seconds}
         metrics |= {f"generation/{name}": value for name, value in self.latency.items()}
         if sessions and (speed := sessions[-1].speed) is not None:
             metrics |= {f"generation/{name}": value for name, value in speed.scalars().items()}
-        if (rate := totals.per_second(totals.prompt_tokens)) is not None:
-            metrics["generation/prompt_tokens_per_second"] = rate
         if self.cost is not None:
             metrics["generation/cost"] = self.cost
         return {key: float(value) for key, value in metrics.items()}
@@ -170,7 +167,8 @@ class Scoring:
 
     def end_time(self, track_seconds: float) -> int:
         """Milliseconds since 1970 after the seconds that all stages took, so that the run's duration is that of the work."""
-        return self.start_time + round(1000 * (sum(self.seconds.values()) + track_seconds))
+        stages = (seconds for key, seconds in self.timings().items() if key.startswith("seconds/"))
+        return self.start_time + round(1000 * (sum(stages) + track_seconds))
 
     def examples_table(self) -> dict[str, list[Any]]:
         """Return the wrong answers in the JSON format of MLflow's tables."""

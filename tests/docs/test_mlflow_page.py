@@ -66,7 +66,6 @@ def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
         file,
         manifest=manifest,
         url="https://hub.test/answers",
-        seconds=dict.fromkeys(("load", "generate", "publish", "score"), 1.0),
         latency={"latency_p50": 1.0, "time_to_first_token_p99": 1.0},
         examples=wrong_examples(answers, scored.file, scored.table),
         change="changed",

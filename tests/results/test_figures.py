@@ -4,6 +4,7 @@ import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -11,19 +12,34 @@ from zipfile import ZipFile
 import pytest
 
 import regrade
-from regrade.answers.figures import FIGURES, Figure, figures_in, figures_of, metrics_of
+from regrade.answers.figures import (
+    FIGURES,
+    Figure,
+    figures_in,
+    figures_line,
+    figures_of,
+    metrics_of,
+)
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.cli.main import run
+from regrade.comparing.comparison import CompareOptions, compare_sets
+from regrade.comparing.text import remarks
+from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever
+from regrade.exchange.exporting.inspect_log import export_inspect
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report, markdown_report
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
+from regrade.tuning.sweep.measuring import measure
+from regrade.tuning.sweep.text import blocks as sweep_blocks
 from tests.builders import session
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Page, Reader
-from tests.stored import score
+from tests.stored import again, score
+from tests.tuning.sweep.made import point, sweep
 
 pytestmark = pytest.mark.usefixtures("mlflow_database")
 
@@ -31,11 +47,11 @@ MADE_UP = Figure("halves", "halves of answers", "", lambda manifest, _: manifest
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    repository = LocalRepository(tmp_path / "answers")
-    score(answer(repository, "org/model", right=2, total=5))
+def stored(tmp_path: Path) -> Iterator[Result]:
+    answers = answer(LocalRepository(tmp_path / "answers"), "org/model", right=2, total=5)
+    file = score(answers)
     FIGURES.append(MADE_UP)
-    yield repository.folder
+    yield Result(again(answers), file)
     FIGURES.remove(MADE_UP)
 
 
@@ -45,35 +61,48 @@ def printed(capfd: pytest.CaptureFixture[str], *command: str | Path) -> str:
 
 
 def test_a_figure_that_is_declared_shows_in_every_view(
-    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    stored: Result, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
+    folder, set_id = stored.answers.repository.uri, stored.answers.manifest.answer_set_id
     at = ("--answers", folder)
     mlflow = f"sqlite:///{tmp_path / 'mlflow.db'}"
 
     (listed,) = json.loads(printed(capfd, "list", *at, "--json"))["answer_sets"]
-    (frame,) = regrade.open(str(folder)).sets().to_dict("records")
+    (frame,) = regrade.open(folder).sets().to_dict("records")
     screen = printed(capfd, "score", *at, "--tracking-uri", mlflow)
     document = printed(capfd, "score", *at, "--tracking-uri", mlflow, "--json")
     scored = Evaluation.model_validate_json(document)
-    report = gather(Request(str(folder)))
-    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as stored:
-        tracked = stored.execute(
+    report = gather(Request(folder))
+    with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
+        tracked = database.execute(
             "select value from latest_metrics where key = 'generation/halves'"
         ).fetchall()
 
-    log = printed(
-        capfd, "export", listed["answer_set_id"], tmp_path / "logs", *at, "--format", "inspect"
-    ).strip()
+    measured = measure(stored, stored, gpus=1)
+    swept = sweep(point(0, 1).model_copy(update={"benchmarks": (measured,)}))
+    comparison = compare_sets(stored.answers, stored.answers, CompareOptions()).comparison
+    now = datetime.now(UTC)
+    [log] = export_inspect(stored, tmp_path, now)
     with ZipFile(log) as exported:
         header = json.loads(exported.read("header.json"))
+    [result, _] = export_every_eval_ever(
+        stored, tmp_path, now, organization="org", relationship="other"
+    )
+    details = json.loads(result.read_text())["source_metadata"]["additional_details"]
 
     assert header["eval"]["metadata"]["halves"] == 2.5
+    assert details["halves"] == "2.5"
     assert listed["halves"] == frame["halves"] == 2.5
+    assert measured.figures["halves"] == comparison.candidate.figures["halves"] == 2.5
+    assert json.loads(printed(capfd, "show", set_id, *at, "--json"))["figures"]["halves"] == 2.5
     assert tracked == [(2.5,)]
     assert scored.answer_sets[0].figures["halves"] == 2.5
     texts = {
         "list": printed(capfd, "list", *at),
-        "viewer": Reader(folder).page("/").text,
+        "show": printed(capfd, "show", set_id, *at),
+        "compare": "\n".join(remarks(comparison)),
+        "sweep": markdown(sweep_blocks(swept, {})),
+        "viewer": Reader(Path(folder)).page("/").text,
         "report": markdown_report(report),
         "html": Page(200, html_report(report), None).text,
         "page": markdown(blocks(scored)),
@@ -87,6 +116,14 @@ def test_a_figure_that_is_declared_shows_in_every_view(
 def test_tables_leave_out_figures_that_are_not_for_them():
     assert {"load_seconds", "prompt_tokens"} <= {figure.name for figure in figures_in("report")}
     assert figures_in("list") == []
+
+
+def test_a_line_of_two_sides_has_the_figures_that_both_know():
+    known = {"seconds": 6.0, "completion_tokens": 1200.0}
+
+    assert figures_line("compare", known) == "generate 6.0 s, completion tokens 1,200"
+    assert figures_line("compare", known, {"seconds": 8.0}) == "generate 6.0 -> 8.0 s"
+    assert figures_line("compare", known, {}) == ""
 
 
 def test_what_is_not_known_is_none(tmp_path: Path):

@@ -146,7 +146,6 @@ def scoring(answers: Manifest | None = None, **changes: Any) -> Scoring:
             revision="5eed" * 10,
             repository="hf://datasets/org/answers",
             url=f"https://hub.test/datasets/org/answers/tree/5eed/answers/{answers.answer_set_id}",
-            seconds={"load": 20.0, "generate": 50.0, "score": 0.4},
             latency={"latency_p50": 1.5, "time_to_first_token_p99": 0.3},
             figures=metrics_of(answers, file),
         ),
@@ -212,6 +211,7 @@ def test_every_number_of_the_summary_and_the_generation_is_a_metric(uri: str) ->
         "category/other_health_misc./n": 40,
         "seconds/load": 20.0,
         "seconds/generate": 50.0,
+        "seconds/publish": 0.0,
         "seconds/score": 0.4,
         "generation/latency_p50": 1.5,
         "generation/time_to_first_token_p99": 0.3,
@@ -367,7 +367,7 @@ def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
     first = track(uri, [scoring()], step=300, regrade_command="regrade score")
     before = [histories(uri, run_id) for run_id in (first.parent_run_id, *first.run_ids)]
 
-    later = scoring(seconds={"score": 9.9}, revision="beef" * 10)
+    later = scoring(score_seconds=9.9, revision="beef" * 10)
     second = track(uri, [later])
 
     assert second == first
@@ -384,7 +384,7 @@ def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
 def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path: Path) -> None:
     first = track(uri, [scoring()])
 
-    track(uri, [scoring(summary=summary(right=80), seconds={"score": 9.9})])
+    track(uri, [scoring(summary=summary(right=80), score_seconds=9.9)])
 
     found = client_of(uri).get_run(first.run_ids[0]).data.metrics
     assert (found["accuracy"], found["seconds/score"]) == (0.8, 9.9)

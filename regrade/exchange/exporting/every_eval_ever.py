@@ -258,6 +258,7 @@ def _result(
                 commit=scored.answers.revision,
                 page=scored.url,
                 state=manifest.state,
+                **scored.figures,
             ),
         },
         "eval_library": {

@@ -9,7 +9,6 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import orjson
 
-from regrade.answers.figures import figures_of
 from regrade.answers.result import Result
 from regrade.exchange.exporting.scored import (
     COLUMNS,
@@ -113,7 +112,7 @@ def _eval(scored: Result, made_at: datetime) -> dict[str, Any]:
         "scorer_source": scored.file.source_hash,
         "judged_model": scored.run.judged.model if scored.run and scored.run.judged else None,
         "by_labels_of_people": by_labels(scored),
-        **figures_of(manifest, scored.file),
+        **scored.figures,
         "exported_at": made_at.isoformat(),
     }
     packages = {"regrade": last.regrade_version} if last is not None else {}

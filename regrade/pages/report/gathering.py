@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from regrade.answers.base import Repository
-from regrade.answers.figures import figures_of
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
 from regrade.comparing.likeness import NotComparableError
@@ -22,7 +21,7 @@ from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
-from regrade.stats.metrics import Metrics, SubsetMetrics
+from regrade.stats.metrics import SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
 
 WORST_SUBSETS = 10
@@ -34,27 +33,19 @@ class ReportedSet:
     """An answer set of a report."""
 
     stored: StoredSet
-    scoring: ScoreFile | None
-    """None: not scored by the chosen scorer."""
+    """Its headline is the chosen scorer's, if one is chosen."""
     apart: dict[str, str]
     """Settings that tell it from the other sets of its benchmark in the report."""
     base: StoredSet | None = None
-    base_scoring: ScoreFile | None = None
-    """Scoring of `base`; None: not scored by the chosen scorer."""
     pair: PairIndex | None = None
     """Comparison with `base`."""
     refusal: str | None = None
     """Reason why it was not compared with `base`."""
 
     @property
-    def stale(self) -> bool:
-        """True if the scorer changed, or answers were added, since the scoring."""
-        return self.scoring is not None and self.scoring.label in self.stored.stale
-
-    @property
-    def metrics(self) -> Metrics | None:
-        """Metrics over all answers; None if not scored."""
-        return None if self.scoring is None else self.scoring.summary.overall
+    def scoring(self) -> ScoreFile | None:
+        """The scoring that is shown; None: not scored by the chosen scorer."""
+        return self.stored.headline
 
     @property
     def scale(self) -> Scale:
@@ -73,11 +64,6 @@ class ReportedSet:
     def comparison(self) -> Comparison | None:
         """Comparison with the baseline."""
         return None if self.pair is None else self.pair.compared.comparison
-
-    @property
-    def figures(self) -> dict[str, float | None]:
-        """Figures of the answers and the scoring, by name."""
-        return figures_of(self.stored.manifest, self.scoring)
 
     @property
     def subsets(self) -> tuple[SubsetMetrics, ...]:
@@ -125,8 +111,8 @@ def gather(request: Request) -> Report:
         )
     library = Library(open_repository(request.answers, create=False))
     shelf = library.shelf()
-    bases = _bases(request, library, shelf)
-    chosen = _chosen(request, library, shelf)
+    bases = [stored.scored_by(request.scorer) for stored in _bases(request, library, shelf)]
+    chosen = [stored.scored_by(request.scorer) for stored in _chosen(request, library, shelf)]
     if not request.names and request.base_answers is None:
         chosen = [stored for stored in chosen if stored.id not in {base.id for base in bases}]
     if not chosen:
@@ -189,24 +175,15 @@ def _reported(
     request: Request,
     pairing: Pairing,
 ) -> ReportedSet:
-    scoring = _scoring(stored, request.scorer)
     base = _base_of(stored, bases, count)
     if base is None or base.id == stored.id:
-        return ReportedSet(stored, scoring, apart)
-    before = _scoring(base, request.scorer)
+        return ReportedSet(stored, apart)
     filters = PairFilters(allow=request.allow, scorer=request.scorer)
     try:
         pair = pairing.of(base, stored, filters)
     except NotComparableError as error:
-        return ReportedSet(stored, scoring, apart, base, before, refusal=str(error))
-    return ReportedSet(stored, scoring, apart, base, before, pair)
-
-
-def _scoring(stored: StoredSet, scorer: str | None) -> ScoreFile | None:
-    """Return a set's scoring by a scorer, by default the headline; None if it has none."""
-    if scorer is None:
-        return stored.headline
-    return next((file for file in stored.scorings if file.scorer == scorer), None)
+        return ReportedSet(stored, apart, base, refusal=str(error))
+    return ReportedSet(stored, apart, base, pair)
 
 
 def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> StoredSet | None:

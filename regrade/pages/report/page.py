@@ -10,7 +10,8 @@ from regrade.comparing.verdict_text import opening
 from regrade.pages.report.examples import Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
-from regrade.pages.viewer.provenance import Made, provenance, shown_place
+from regrade.pages.viewer.library import StoredSet
+from regrade.pages.viewer.provenance import provenance, shown_place
 from regrade.pages.viewer.templating import style_sheet
 from regrade.records.rubrics.facts import answers_per_question
 from regrade.results.results import flat_metrics
@@ -97,10 +98,10 @@ def _blocks(
     yield Heading("Seconds and tokens")
     yield _figures(report.sets)
     yield Heading("Versions and commits")
-    every = all_made(report)
-    for answer_set in every:
-        facts = [(f"{name}: ", Code(value)) for name, value in provenance(answer_set)]
-        yield Fold(answer_set[0].title, [Items(facts)], open=len(every) < 3)
+    every = all_sets(report)
+    for stored in every:
+        facts = [(f"{name}: ", Code(value)) for name, value in provenance(stored, stored.headline)]
+        yield Fold(stored.title, [Items(facts)], open=len(every) < 3)
     yield Heading("Read all answers")
     yield Commands([_view_command(report, item) for item in report.sets])
     links = [_viewer_address(report, item) for item in report.sets]
@@ -116,7 +117,7 @@ def _blocks(
 
 
 def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
-    benchmark, manifest, metrics = item.stored.benchmark, item.stored.manifest, item.metrics
+    benchmark, manifest, metrics = item.stored.benchmark, item.stored.manifest, item.stored.metrics
     apart = ", ".join(f"{name} {value}" for name, value in item.apart.items())
     model = (
         Strong(item.stored.model),
@@ -138,7 +139,7 @@ def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
         (Strong(mean),),
         (interval_of(metrics, item.scale, 2),),
         f"{metrics.n:,}{expected}",
-        (item.scoring.title, *((" ", Badge("stale")) if item.stale else ())),
+        (item.scoring.title, *((" ", Badge("stale")) if item.stored.is_stale else ())),
         item.calibration,
         repeats_text(flat_metrics(item.scoring.summary), repeats),
         f"{metrics.unparsed:,}",
@@ -186,7 +187,7 @@ def _figures(sets: Sequence[ReportedSet]) -> Table:
     rows = [
         (
             *(item.stored.model, item.stored.benchmark),
-            *(figure.text(item.figures[figure.name], unknown="-") for figure in figures),
+            *(figure.text(item.stored.figures[figure.name], unknown="-") for figure in figures),
         )
         for item in sets
     ]
@@ -247,16 +248,10 @@ def _short(text: str | None, otherwise: str) -> str:
     return line if len(line) <= 60 else f"{line[:60]}…"
 
 
-def all_made(report: Report) -> list[Made]:
+def all_sets(report: Report) -> list[StoredSet]:
     """Return the answer sets of a report and their baselines, each once."""
-    found: dict[tuple[str, str], Made] = {}
-    for item in report.sets:
-        made: list[Made] = [(item.stored, item.scoring)]
-        if item.base is not None:
-            made.append((item.base, item.base_scoring))
-        for stored, scoring in made:
-            found.setdefault((stored.answers.repository.uri, stored.id), (stored, scoring))
-    return list(found.values())
+    sets = [stored for item in report.sets for stored in (item.stored, item.base) if stored]
+    return list({(stored.answers.repository.uri, stored.id): stored for stored in sets}.values())
 
 
 def _view_command(report: Report, item: ReportedSet) -> str:

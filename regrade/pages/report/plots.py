@@ -29,10 +29,8 @@ def _bars(report: Report) -> list[Bar]:
     """Return a bar for each set, and for its baseline before it."""
     bars: dict[str, Bar] = {}
     for item in report.sets[:MAX_HEADLINES]:
-        pairs = [(item.stored, item.scoring)]
-        if item.base is not None:
-            pairs.insert(0, (item.base, item.base_scoring))
-        for stored, file in pairs:
+        for stored in filter(None, (item.base, item.stored)):
+            file = stored.headline
             if file is None or file.summary.overall.accuracy is None or file.scale != SHARES:
                 continue
             # Bars of one name would be drawn over each other.

@@ -103,7 +103,7 @@ class Viewer:
             return RedirectResponse(canonical, 302)
         page = answer_list(self.library, shelf, stored, filters, self._links)
         labelled = self.library.calibration(stored, page.scoring)
-        settings = list(provenance((stored, page.scoring)))
+        settings = list(provenance(stored, page.scoring))
         return self._page(
             "answers.html", filters.at, page=page, labelled=labelled, settings=settings
         )

@@ -3,8 +3,9 @@
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Self
 
 from cachetools import LRUCache
 
@@ -154,6 +155,13 @@ class StoredSet:
                 return file
         labels = ", ".join(file.label for file in self.scorings) or "nothing: it has no scoring"
         raise AddressError("scorer", label, f"one of {labels}")
+
+    def scored_by(self, scorer: str | None) -> Self:
+        """Return the set with the current scoring by a scorer alone, or without any; all for None."""
+        if scorer is None:
+            return self
+        files = [file for file in self.scorings if file.scorer == scorer]
+        return replace(self, scorings=tuple(files[:1]))
 
     def same_scoring(self, file: ScoreFile | None) -> ScoreFile | None:
         """Return this set's scoring by the same version of a scorer as another set's; None if it has none."""

@@ -9,18 +9,14 @@ from regrade.pages.viewer.library import StoredSet
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import ModelIdentity
 
-Made = tuple[StoredSet, ScoreFile | None]
-"""An answer set, and the scoring that gives its numbers."""
-
 
 def shown_place(uri: str) -> str:
     """Return the address of a repository; of a folder only its name: a report is handed on, and a path says who made it."""
     return uri if "://" in uri else PurePath(uri).name
 
 
-def provenance(made: Made) -> Iterator[tuple[str, str]]:
-    """Yield names and values of everything that is known of how an answer set was made and scored."""
-    stored, scoring = made
+def provenance(stored: StoredSet, scoring: ScoreFile | None) -> Iterator[tuple[str, str]]:
+    """Yield names and values of everything that is known of how an answer set was made, and a scoring of it."""
     answers = stored.answers
     manifest, spec = answers.manifest, answers.manifest.specification
     yield "answer set", stored.id

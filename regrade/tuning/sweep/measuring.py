@@ -161,6 +161,7 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
         sessions=len(sessions),
         model=manifest.specification.model.name,
         measured_at=sessions[-1].started_at.isoformat(timespec="seconds") if sessions else None,
+        figures=point.figures,
         test=test,
         note=" ".join(note for note in (*notes, why_not) if note) or None,
     )

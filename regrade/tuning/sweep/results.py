@@ -70,6 +70,8 @@ class Measured(_Result):
     """Name of the model."""
     measured_at: str | None = None
     """Start of the last session, in ISO 8601."""
+    figures: dict[str, float | None] = {}
+    """Figures of the stored answers and their scoring, by name; see `regrade.answers.figures`."""
     test: PairedTest | None = None
     """None for the first point, and if the two cannot be compared."""
     note: str | None = None

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import hypot
 
+from regrade.answers.figures import figures_in
 from regrade.comparing.text import p_text
 from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import Axes, Curve, Place
@@ -17,7 +18,7 @@ from regrade.tuning.sweep.points import IN_FLIGHT, short
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 
 LEVEL = 0.05
-RESULT_COLUMNS = (
+_RESULT_COLUMNS = (
     "accuracy",
     "s per answer",
     "wall-clock s",
@@ -61,14 +62,19 @@ def setting_columns(sweep: SweepResult) -> tuple[str, ...]:
     return names if len(set(names)) == len(names) else tuple(sweep.axes)
 
 
+def result_columns() -> tuple[str, ...]:
+    """Return the columns of `result_rows` after the settings: measurements, and figures that the measurements do not have."""
+    return (*_RESULT_COLUMNS, *(figure.heading for figure in figures_in("sweep")))
+
+
 def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]:
-    """Yield a row per point: its settings, then `RESULT_COLUMNS`; `notes` has the reason why a point failed."""
+    """Yield a row per point: its settings, then `result_columns`; `notes` has the reason why a point failed."""
     for point in sweep.points:
         settings = _settings(sweep, point)
         measured = _on(point, benchmark)
         if measured is None:
             outcome = "failed" if point.failure else "not measured"
-            yield *settings, outcome, *("" for _ in RESULT_COLUMNS[1:])
+            yield *settings, outcome, *("" for _ in result_columns()[1:])
             continue
         test = measured.test
         incomplete = "" if measured.rows == measured.expected_rows else f" of {measured.rows:,}"
@@ -86,6 +92,10 @@ def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]
             else f"{SHARES.difference_text(test.difference)} ({SHARES.difference_text(test.low)} to {SHARES.difference_text(test.high)})",
             "-" if test is None else f"{test.worse:,} / {test.better:,}",
             "-" if test is None else p_text(test.p_value),
+            *(
+                figure.text(measured.figures.get(figure.name), "-")
+                for figure in figures_in("sweep")
+            ),
         )
 
 
@@ -269,7 +279,7 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
         results, latencies = (
             Table((*names, *columns), list(rows), (*names, "ms"), settings=names)
             for columns, rows in (
-                (RESULT_COLUMNS, result_rows(sweep, benchmark)),
+                (result_columns(), result_rows(sweep, benchmark)),
                 (LATENCY_COLUMNS, latency_rows(sweep, benchmark)),
             )
         )

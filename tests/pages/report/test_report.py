@@ -17,7 +17,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.pages.report.gathering import Report, gather
-from regrade.pages.report.page import all_made, html_report, markdown_report
+from regrade.pages.report.page import all_sets, html_report, markdown_report
 from regrade.pages.report.request import Request
 from regrade.settings import SamplingParams
 from regrade.text.blocks import plain
@@ -280,9 +280,9 @@ def test_the_chosen_scorer_gives_the_numbers_of_the_baseline_too(repository: Loc
         score(side, "exact")
     report = made(repository, "org/candidate", base="org/base", scorer="exact")
     [item] = report.sets
-    assert item.base_scoring is not None
-    assert item.base_scoring.scorer == "exact"
-    assert [scoring.scorer for _, scoring in all_made(report) if scoring] == ["exact", "exact"]
+    assert item.base is not None
+    scorings = [stored.headline for stored in all_sets(report)]
+    assert [scoring.scorer for scoring in scorings if scoring] == ["exact", "exact"]
 
 
 def test_repeats_have_their_averages_and_the_first_answer_is_shown(repository: LocalRepository):

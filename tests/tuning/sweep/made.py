@@ -33,6 +33,7 @@ MEASURED: dict[str, Any] = {
     "sessions": 1,
     "model": "org/model",
     "measured_at": "2026-11-22T10:00:00+00:00",
+    "figures": {"load_seconds": 1.0, "seconds": 9.0},  # its own seconds are a mean of several times
 }
 
 
