@@ -10,22 +10,6 @@ def cut_run(folder: Path) -> Path:
     return jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 1.0))
 
 
-def test_a_table_shows_what_was_imported_and_how_to_grade_it(tmp_path: Path):
-    ran = regrade("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
-
-    assert ran.code == 0, ran.err
-    shown = " ".join(ran.out.split())
-    for part in (
-        "org/model",
-        "sums",
-        "2 of 4: incomplete",
-        "100.0 % (n=2)",
-        "reported 50.0 %, n = 4",
-    ):
-        assert part in shown
-    assert f"regrade score --answers {tmp_path / 'answers'}" in ran.err
-
-
 def test_a_file_that_was_imported_before_says_so(tmp_path: Path):
     arguments = ("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
     first, second = (regrade(*arguments, "--json").document for _ in range(2))
@@ -34,42 +18,6 @@ def test_a_file_that_was_imported_before_says_so(tmp_path: Path):
     assert [d["answer_sets"][0]["is_new"] for d in (first, second)] == [True, False]
     set_id = first["answer_sets"][0]["answer_set_id"]
     assert f"imported before, answers unchanged: {set_id}\n" in regrade(*arguments).err
-
-
-def test_list_tells_the_originals_score_from_ours(tmp_path: Path):
-    regrade("import", cut_run(tmp_path), "--answers", tmp_path / "answers")
-    [listed] = regrade("list", "--answers", tmp_path / "answers", "--json").document["answer_sets"]
-    [score] = listed["scores"]
-
-    assert (listed["complete"], score["scorer"], score["stale"]) == (False, "original", False)
-    assert (score["accuracy"], score["n"]) == (1.0, 2)
-    assert (score["original"]["reported"], score["original"]["reported_n"]) == (0.5, 4)
-    table = regrade("list", "--answers", tmp_path / "answers").out
-    original = "original (lm-eval exact_match,strict-match, reported 50.0 %, n = 4)"
-    assert f"{original} 100.0 % 2" in " ".join(table.split())
-
-
-def test_any_table_is_imported_by_the_names_of_its_columns(tmp_path: Path):
-    path = jsonl(
-        tmp_path / "a.jsonl", {"q": "2+2?", "gold": "A: 4", "run": {"text": "4", "ok": True}}
-    )
-    options = ("--column.text", "run.text", "--column.question", "q", "--column.target", "gold")
-    more = (
-        "--column.score",
-        "run.ok",
-        "--target-after",
-        "A:",
-        "--model",
-        "m",
-        "--benchmark",
-        "sums",
-    )
-    ran = regrade("import", path, *options, *more, "--answers", tmp_path / "answers", "--json")
-
-    assert ran.code == 0, ran.err
-    [one] = ran.document["answer_sets"]
-    assert (one["format"], one["rows"], one["scorers"]) == ("table", 1, ["number"])
-    assert [(o["name"], o["accuracy"]) for o in one["originals"]] == [("run.ok", 1.0)]
 
 
 def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(tmp_path: Path):

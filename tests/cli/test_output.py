@@ -17,15 +17,14 @@ from rich.console import Console
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli import output
-from regrade.cli.main import run
 from regrade.cli.naming import NAMING
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, show_logs
 from regrade.jobs.generate import Progress
 from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation, Gated
+from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
-from tests.stored import numbers, publish
 
 
 class Found(BaseModel):
@@ -73,57 +72,47 @@ def repository(tmp_path: Path) -> LocalRepository:
     "arguments",
     ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"],
 )
-def test_quiet_commands_print_nothing(
-    repository: LocalRepository, arguments: str, capfd: pytest.CaptureFixture[str]
-):
+def test_quiet_commands_print_nothing(repository: LocalRepository, arguments: str):
     where = () if arguments in ("benchmarks", "scorers") else ("--answers", repository.uri)
-    assert run([*arguments.split(), *where, "-q"]) == 0
-    assert capfd.readouterr() == ("", "")
+    assert regrade(*arguments.split(), *where, "-q") == Ran(0, "", "")
 
 
-def test_a_quiet_verdict_is_the_exit_code(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    given = ["--max-drop", "40", "--answers", repository.uri, "-q"]
-    with pytest.raises(SystemExit) as ended:
-        run(["gate", "bad", "--baseline", "good", *given])
-    assert ended.value.code == 1
-    assert capfd.readouterr() == ("", "")
+def test_a_quiet_verdict_is_the_exit_code(repository: LocalRepository):
+    given = ("--max-drop", "40", "--answers", repository.uri, "-q")
+    assert regrade("gate", "bad", "--baseline", "good", *given) == Ran(1, "", "")
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("regression", 1), ("cannot tell", 1)])
 def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
-    verdict: str, code: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    verdict: str, code: int, monkeypatch: pytest.MonkeyPatch
 ):
     gate = Gated(verdict=verdict, summary=f"{verdict}: as tested")
     result = Evaluation(answer_sets=(), repository="/answers", gate=gate)
     monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
     command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--baseline", "org/base"]
 
-    assert run([*command, "--max-drop", "1", "--json"]) == code
+    ran = regrade(*command, "--max-drop", "1", "--json")
 
-    shown = capfd.readouterr()
-    assert json.loads(shown.out)["gate"]["verdict"] == verdict
-    assert ("as tested" in shown.err) == (code != 0)
+    assert (ran.code, ran.document["gate"]["verdict"]) == (code, verdict)
+    assert ("as tested" in ran.err) == (code != 0)
 
 
 def test_a_first_evaluation_which_has_no_verdict_yet_ends_with_exit_code_0(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     result = Evaluation(answer_sets=(), repository="/answers")
     monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
     command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--max-drop", "3"]
 
-    assert run([*command, "--promote", "--answers", str(tmp_path / "none"), "--json"]) == 0
+    ran = regrade(*command, "--promote", "--answers", tmp_path / "none", "--json")
 
-    assert json.loads(capfd.readouterr().out)["gate"] is None
+    assert (ran.code, ran.document["gate"]) == (0, None)
 
 
-def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
-    assert run(["list", "--answers", "/nowhere", "--quiet"]) == 2
-    shown = capfd.readouterr()
-    assert shown.out == ""
-    assert "/nowhere" in shown.err
+def test_errors_are_told_however_quiet():
+    ran = regrade("list", "--answers", "/nowhere", "--quiet")
+    assert (ran.code, ran.out) == (2, "")
+    assert "/nowhere" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -135,32 +124,27 @@ def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
         ("evaluate --model m --benchmark gsm8k --limit 0", 2, "--limit"),
     ],
 )
-def test_with_json_an_error_is_json_too(
-    arguments: str, code: int, says: str, capfd: pytest.CaptureFixture[str]
-):
-    assert run([*arguments.split(), "--json"]) == code
-    shown = capfd.readouterr()
-    document = json.loads(shown.out)
-    assert document["regrade_version"] == __version__
-    assert document["error"]["exit_code"] == code
-    assert says in document["error"]["message"]
-    assert says in shown.err
+def test_with_json_an_error_is_json_too(arguments: str, code: int, says: str):
+    ran = regrade(*arguments.split(), "--json")
+    assert ran.code == code
+    assert ran.document["regrade_version"] == __version__
+    assert ran.document["error"]["exit_code"] == code
+    assert says in ran.document["error"]["message"]
+    assert says in ran.err
 
 
-def test_an_error_after_the_result_is_no_second_document(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    where = ("--answers", repository.uri)
+def test_an_error_after_the_result_is_no_second_document(repository: LocalRepository):
     (shard, *_) = repository.folder.rglob("*.parquet")
     shard.write_bytes(b"damaged")
-    assert run(["verify", *where, "--json"]) == 1
-    assert json.loads(capfd.readouterr().out)["problems"]
+    ran = regrade("verify", "--answers", repository.uri, "--json")
+    assert ran.code == 1
+    assert ran.document["problems"]
 
 
-def test_json_and_quiet_exclude_each_other(capfd: pytest.CaptureFixture[str]):
-    assert run(["scorers", "--json", "-q"]) == 2
-    assert run(["gate", "m", "--json", "-q"]) == 3
-    assert "Mutually exclusive" in capfd.readouterr().err
+def test_json_and_quiet_exclude_each_other():
+    assert regrade("scorers", "--json", "-q").code == 2
+    ran = regrade("gate", "m", "--json", "-q")
+    assert (ran.code, "Mutually exclusive" in ran.err) == (3, True)
 
 
 def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):
@@ -183,21 +167,6 @@ def test_log_lines_name_settings_as_they_were_given_also_those_of_other_threads(
     thread.join()
     assert capfd.readouterr().err.endswith("raise `--limit`\n")
     logger.handlers.clear()
-
-
-def test_verify_counts_its_problems(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    repository = LocalRepository(tmp_path / "answers")
-    publish(repository, numbers(0, 4))
-    (shard,) = repository.folder.rglob("*.parquet")
-    where = ("--answers", repository.uri)
-
-    assert run(["verify", *where, "--json"]) == 0
-    assert json.loads(capfd.readouterr().out)["problems"] == []
-    assert run(["verify", *where]) == 0
-    assert capfd.readouterr().out.rstrip().endswith(": 0 problems")
-    shard.write_bytes(b"damaged")
-    assert run(["verify", *where]) == 1
-    assert capfd.readouterr().out.rstrip().endswith(": 1 problem")
 
 
 def test_a_command_that_writes_files_names_them_in_the_document(

@@ -52,15 +52,6 @@ def test_terminal_and_page_show_them_on_their_own_scale(
     assert "word_perplexity,none" in table
 
 
-def test_without_them_there_is_no_second_table(
-    answers: AnswerSet, capsys: pytest.CaptureFixture[str]
-):
-    result = result_of(answers, score_result(score_answers(answers, "number"), None))
-    print_blocks(blocks(Evaluation(answer_sets=(result,), repository="/answers")))
-
-    assert "result" not in capsys.readouterr().out
-
-
 def test_a_long_list_ends_with_the_number_of_those_left_out(answers: AnswerSet):
     many = (Aggregate(subset=f"part {n}", name="acc", value=0.5, n=1) for n in range(MOST_ROWS + 2))
 

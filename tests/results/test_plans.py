@@ -4,7 +4,7 @@ from regrade.stats.speed import GIB
 from regrade.text.blocks import Table
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import ChosenSplit, Margin, MemoryPlan, SplitPlan, Target
-from regrade.tuning.plan.text import COLUMNS, blocks, fact_lines, headline, refused_lines
+from regrade.tuning.plan.text import blocks, refused_lines
 
 FITTING = SplitPlan(
     tensor=2,
@@ -57,46 +57,12 @@ def rows(made: MemoryPlan) -> Sequence[Sequence[str]]:
     return table.rows
 
 
-def test_a_row_has_the_sizes_of_a_gpu_and_the_requests_of_all_copies():
-    (row,) = rows(plan(FITTING, REFUSED))
-
-    assert dict(zip(COLUMNS, row, strict=True)) == {
-        "split": "TP 2 x PP 1 x DP 4",
-        "weights per GPU": "30.0 GiB",
-        "KV cache per GPU": "35.0 GiB",
-        "tokens per copy": "284,976",
-        "at once per copy": "69.5",
-        "at once in all": "278.0",
-        "fits": "yes, begin with this",
-    }
-
-
-def test_what_does_not_fit_says_by_how_much():
-    (row,) = rows(plan(LACKING, chosen=None))
-
-    assert row[1] == "60.0 GiB to 61.0 GiB"
-    assert row[2] == "none"
-    assert row[-1] == "no, 3.0 GiB per GPU too little"
-
-
 def test_splits_that_are_refused_for_the_same_reason_share_a_line():
     other = REFUSED.model_copy(update={"tensor": 6})
 
     assert refused_lines(plan(FITTING, REFUSED, other)) == [
         "TP 3 x PP 1 x DP 1, TP 6 x PP 1 x DP 1: The model has 32 attention heads."
     ]
-
-
-def test_the_headline_is_the_first_choice_or_that_nothing_fits():
-    assert (
-        headline(plan(FITTING))
-        == "org/model on 8 x h100 of 80.0 GiB: begin with TP 2 x PP 1 x DP 4"
-    )
-    assert headline(plan(LACKING, chosen=None)) == "org/model does not fit on 8 x h100 of 80.0 GiB"
-
-
-def test_the_plan_names_the_version_of_vllm_that_made_it():
-    assert "(by vLLM 0.32.0)" in fact_lines(plan(FITTING))[0]
 
 
 def test_a_model_without_kv_cache_shows_none():

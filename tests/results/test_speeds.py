@@ -36,26 +36,6 @@ def shown(speed: Speed) -> str:
     return markdown(blocks(evaluated(speed)))
 
 
-def test_latencies_and_load_are_on_the_page():
-    latency = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=4)
-    names = ("ttft", "tpot", "itl", "e2el", "queue")
-    page = shown(
-        Speed(
-            **dict.fromkeys(names, latency),
-            running_mean=2.0,
-            running_max=3,
-            waiting_max=1,
-            kv_cache_usage_max=0.5,
-            prefix_hit_rate=0.25,
-            preemptions=6,
-        )
-    )
-
-    assert page.count("| 250.0 | 100.0 | 200.0 | 300.0 | 400.0 | 4 |") == len(names)
-    load = "2.0 requests at a time (most 3, waiting 1), KV cache 50.0 %, prefix cache 25.0 %, 6 preempted"
-    assert f"- sums: {load}" in page
-
-
 def test_a_terminal_shows_them_only_if_goodput_asks_for_them():
     latency = Speed(e2el=spread(1.0))
     goodput = Goodput(limits={"e2el": 2.0}, answers=4, within=3, per_second=1.5)

@@ -1,6 +1,5 @@
 """The page of a sweep: tables, conclusions with a correction for the number of points, and plots."""
 
-from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import curve_chart
 from regrade.text.markdown import markdown
 from regrade.tuning.sweep.text import blocks, notes, plots, result_rows, sentences
@@ -73,21 +72,6 @@ def test_untrusted_texts_stay_text_on_the_page():
     assert "<script>" not in page
     assert "](throughput.png)" in page
     assert "accuracy-over-cost" not in page  # no image of it was given
-
-
-def test_a_page_says_what_was_measured_where_when_and_how():
-    page = markdown(blocks(sweep(point(0, 1), point(1, 4)), {}))
-
-    opening = page[: page.index("## sums")]
-    assert opening.startswith("# Sweep 0123456789ab · org/model\n")
-    for fact in (
-        "answers: sums n=100",
-        "machine: cpu",
-        f"versions: regrade {VERSION}, engine 0.32.0",
-        "measured: 2026-11-22",
-        "command: `regrade sweep --model org/model --benchmark sums --in-flight 1,4,16`",
-    ):
-        assert f"- {fact}" in opening.replace("\\", "")
 
 
 def test_the_legend_of_a_plot_names_what_its_numbers_are():

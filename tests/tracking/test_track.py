@@ -461,17 +461,6 @@ def test_a_quick_look_at_a_few_questions_does_not_replace_a_full_evaluation(uri:
     assert "0.1000 ±" in parent.tags["mlflow.note.content"]
 
 
-def test_the_description_names_the_average_of_repeats_beside_pass_and_majority(uri: str) -> None:
-    answers = manifest()
-    repeated = answers.specification.model_copy(update={"repeats": 4})
-    runs = track(uri, [scoring(answers.model_copy(update={"specification": repeated}))])
-
-    text = client_of(uri).get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
-    accuracy = f"**avg@4 0.7000 ± {summary().overall.accuracy_stderr:.4f}**"
-    assert text.startswith(f"gsm8k {accuracy}, pass@4 0.9000, maj@4 0.7500 ± 0.0400\n")
-    assert f"| {accuracy}, pass@4 0.9000, maj@4 0.7500 ± 0.0400 |" in text
-
-
 def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) -> None:
     logged = scoring()
     runs = track(uri, [logged], regrade_command="regrade score --answers here")

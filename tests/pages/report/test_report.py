@@ -16,8 +16,6 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
-from regrade.comparing.text import comparison_row
-from regrade.comparing.together import compare_sides
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_made, html_report, markdown_report
 from regrade.pages.report.request import Request
@@ -58,16 +56,6 @@ def text_of(page: str) -> str:
     """The text that a reader sees, on one line."""
     body = page.split("</style>")[1]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
-
-
-def test_the_page_has_the_numbers_of_compare(sides: tuple[AnswerSet, AnswerSet]):
-    repository = sides[0].repository
-    page = text_of(html_report(made(repository, "org/candidate", base="org/base")))
-    compared = compare_sides("org/base", "org/candidate", answers=repository.uri)
-    [comparison] = compared.comparisons.compared
-    assert " ".join(comparison_row(comparison)) in page
-    assert "sums 87.50 ± 5.30" in page
-    assert "1 of 2 subsets moved" in page or "0 of 2 subsets moved" in page
 
 
 def test_flipped_answers_come_first_and_each_answer_is_shown_once(
@@ -201,20 +189,6 @@ def test_a_long_answer_shows_its_start_its_end_and_what_was_read(repository: Loc
     assert "characters left out" in shown
     score(publish(repository, [row(1, "x " * 9000 + "END")], model="org/other"))
     assert "END</pre>" in html_report(made(repository, "org/other"))
-
-
-def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_them(
-    repository: LocalRepository,
-):
-    sides = two_sides(repository)
-    more = answer(repository, "org/candidate", right=3, total=8, n_shots=5, benchmark="other")
-    page = text_of(html_report(made(repository)))
-    for answers in (*sides, more):
-        assert f"regrade view ./answers {answers.manifest.answer_set_id} --at" in page
-    assert "not scored: regrade score --answer-set" in page
-    assert "2 more" not in page
-    compared = text_of(html_report(made(repository, "org/candidate", base="org/base")))
-    assert f"--baseline {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
 
 
 def test_versions_and_commits_are_exact(sides: tuple[AnswerSet, AnswerSet]):
