@@ -11,7 +11,7 @@ import httpx
 import pytest
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State
-from prefect.logging.handlers import APILogWorker
+from prefect.logging.handlers import APILogHandler, APILogWorker
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.server import protection, server_command
@@ -47,17 +47,28 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture
-def client(prefect_api: str) -> Iterator[SyncPrefectClient]:
-    """Client of the session's server with regrade's deployments; flows of the test run there, too."""
+def flows_on_server(prefect_server: str) -> Iterator[str]:
+    """API address of the session's server, on which the flows run that the test calls."""
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        yield prefect_server
+        APILogHandler().flush()  # while the address is still set
+
+
+@pytest.fixture
+def prefect_client(flows_on_server: str) -> Iterator[SyncPrefectClient]:
+    """Client of the session's server; flows of the test run there, too."""
+    with get_client(sync_client=True) as client:
+        yield client
+
+
+@pytest.fixture
+def client(prefect_client: SyncPrefectClient, prefect_api: str) -> SyncPrefectClient:
+    """The same client, and regrade's deployments on the server."""
     from regrade.cli.deploy import deploy
 
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_api}),
-        redirect_stdout(io.StringIO()),
-        get_client(sync_client=True) as client,
-    ):
+    with redirect_stdout(io.StringIO()):
         deploy(force=False)
-        yield client
+    return prefect_client
 
 
 def state_of(client: SyncPrefectClient, run: FlowRun) -> State:

@@ -1,4 +1,4 @@
-"""Answers that are asked for again: failed requests, lost shards, everything with `--fresh`, and another checkpoint on the same port."""
+"""Failed requests are asked again, from the command line to the stored answers."""
 
 import json
 import re
@@ -120,45 +120,3 @@ def test_failed_requests_are_told_and_sent_again_by_the_same_command(
     (listed,) = evaluate.listed()
     assert (listed["complete"], listed["rows"]) == (True, QUESTIONS)
     assert evaluate.problems() == ""
-
-
-@pytest.mark.slow  # the parts are tested without the command line
-def test_a_lost_shard_is_healed_and_fresh_asks_for_everything(evaluate: Command, server: Server):
-    server.refused = {"4?", "5?"}
-    evaluate()
-    server.refused = set()
-    evaluate()  # a second shard
-    shards = sorted(evaluate.answers.glob("answers/*/*/*/part-*.parquet"))
-    assert len(shards) == 2
-    shards[1].unlink()
-
-    lost, asked = evaluate()
-    assert lost.code == 1
-    assert "--heal" in lost.err
-    assert asked == {}
-    healed, asked = evaluate("--heal")
-    assert healed.code == 0, healed.err
-    assert asked == {"4?": 1, "5?": 1}
-    assert evaluate.problems() == ""
-
-    fresh, asked = evaluate("--fresh")
-    assert fresh.code == 0, fresh.err
-    assert asked == {f"{number}?": 1 for number in range(QUESTIONS)}
-    assert [entry["rows"] for entry in evaluate.listed()] == [QUESTIONS]
-    assert evaluate.problems() == ""
-
-
-@pytest.mark.slow  # the parts are tested without the command line
-def test_another_checkpoint_on_the_same_port_gets_its_own_answers(
-    evaluate: Command, server: Server
-):
-    _, first = evaluate()
-    server.root = "/ckpt/2"
-    _, second = evaluate()
-    _, again = evaluate()
-    _, named = evaluate("--model-revision", "step-7")
-    server.root = "/ckpt/3"
-    _, same = evaluate("--model-revision", "step-7")
-
-    assert [counts.total() for counts in (first, second, again, named, same)] == [6, 6, 0, 6, 0]
-    assert len(evaluate.listed()) == 3

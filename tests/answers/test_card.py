@@ -23,22 +23,6 @@ def section(card: str) -> str:
     return card[card.rindex(BEGIN) : card.rindex(END) + len(END)]
 
 
-def test_a_new_card_has_a_configuration_for_each_benchmark_and_a_table() -> None:
-    card = render_card(None, [row(), row("mmlu"), row(model="org/other")])
-
-    files = {config["config_name"]: config["data_files"] for config in front(card)["configs"]}
-    assert files == {
-        name: [{"split": "train", "path": f"answers/{name}/*/*/part-*.parquet"}]
-        for name in ("gsm8k", "mmlu")
-    }
-    assert "regrade" in front(card)["tags"]
-    assert (
-        "| gsm8k | org/model | 1,319 | complete | number v1: 73.10 ± 1.22 % (n = 1,319) "
-        "| 0123456789abcdef |" in card
-    )
-    assert card.count("org/other") == 1
-
-
 def test_what_is_missing_is_not_shown_as_a_number() -> None:
     scores = [("exact v1", None, None, 0, SHARES), ("x v2", 0.5, None, 2, SHARES)]
 

@@ -151,21 +151,13 @@ def test_a_namespace_that_the_token_may_not_write_is_found_when_opening(
         open_repository(f"hf://datasets/{hub.repo_id}", create=True)
 
 
-def test_a_token_that_only_reads_is_found_when_opening_a_dataset_that_is_not_there(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", hub.read_token)
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-
-    with pytest.raises(RepositoryError, match="403"):
-        open_repository(f"hf://datasets/{hub.repo_id}", create=True)
-
-
+@pytest.mark.parametrize("there", [True, False], ids=["private", "absent"])
 def test_what_stands_against_writing_is_found_when_opening(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
+    hub: Hub, monkeypatch: pytest.MonkeyPatch, there: bool
 ) -> None:
     uri = f"hf://datasets/{hub.repo_id}"
-    hub.store.create("datasets", hub.user, "answers", private=True, url="")
+    if there:
+        hub.store.create("datasets", hub.user, "answers", private=True, url="")
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
 
     with pytest.raises(RepositoryError, match="needs a token"):

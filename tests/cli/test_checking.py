@@ -141,6 +141,10 @@ SUMS = "--dataset.name sums --dataset.path sums.jsonl --dataset.scorer number"
         ),
         ("evaluate --model MODEL SUMS --tracking-uri no://x", "`no:` is unknown. Known: `data"),
         ("evaluate --model MODEL --follow 1 EMPTY", "empty.jsonl"),
+        (
+            "evaluate --model MODEL WORDS",
+            "row 1 (from 0) of split 'test': the target 'quatre' is not a number",
+        ),
         ("evaluate --model MODEL SUMS --baseline org/tiny --max-drop 60", "Not comparable: sums"),
         ("noise MODEL JUDGED", "which has noise of its own"),
         ("tune --model MODEL SUMS --answers photos", "it has other files"),
@@ -164,12 +168,16 @@ def test_what_takes_a_plan_to_notice_is_refused_before_anything_starts(
 ):
     monkeypatch.chdir(tmp_path)
     Path("sums.jsonl").write_text('{"question": "1 + 1?", "answer": "2"}\n' * 5)
+    Path("words.jsonl").write_text(
+        '{"question": "1?", "answer": "1"}\n{"question": "2?", "answer": "quatre"}\n'
+    )
     Path("empty.jsonl").touch()
     Path("photos").mkdir()
     Path("photos/one.jpg").touch()
     publish(LocalRepository(tmp_path / "answers"), numbers(0, 5), benchmark="sums")
-    judged, empty = SUMS.replace("number", "judge"), SUMS.replace("sums.jsonl", "empty.jsonl")
-    for name, words in {"SUMS": SUMS, "JUDGED": judged, "EMPTY": empty, "MODEL": MODEL}.items():
+    named = {"SUMS": SUMS, "JUDGED": SUMS.replace("number", "judge"), "MODEL": MODEL}
+    named |= {name.upper(): SUMS.replace("sums.j", f"{name}.j") for name in ("empty", "words")}
+    for name, words in named.items():
         arguments = arguments.replace(name, words)
     words = arguments.split()
     while "=" in words[0]:

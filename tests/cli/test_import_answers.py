@@ -10,29 +10,6 @@ def cut_run(folder: Path) -> Path:
     return jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 1.0))
 
 
-def test_any_table_is_imported_by_the_names_of_its_columns(tmp_path: Path):
-    path = jsonl(
-        tmp_path / "a.jsonl", {"q": "2+2?", "gold": "A: 4", "run": {"text": "4", "ok": True}}
-    )
-    options = ("--column.text", "run.text", "--column.question", "q", "--column.target", "gold")
-    more = (
-        "--column.score",
-        "run.ok",
-        "--target-after",
-        "A:",
-        "--model",
-        "m",
-        "--benchmark",
-        "sums",
-    )
-    ran = regrade("import", path, *options, *more, "--answers", tmp_path / "answers", "--json")
-
-    assert ran.code == 0, ran.err
-    [one] = ran.document["answer_sets"]
-    assert (one["format"], one["rows"], one["scorers"]) == ("table", 1, ["number"])
-    assert [(o["name"], o["accuracy"]) for o in one["originals"]] == [("run.ok", 1.0)]
-
-
 def test_what_cannot_be_imported_is_one_line_and_leaves_nothing(tmp_path: Path):
     path = jsonl(tmp_path / "a.jsonl", {"prompt": "Why?", "answers": 3})
     for arguments, says in (

@@ -1,7 +1,6 @@
 """The three forms of output: table, JSON, quiet."""
 
 import io
-import json
 import logging
 import re
 import subprocess
@@ -17,13 +16,13 @@ from rich.console import Console
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from regrade.cli import output
-from regrade.cli.main import run
 from regrade.cli.naming import NAMING
 from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, show_logs
 from regrade.jobs.generate import Progress
 from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation, Gated
+from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
 
 
@@ -72,51 +71,41 @@ def repository(tmp_path: Path) -> LocalRepository:
     "arguments",
     ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"],
 )
-def test_quiet_commands_print_nothing(
-    repository: LocalRepository, arguments: str, capfd: pytest.CaptureFixture[str]
-):
+def test_quiet_commands_print_nothing(repository: LocalRepository, arguments: str):
     where = () if arguments in ("benchmarks", "scorers") else ("--answers", repository.uri)
-    assert run([*arguments.split(), *where, "-q"]) == 0
-    assert capfd.readouterr() == ("", "")
+    assert regrade(*arguments.split(), *where, "-q") == Ran(0, "", "")
 
 
-def test_a_quiet_verdict_is_the_exit_code(
-    repository: LocalRepository, capfd: pytest.CaptureFixture[str]
-):
-    given = ["--max-drop", "40", "--answers", repository.uri, "-q"]
-    with pytest.raises(SystemExit) as ended:
-        run(["gate", "bad", "--baseline", "good", *given])
-    assert ended.value.code == 1
-    assert capfd.readouterr() == ("", "")
+def test_a_quiet_verdict_is_the_exit_code(repository: LocalRepository):
+    given = ("--max-drop", "40", "--answers", repository.uri, "-q")
+    assert regrade("gate", "bad", "--baseline", "good", *given) == Ran(1, "", "")
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("pass", 0), ("regression", 1), ("cannot tell", 1)])
 def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
-    verdict: str, code: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    verdict: str, code: int, monkeypatch: pytest.MonkeyPatch
 ):
     gate = Gated(verdict=verdict, summary=f"{verdict}: as tested")
     result = Evaluation(answer_sets=(), repository="/answers", gate=gate)
     monkeypatch.setattr("regrade.cli.run.run_flow", lambda *_: result)
     command = ["evaluate", "--model", "org/model", "--benchmark", "gsm8k", "--baseline", "org/base"]
 
-    assert run([*command, "--max-drop", "1", "--json"]) == code
+    ran = regrade(*command, "--max-drop", "1", "--json")
 
-    shown = capfd.readouterr()
-    assert json.loads(shown.out)["gate"]["verdict"] == verdict
-    assert ("as tested" in shown.err) == (code != 0)
-
-
-def test_errors_are_told_however_quiet(capfd: pytest.CaptureFixture[str]):
-    assert run(["list", "--answers", "/nowhere", "--quiet"]) == 2
-    shown = capfd.readouterr()
-    assert shown.out == ""
-    assert "/nowhere" in shown.err
+    assert (ran.code, ran.document["gate"]["verdict"]) == (code, verdict)
+    assert ("as tested" in ran.err) == (code != 0)
 
 
-def test_json_and_quiet_exclude_each_other(capfd: pytest.CaptureFixture[str]):
-    assert run(["scorers", "--json", "-q"]) == 2
-    assert run(["gate", "m", "--json", "-q"]) == 3
-    assert "Mutually exclusive" in capfd.readouterr().err
+def test_errors_are_told_however_quiet():
+    ran = regrade("list", "--answers", "/nowhere", "--quiet")
+    assert (ran.code, ran.out) == (2, "")
+    assert "/nowhere" in ran.err
+
+
+def test_json_and_quiet_exclude_each_other():
+    assert regrade("scorers", "--json", "-q").code == 2
+    ran = regrade("gate", "m", "--json", "-q")
+    assert (ran.code, "Mutually exclusive" in ran.err) == (3, True)
 
 
 def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):

@@ -27,6 +27,7 @@ from tests.hub_server.faults import Stall
 from tests.hub_server.fixtures import Hub
 
 pytestmark = pytest.mark.prefect
+SLOW = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def check(account: Account, command: Command, repository: Repository, reference: Reference) -> None:
@@ -77,15 +78,18 @@ def kill_in_a_commit(command: Command, hub: Hub, rng: random.Random) -> None:
     command.assert_nothing_left()
 
 
-def chain(
+@pytest.mark.parametrize(
+    ("seed", "kills"), [(0, 2), *(pytest.param(seed, 5, marks=SLOW) for seed in range(1, 9))]
+)
+def test_a_command_that_is_killed_several_times_loses_and_doubles_nothing(
     account: Account,
     on_hub: Make,
     hub: Hub,
-    repository: HubRepository,
+    hub_repository: HubRepository,
     reference: Reference,
     seed: int,
     kills: int,
-) -> None:
+):
     tell(f"seed {seed}")
     rng = random.Random(seed)
     command = on_hub()
@@ -95,33 +99,9 @@ def chain(
         else:
             kill_while_generating(command, rng.uniform(0, 1.5))
         account.kills += 1
-        account.take(repository, command.spool)
+        account.take(hub_repository, command.spool)
     assert account.known
-    check(account, command, repository, reference)
-
-
-def test_a_command_that_is_killed_twice_loses_and_doubles_nothing(
-    account: Account,
-    on_hub: Make,
-    hub: Hub,
-    hub_repository: HubRepository,
-    reference: Reference,
-):
-    chain(account, on_hub, hub, hub_repository, reference, seed=0, kills=2)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(1, 9))
-def test_a_command_that_is_killed_five_times_loses_and_doubles_nothing(
-    account: Account,
-    on_hub: Make,
-    hub: Hub,
-    hub_repository: HubRepository,
-    reference: Reference,
-    seed: int,
-):
-    chain(account, on_hub, hub, hub_repository, reference, seed=seed, kills=5)
+    check(account, command, hub_repository, reference)
 
 
 @pytest.mark.slow
@@ -174,14 +154,20 @@ with Spool(folder / "spool" / "repository" / "set") as spool:
 """
 
 
-def publish_with_kills(account: Account, folder: Path, seed: int, kills: int) -> None:
-    """Kill a publisher at random times; its output tells which rows it reported as done."""
+@pytest.mark.parametrize(
+    ("seed", "kills"),
+    [(0, 4), *(pytest.param(seed, 10, marks=SLOW) for seed in range(1, 4))],
+)
+def test_a_publisher_that_is_killed_in_the_middle_of_commits_loses_and_doubles_nothing(
+    account: Account, tmp_path: Path, seed: int, kills: int
+):
+    """Its output tells which rows it reported as done."""
     tell(f"seed {seed}")
     rng = random.Random(seed)
     total = 60 * kills
     reported: dict[int, int] = {}
     for run in range(kills + 1):
-        arguments = [sys.executable, "-c", PUBLISHER, str(folder), str(total), str(run)]
+        arguments = [sys.executable, "-c", PUBLISHER, str(tmp_path), str(total), str(run)]
         with subprocess.Popen(arguments, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             lines = [process.stdout.readline()]
@@ -194,23 +180,11 @@ def publish_with_kills(account: Account, folder: Path, seed: int, kills: int) ->
             numbers = [int(word) for word in line.split()[1:]]
             assert not reported.keys() & numbers, "a reported row was generated again"
             reported |= dict.fromkeys(numbers, run)
-        account.take(LocalRepository(folder / "answers"), folder / "spool")
+        account.take(LocalRepository(tmp_path / "answers"), tmp_path / "spool")
         assert {(f"sample-{n:05d}", 0) for n in reported} <= account.known.keys()
     tell(account)
     assert process.returncode == 0
-    rows = stored(LocalRepository(folder / "answers"))
+    rows = stored(LocalRepository(tmp_path / "answers"))
     assert len(rows) == len(dict(rows)) == total
     assert all(dict(rows)[f"sample-{n:05d}", 0][0] == f"{run} {n}" for n, run in reported.items())
     account.assert_nothing_lost_or_made_twice()
-
-
-def test_a_publisher_that_is_killed_in_the_middle_of_commits_loses_and_doubles_nothing(
-    account: Account, tmp_path: Path
-):
-    publish_with_kills(account, tmp_path, seed=0, kills=4)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 4))
-def test_a_publisher_may_be_killed_many_times(account: Account, tmp_path: Path, seed: int):
-    publish_with_kills(account, tmp_path, seed=seed, kills=10)

@@ -207,9 +207,8 @@ SECURITY = {
     ),
     "**Answers**: ": (
         3,
-        "test_twenty_thousand_changed_answers_are_scored test_twenty_thousand_changed_programs_are_scored "
-        "test_twenty_thousand_changed_answers_are_checked "
-        "test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics",
+        "test_changed_answers_are_scored test_changed_programs_are_scored "
+        "test_changed_answers_are_checked test_changed_answers_are_scored_by_filters_and_metrics",
     ),
     "**Code**: ": (
         3,

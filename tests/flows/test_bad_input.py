@@ -14,7 +14,6 @@ import pytest
 from regrade.cli import flow_run
 from regrade.engines.vllm import VllmEngine
 from tests.command_line import DEMO, Ran, regrade
-from tests.hub_server.fixtures import Hub
 from tests.processes.trees import wait_until
 
 MODEL = DEMO / "regrade-demo"
@@ -52,24 +51,6 @@ def model_without(here: Path, name: str) -> Path:
     shutil.copytree(MODEL, folder)
     (folder / name).unlink()
     return folder
-
-
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_an_unknown_model_says_where_it_was_looked_for(
-    here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
-    refused(
-        here,
-        "--model",
-        "nobody/nothing",
-        *SUMS,
-        path,
-        says=["Model 'nobody/nothing'", "not a folder"],
-    )
 
 
 def test_a_model_folder_without_weights_says_what_is_missing(here: Path):
@@ -134,72 +115,8 @@ def test_missing_write_access_is_known_before_an_engine_starts(
     assert {"answers": "is not writable", "spool": "'/proc/spool"}[missing] in ran.err
 
 
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_an_empty_dataset_is_refused(here: Path):
-    refused(here, "--model", MODEL, *SUMS, questions(here / "q.jsonl"), says=["q.jsonl", "empty"])
-
-
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_a_target_that_is_not_a_number_is_named_with_its_row(here: Path):
-    path = questions(
-        here / "q.jsonl",
-        {"question": "1+1", "answer": "2"},
-        {"question": "2+2", "answer": "quatre"},
-    )
-    refused(here, "--model", MODEL, *SUMS, path, says=["row 1", "quatre"])
-
-
 def test_a_dataset_file_that_is_not_there_is_named(here: Path):
     refused(here, "--model", MODEL, *SUMS, here / "nowhere.jsonl", says=["nowhere.jsonl"])
-
-
-@pytest.mark.vllm
-@pytest.mark.prefect
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect_api")
-def test_max_tokens_that_cannot_fit_is_refused_before_the_model_is_loaded(here: Path):
-    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
-    ran = refused(
-        here, "--model", MODEL, *SUMS, path, "--max-tokens", "40000", says=["40,000", "32,768"]
-    )
-    assert "is ready" not in ran.err
-
-
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_a_folder_with_other_things_in_it_is_not_an_answer_repository(here: Path):
-    (here / "photos").mkdir()
-    (here / "photos" / "cat.jpg").write_bytes(b"\xff\xd8")
-    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
-    refused(
-        here,
-        "--model",
-        MODEL,
-        *SUMS,
-        path,
-        "--answers",
-        here / "photos",
-        says=["photos", "has other files"],
-    )
-    assert [entry.name for entry in (here / "photos").iterdir()] == ["cat.jpg"]
-
-
-@pytest.mark.slow
-@pytest.mark.prefect
-@pytest.mark.usefixtures("prefect_api")
-def test_a_private_repository_without_a_token_says_what_to_set(
-    here: Path, hub: Hub, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("HF_HOME", str(here / "hf"))
-    path = questions(here / "q.jsonl", {"question": "1+1", "answer": "2"})
-    uri = f"hf://datasets/{hub.repo_id}"
-    refused(here, "--model", MODEL, *SUMS, path, "--answers", uri, says=[hub.repo_id, "HF_TOKEN"])
 
 
 def test_scoring_a_repository_that_is_not_there_is_refused(here: Path):

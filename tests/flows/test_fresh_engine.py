@@ -9,7 +9,6 @@ from time import sleep
 from typing import Any, ClassVar, Self
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import generating
 from flows.generate_answers import generate_answers
@@ -58,7 +57,7 @@ class MortalEngine:
 
 @pytest.fixture
 def evaluate(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     data = questions(tmp_path, ROWS)
 
@@ -66,12 +65,11 @@ def evaluate(
         MortalEngine.opened = []
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
-        with temporary_settings({PREFECT_API_URL: prefect_server}):
-            generate_answers(
-                model=str(DEMO / "regrade-demo"),
-                datasets=({"name": "mine", "path": str(data), "scorer": "number"},),
-                answers=str(tmp_path / "answers"),
-            )
+        generate_answers(
+            model=str(DEMO / "regrade-demo"),
+            datasets=({"name": "mine", "path": str(data), "scorer": "number"},),
+            answers=str(tmp_path / "answers"),
+        )
         return LocalRepository(tmp_path / "answers")
 
     return run

@@ -1,17 +1,15 @@
 """`compare-models`, and the gate of `evaluate-model` without generating, with a real Prefect server."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.client.schemas.objects import State
-from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import ValidationError
 
 from flows.compare_models import compare_models
@@ -33,20 +31,11 @@ from tests.server_process import free_port
 from tests.stored import score
 
 pytestmark = pytest.mark.usefixtures("mlflow_database")
-
-
-@pytest.fixture
-def client(prefect_server: str) -> Iterator[SyncPrefectClient]:
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        yield client
-        APILogHandler().flush()  # while PREFECT_API_URL is still set
+Evaluate = Callable[..., State[Any]]
 
 
 def test_a_regression_is_a_completed_run_whose_message_names_it(
-    repository: LocalRepository, client: SyncPrefectClient
+    repository: LocalRepository, prefect_client: SyncPrefectClient
 ) -> None:
     answer(repository, "org/good", right=400)
     answer(repository, "org/bad", right=300)
@@ -62,18 +51,18 @@ def test_a_regression_is_a_completed_run_whose_message_names_it(
     assert isinstance(report, GateReport)
     run_id = state.state_details.flow_run_id
     assert run_id is not None
-    assert read_report(client, run_id) == report
-    run = client.read_flow_run(run_id)
+    assert read_report(prefect_client, run_id) == report
+    run = prefect_client.read_flow_run(run_id)
     assert run.name == "org/bad against org/good"
     assert run.state is not None
     assert run.state.message == state.message
     of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run_id]))
-    keys = {artifact.key for artifact in client.read_artifacts(artifact_filter=of_run)}
+    keys = {artifact.key for artifact in prefect_client.read_artifacts(artifact_filter=of_run)}
     assert {COMPARISON_KEY, "gate", "gate-report"} <= keys
 
 
 def test_without_a_gate_it_compares_and_gives_no_verdict(
-    repository: LocalRepository, client: SyncPrefectClient
+    repository: LocalRepository, prefect_client: SyncPrefectClient
 ) -> None:
     answer(repository, "org/one", right=40)
     answer(repository, "org/other", right=39)
@@ -88,7 +77,7 @@ def test_without_a_gate_it_compares_and_gives_no_verdict(
 
 
 def test_what_was_just_graded_is_gated_and_not_what_is_newest(
-    repository: LocalRepository, client: SyncPrefectClient, tmp_path: Path
+    repository: LocalRepository, prefect_client: SyncPrefectClient, tmp_path: Path
 ) -> None:
     from prefect import flow
 
@@ -112,66 +101,60 @@ def test_what_was_just_graded_is_gated_and_not_what_is_newest(
 
 
 @pytest.fixture
-def evaluate(
-    repository: LocalRepository, client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str], State[Any]]:
-    """Evaluate a bad model with a gate. Generating is skipped: it needs an engine and does not depend on the gate."""
-    good = answer(repository, "org/good", right=400)
-    move_alias(repository, "baseline", [good])
+def evaluated(
+    repository: LocalRepository,
+    prefect_client: SyncPrefectClient,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Evaluate:
+    """Evaluate a model whose answers are stored: generating needs an engine and does not depend on the gate."""
+
+    def run(
+        answers: AnswerSet,
+        meanwhile: Callable[[], object] = lambda: None,
+        tracking_uri: str = f"sqlite:///{tmp_path / 'mlflow.db'}",
+        **gate: Any,
+    ) -> State[Any]:
+        def generated(_: object) -> list[AnswerSet]:
+            meanwhile()
+            return [answers]
+
+        monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
+        monkeypatch.setattr("flows.generating.generate", lambda *_: None)
+        monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
+        monkeypatch.setattr("flows.generating.publish", generated)
+        return evaluate_model(
+            answers.manifest.specification.model.name,
+            datasets=(DatasetBenchmark(name="sums", path="unused"),),
+            answers=repository.uri,
+            gate=GateSettings.model_validate({"baseline": "last-good", "promote": True, **gate}),
+            tracking_uri=tracking_uri,
+            return_state=True,
+        )
+
+    return run
+
+
+def against_the_baseline(
+    evaluated: Evaluate, repository: LocalRepository, **run: Any
+) -> State[Any]:
+    """Evaluate a bad model against the alias of a good one, which it does not move."""
+    move_alias(repository, "baseline", [answer(repository, "org/good", right=400)])
     bad = answer(repository, "org/bad", right=300)
-    monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
-    monkeypatch.setattr("flows.generating.generate", lambda *_: None)
-    monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
-    monkeypatch.setattr("flows.generating.publish", lambda _: [bad])
-    return lambda tracking_uri: evaluate_model(
-        "org/bad",
-        datasets=(DatasetBenchmark(name="sums", path="unused"),),
-        answers=repository.uri,
-        gate=GateSettings(),
-        tracking_uri=tracking_uri,
-        return_state=True,
-    )
+    return evaluated(bad, baseline="baseline", promote=False, **run)
 
 
 def test_an_evaluation_with_a_gate_ends_with_the_verdict(
-    evaluate: Callable[[str], State[Any]], client: SyncPrefectClient, tmp_path: Path
+    evaluated: Evaluate, repository: LocalRepository, prefect_client: SyncPrefectClient
 ) -> None:
-    state = evaluate(f"sqlite:///{tmp_path / 'mlflow.db'}")
+    state = against_the_baseline(evaluated, repository)
 
     assert state.is_completed()
     assert str(state.message).startswith("regression: sums: -25.00 points")
     evaluation = state.result()
     assert isinstance(evaluation, Evaluation)
     assert evaluation.answer_sets[0].scores[0].metrics["accuracy"] == 0.75
-    assert _exit_code(client, state) == 1
-
-
-def evaluated(
-    repository: LocalRepository,
-    monkeypatch: pytest.MonkeyPatch,
-    answers: AnswerSet,
-    tmp_path: Path,
-    meanwhile: Callable[[], object] = lambda: None,
-    **gate: Any,
-) -> State[Any]:
-    """Evaluate a model whose answers are stored, with a gate that moves the alias."""
-
-    def generated(_: object) -> list[AnswerSet]:
-        meanwhile()
-        return [answers]
-
-    monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
-    monkeypatch.setattr("flows.generating.generate", lambda *_: None)
-    monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
-    monkeypatch.setattr("flows.generating.publish", generated)
-    return evaluate_model(
-        answers.manifest.specification.model.name,
-        datasets=(DatasetBenchmark(name="sums", path="unused"),),
-        answers=repository.uri,
-        gate=GateSettings(baseline="last-good", promote=True, **gate),
-        tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
-        return_state=True,
-    )
+    assert _exit_code(prefect_client, state) == 1
 
 
 def aliased(repository: LocalRepository) -> str | None:
@@ -183,67 +166,50 @@ def aliased(repository: LocalRepository) -> str | None:
 
 @pytest.mark.slow
 def test_the_alias_follows_models_that_pass_and_no_others(
-    repository: LocalRepository,
-    client: SyncPrefectClient,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    evaluated: Evaluate, repository: LocalRepository, prefect_client: SyncPrefectClient
 ) -> None:
     first = answer(repository, "org/first", right=400)
-    state = evaluated(repository, monkeypatch, first, tmp_path)
+    state = evaluated(first)
     assert str(state.message).endswith("alias last-good names org/first now")
     assert aliased(repository) == first.manifest.answer_set_id
 
-    state = evaluated(
-        repository, monkeypatch, first, tmp_path
-    )  # the same job, and an unchanged model
+    state = evaluated(first)  # the same job, and an unchanged model
     assert str(state.message) == (
         "pass: sums: The baseline is these answers of org/first: there was nothing to compare; "
         "alias last-good names org/first already"
     )
-    assert _exit_code(client, state) == 0
+    assert _exit_code(prefect_client, state) == 0
 
     worse = answer(repository, "org/worse", right=300)
-    state = evaluated(repository, monkeypatch, worse, tmp_path)
+    state = evaluated(worse)
     assert str(state.message).startswith("regression")
     assert aliased(repository) == first.manifest.answer_set_id
 
     equal = answer(repository, "org/equal", right=400)
-    state = evaluated(repository, monkeypatch, equal, tmp_path)
+    state = evaluated(equal)
     assert str(state.message).endswith("alias last-good names org/equal now")
     assert aliased(repository) == equal.manifest.answer_set_id
 
-    state = evaluated(repository, monkeypatch, first, tmp_path)  # a run that ends late
+    state = evaluated(first)  # a run that ends late
     assert str(state.message).startswith("pass")
     assert "it names newer answers" in str(state.message)
     assert aliased(repository) == equal.manifest.answer_set_id
 
 
 def test_of_two_first_models_the_later_one_is_judged(
-    repository: LocalRepository,
-    client: SyncPrefectClient,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    evaluated: Evaluate, repository: LocalRepository
 ) -> None:
     first = answer(repository, "org/first", right=400)
     worse = answer(repository, "org/worse", right=300)
 
-    state = evaluated(
-        repository,
-        monkeypatch,
-        worse,
-        tmp_path,
-        meanwhile=lambda: move_alias(repository, "last-good", [first]),
-    )
+    state = evaluated(worse, lambda: move_alias(repository, "last-good", [first]))
 
     assert str(state.message).startswith("regression")
     assert aliased(repository) == first.manifest.answer_set_id
 
 
 def test_of_two_first_models_that_end_at_once_only_one_becomes_the_alias_without_a_verdict(
-    repository: LocalRepository,
-    client: SyncPrefectClient,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
+    evaluated: Evaluate, repository: LocalRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = answer(repository, "org/first", right=400)
     worse = answer(repository, "org/worse", right=300)
@@ -264,7 +230,7 @@ def test_of_two_first_models_that_end_at_once_only_one_becomes_the_alias_without
     for place in ("regrade.comparing.checking", "flows.evaluate_model"):
         monkeypatch.setattr(f"{place}.is_first", look)
     monkeypatch.setattr("flows.evaluate_model.hand_on", handed_on)
-    state = evaluated(repository, monkeypatch, worse, tmp_path)
+    state = evaluated(worse)
 
     assert str(state.message).startswith("regression")
     assert aliased(repository) == first.manifest.answer_set_id
@@ -292,16 +258,12 @@ def test_an_alias_that_newer_answers_take_meanwhile_is_not_taken_back(
 
 
 def test_incomplete_answers_never_become_the_alias(
-    repository: LocalRepository,
-    client: SyncPrefectClient,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    evaluated: Evaluate, repository: LocalRepository, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "regrade.gate")
     part = answer(repository, "org/part", right=10, total=10, declared=400)
 
-    evaluated(repository, monkeypatch, part, tmp_path)
+    evaluated(part)
 
     assert "alias last-good not moved" in caplog.text
     assert "is incomplete" in caplog.text
@@ -322,17 +284,18 @@ def test_an_alias_that_cannot_be_moved_is_refused(gate: dict[str, str], message:
 
 @pytest.mark.slow  # retries to reach MLflow
 def test_an_mlflow_that_is_gone_costs_no_verdict(
-    evaluate: Callable[[str], State[Any]], client: SyncPrefectClient
+    evaluated: Evaluate, repository: LocalRepository, prefect_client: SyncPrefectClient
 ) -> None:
-    state = evaluate(f"http://127.0.0.1:{free_port()}")
+    gone = f"http://127.0.0.1:{free_port()}"
+    state = against_the_baseline(evaluated, repository, tracking_uri=gone)
 
     assert state.is_failed()
-    assert _exit_code(client, state) == 1
+    assert _exit_code(prefect_client, state) == 1
 
 
-def _exit_code(client: SyncPrefectClient, state: State[Any]) -> int | None:
+def _exit_code(prefect_client: SyncPrefectClient, state: State[Any]) -> int | None:
     assert state.state_details.flow_run_id is not None
-    report = read_report(client, state.state_details.flow_run_id)
+    report = read_report(prefect_client, state.state_details.flow_run_id)
     return report and report.exit_code
 
 

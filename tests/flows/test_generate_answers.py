@@ -1,19 +1,17 @@
 """`generate-answers`: what the page of its run says. Real flow, Prefect server, spool and repository."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
     ArtifactFilter,
     ArtifactFilterFlowRunId,
     ArtifactFilterType,
 )
 from prefect.client.schemas.objects import State
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.generate_answers import generate_answers
 from regrade.engines.vllm import VllmEngine
@@ -22,16 +20,11 @@ from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
 from tests.limited_engine import questions
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
-
-
-@pytest.fixture
-def client(prefect_server: str, spool_home: Path) -> Iterator[SyncPrefectClient]:
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        yield client
+pytestmark = [
+    pytest.mark.usefixtures("spool_home"),
+    pytest.mark.prefect,
+    pytest.mark.timeout(300),
+]
 
 
 def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[State[Any], UUID]:
@@ -50,20 +43,20 @@ def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[
 
 
 def test_a_run_is_named_by_its_answers_which_its_page_lists(
-    client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prefect_client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     state, flow_run_id = run(MortalEngine(4), tmp_path, monkeypatch)
-    name = client.read_flow_run(flow_run_id).name
-    page = str(newest_artifact(client, flow_run_id, RESULT_KEY))
+    name = prefect_client.read_flow_run(flow_run_id).name
+    page = str(newest_artifact(prefect_client, flow_run_id, RESULT_KEY))
 
     (result,) = state.result().answer_sets
     assert name == state.message == "regrade-demo: sums 3 of 3 answers"
     assert f"| regrade-demo | sums | 3 of 3 | 3 | 0 | {result.answer_set_id} |" in page
-    assert newest_artifact(client, flow_run_id, METRICS_KEY) is None
+    assert newest_artifact(prefect_client, flow_run_id, METRICS_KEY) is None
 
 
 def test_the_progress_of_a_run_that_was_stopped_says_so_and_what_to_do(
-    client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prefect_client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     class Stopped(MortalEngine):
         def generate(self, requests: Any) -> Any:
@@ -75,8 +68,8 @@ def test_the_progress_of_a_run_that_was_stopped_says_so_and_what_to_do(
     with pytest.raises(KeyboardInterrupt):
         run(Stopped(4), tmp_path, monkeypatch)
 
-    (newest, *_) = client.read_flow_runs(limit=1, sort="EXPECTED_START_TIME_DESC")  # type: ignore[arg-type]
-    (progress,) = client.read_artifacts(
+    (newest, *_) = prefect_client.read_flow_runs(limit=1, sort="EXPECTED_START_TIME_DESC")  # type: ignore[arg-type]
+    (progress,) = prefect_client.read_artifacts(
         artifact_filter=ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=[newest.id]),
             type=ArtifactFilterType(any_=["progress"]),

@@ -1,17 +1,11 @@
 """`judge-answers` with a scripted judge behind an OpenAI-compatible server: real flow, Prefect server, repository, MLflow."""
 
 import json
-import os
-import subprocess
-import sys
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
@@ -20,33 +14,32 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
-from regrade.results.results import Evaluation, SomeUnansweredError, TooFewVerdictsError
+from regrade.results.results import Evaluation, TooFewVerdictsError
 from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
-from tests.command_line import ROOT, regrade
+from tests.command_line import regrade
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
 pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
 Judging = Callable[..., Evaluation]
 
 
+def engine_at(url: str) -> dict[str, Any]:
+    return {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+
+
 @pytest.fixture
-def judging(prefect_server: str, spool_home: Path, tmp_path: Path) -> Judging:
+def judging(flows_on_server: str, spool_home: Path, tmp_path: Path) -> Judging:
     """Runs the flow against a scripted judge; more parameters go to the flow."""
 
     def run(judge: ScriptedJudge, **parameters: Any) -> Evaluation:
-        with judge.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
+        with judge.served() as url:
             return judge_answers(
                 **{
                     "judges": ("judge-7b",),
-                    "engine": {
-                        "kind": "openai",
-                        "base_url": url,
-                        "max_retries": 0,
-                        "model_revision": "r1",
-                    },
+                    "engine": engine_at(url),
                     "answers": str(tmp_path / "answers"),
                     "tracking_uri": f"sqlite:///{tmp_path}/mlflow.db",
                     **parameters,
@@ -114,21 +107,6 @@ def test_answers_that_wait_for_a_judge_are_judged_once(judging: Judging, tmp_pat
     assert judged_answers(judge_set)["sample-00002", 0].answer == "It is 5."
 
 
-def test_verdicts_that_failed_are_asked_again_and_no_others(judging: Judging, tmp_path: Path):
-    candidates(tmp_path / "answers")
-    judge = ScriptedJudge(by_reference)
-    judge.fail_after = 4
-
-    with pytest.raises(SomeUnansweredError, match="5 of 9 answers missing"):
-        judging(judge, rubric="correct")
-    judge.fail_after = None
-    evaluation = judging(judge, rubric="correct")
-
-    assert len(judge.prompts) == len(set(judge.prompts)) == 9
-    [score] = evaluation.answer_sets[0].scores
-    assert (score.metrics["n"], score.metrics["accuracy"]) == (9, pytest.approx(6 / 9))
-
-
 def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judging, tmp_path: Path):
     candidates(tmp_path / "answers")
     judge = ScriptedJudge(lambda _: "Here is my verdict: correct, I think")
@@ -145,7 +123,7 @@ def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judgi
 
 
 def test_the_command_ends_with_1_if_too_few_verdicts_can_be_read(
-    prefect_server: str, spool_home: Path, tmp_path: Path
+    flows_on_server: str, spool_home: Path, tmp_path: Path
 ):
     readable = 5
     candidates(tmp_path / "answers")
@@ -153,10 +131,7 @@ def test_the_command_ends_with_1_if_too_few_verdicts_can_be_read(
     def judge(texts: dict[str, str]) -> str:
         return by_reference(texts) if int(texts["reference"]) <= readable else "I think it is."
 
-    with (
-        ScriptedJudge(judge).served() as url,
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-    ):
+    with ScriptedJudge(judge).served() as url:
         engine = ("--engine", "openai", "--base-url", url, "--model-revision", "r1")
         places = ("--answers", tmp_path / "answers", "--tracking-uri", f"sqlite:///{tmp_path}/m.db")
         ran = regrade(
@@ -169,7 +144,7 @@ def test_the_command_ends_with_1_if_too_few_verdicts_can_be_read(
 
 
 def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
-    judging: Judging, prefect_server: str, tmp_path: Path
+    judging: Judging, tmp_path: Path
 ):
     answers = candidates(tmp_path / "answers", ["It is 1.", "It is 5.", "It is 3.", "It is 9."])
     always = json.dumps({"explanation": "x", "verdict": "A"})
@@ -208,7 +183,7 @@ def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
     assert (updated.metrics["majority"], updated.metrics["mean"]) == (0.5, pytest.approx(2 / 3))
 
 
-def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path, tmp_path: Path):
+def test_an_evaluation_ends_with_the_judge(flows_on_server: str, spool_home: Path, tmp_path: Path):
     source = tmp_path / "eval.jsonl"
     facts = [{"problem": f"What is {n}?", "answer": str(n), "topic": "Sums"} for n in range(1, 5)]
     source.write_text("".join(json.dumps(fact) + "\n" for fact in facts))
@@ -217,8 +192,8 @@ def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path
         return by_reference(texts) if texts else "It is 3."  # the candidate's prompt has no marks
 
     scripted = ScriptedJudge(both)
-    with scripted.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
-        engine = {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+    with scripted.served() as url:
+        engine = engine_at(url)
         parameters = {
             "model": "judge-7b",
             "benchmarks": ("simpleqa_verified",),
@@ -243,10 +218,7 @@ def test_an_evaluation_ends_with_the_judge(prefect_server: str, spool_home: Path
 
 
 def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
-    judging: Judging,
-    prefect_server: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    judging: Judging, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     private = tmp_path / "private"
     monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "questions"))
@@ -263,8 +235,8 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
         return by_reference(texts) if texts else "I count.\nAnswer: 3\nConfidence: 80%"
 
     scripted = ScriptedJudge(both)
-    with scripted.served() as url, temporary_settings({PREFECT_API_URL: prefect_server}):
-        engine = {"kind": "openai", "base_url": url, "max_retries": 0, "model_revision": "r1"}
+    with scripted.served() as url:
+        engine = engine_at(url)
         evaluation = evaluate_model(
             model="judge-7b",
             benchmarks=("hle",),
@@ -304,50 +276,3 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
     monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(private))
     assert judging(judge, judge_repeats=2).answer_sets[0].scores[0].metrics["accuracy"] == 0.5
     assert sum("zyxwort" in prompt for prompt in judge.prompts) == 2  # the first verdicts are known
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(400)
-def test_a_judge_that_is_killed_goes_on_where_it_was(prefect_api: str, tmp_path: Path):
-    candidates(tmp_path / "answers", [f"It is {n}." for n in range(1, 31)])
-    reached = threading.Event()
-
-    def slow(texts: dict[str, str]) -> str:
-        if len(judge.bodies) >= 8:
-            reached.set()
-            time.sleep(0.3)
-        return by_reference(texts)
-
-    judge = ScriptedJudge(slow)
-    with judge.served() as url:
-        command = [sys.executable, "-m", "regrade.cli.main", "judge", "org/tiny"]
-        command += ["--judge", "judge-7b", "--rubric", "correct", "--engine", "openai"]
-        command += ["--base-url", url, "--model-revision", "r1", "--max-concurrency", "1"]
-        command += ["--answers", str(tmp_path / "answers"), "--json"]
-        command += ["--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"]
-        environment = {
-            **os.environ,
-            "PREFECT_API_URL": prefect_api,
-            "REGRADE_SPOOL": str(tmp_path / "spool"),
-            "REGRADE_LOGS": str(tmp_path / "logs"),
-        }
-        with subprocess.Popen(command, env=environment, cwd=ROOT) as first:
-            assert reached.wait(120)
-            first.kill()
-        asked = len(judge.bodies)
-        assert asked < 30
-        again = subprocess.run(
-            command,
-            env=environment,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-
-    assert again.returncode == 0, again.stderr
-    [entry] = json.loads(again.stdout)["answer_sets"]
-    assert (entry["rows"], entry["scores"][0]["metrics"]["accuracy"]) == (30, 1.0)
-    twice = len(judge.prompts) - len(set(judge.prompts))
-    assert twice <= 1  # the one that was on its way

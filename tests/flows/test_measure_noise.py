@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import asking_again
 from flows.measure_noise import measure_noise
@@ -25,17 +24,16 @@ ROWS = 12
 
 
 @pytest.fixture
-def noise(prefect_server: str, spool_home: Path, tmp_path: Path) -> Any:
+def noise(flows_on_server: str, spool_home: Path, tmp_path: Path) -> Any:
     data = questions(tmp_path, ROWS)
 
     def run(**parameters: Any) -> NoiseReport:
-        with temporary_settings({PREFECT_API_URL: prefect_server}):
-            found = measure_noise(
-                model=str(DEMO / "regrade-demo"),
-                datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
-                answers=str(tmp_path / "answers"),
-                **parameters,
-            )
+        found = measure_noise(
+            model=str(DEMO / "regrade-demo"),
+            datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
+            answers=str(tmp_path / "answers"),
+            **parameters,
+        )
         assert isinstance(found, NoiseReport)
         return found
 

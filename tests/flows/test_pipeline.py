@@ -6,7 +6,6 @@ from threading import Event
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import tasks.score
 from flows.evaluate_model import evaluate_model
@@ -30,22 +29,19 @@ ROWS = 6
 
 @pytest.fixture
 def evaluate(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     data = questions(tmp_path, ROWS)
 
     def run(*engines: MortalEngine, names: tuple[str, ...] = ("one", "two")) -> Evaluation:
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
-        with temporary_settings({PREFECT_API_URL: prefect_server}):
-            found = evaluate_model(
-                model=str(DEMO / "regrade-demo"),
-                datasets=tuple(
-                    {"name": name, "path": str(data), "scorer": "number"} for name in names
-                ),
-                answers=str(tmp_path / "answers"),
-                tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
-            )
+        found = evaluate_model(
+            model=str(DEMO / "regrade-demo"),
+            datasets=tuple({"name": name, "path": str(data), "scorer": "number"} for name in names),
+            answers=str(tmp_path / "answers"),
+            tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+        )
         assert isinstance(found, Evaluation)
         return found
 

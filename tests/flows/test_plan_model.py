@@ -3,10 +3,8 @@
 from pathlib import Path
 
 import pytest
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
-from prefect.logging.handlers import APILogHandler
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.plan_model import plan_model
 from regrade.tuning.plan.plan import MemoryPlan
@@ -17,7 +15,7 @@ pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
 
 
 def test_the_plan_is_on_the_page_of_the_run(
-    prefect_server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    prefect_client: SyncPrefectClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     asked: list[PlanRequest] = []
 
@@ -27,27 +25,22 @@ def test_the_plan_is_on_the_page_of_the_run(
 
     monkeypatch.setattr("tasks.plan_memory.make_memory_plan", make)
     model = tmp_path / "qwen"
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        state = plan_model(
-            str(model),
-            gpus=8,
-            gpu="h100",
-            max_model_len=4096,
-            answers=str(tmp_path / "answers"),
-            return_state=True,
+    state = plan_model(
+        str(model),
+        gpus=8,
+        gpu="h100",
+        max_model_len=4096,
+        answers=str(tmp_path / "answers"),
+        return_state=True,
+    )
+    made = state.result()
+    run = prefect_client.read_flow_run(state.state_details.flow_run_id)
+    pages = {
+        artifact.key: artifact
+        for artifact in prefect_client.read_artifacts(
+            artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
         )
-        made = state.result()
-        run = client.read_flow_run(state.state_details.flow_run_id)
-        pages = {
-            artifact.key: artifact
-            for artifact in client.read_artifacts(
-                artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-            )
-        }
-        APILogHandler().flush()
+    }
 
     assert made == plan(FITTING, LACKING)
     assert (asked[0].gpus, asked[0].gpu, asked[0].max_model_len) == (8, "h100", 4096)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.replay_answers import replay_answers
 from perf.workloads import checkpoint
@@ -68,11 +67,10 @@ class ReadingEngine:
 class Replaying:
     """A repository with answers of the demo model, and the engines that read them."""
 
-    def __init__(self, folder: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.engines: list[ReadingEngine] = []
         self.most: int | None = None
         self.version = "0"
-        self._server = server
         self.repository = LocalRepository(folder / "answers")
         model = VllmEngine().resolve(str(MODEL))
         computed = VllmEngine().identity(model, truncate=False)
@@ -94,17 +92,16 @@ class Replaying:
         }
 
     def run(self, **parameters: Any) -> Replay:
-        with temporary_settings({PREFECT_API_URL: self._server}):
-            result = replay_answers(**self.named | parameters)
+        result = replay_answers(**self.named | parameters)
         assert isinstance(result, Replay)
         return result
 
 
 @pytest.fixture
 def replaying(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Replaying:
-    return Replaying(tmp_path, prefect_server, monkeypatch)
+    return Replaying(tmp_path, monkeypatch)
 
 
 def test_two_models_read_the_answers_once_and_the_model_that_answered_is_the_same_as_itself(

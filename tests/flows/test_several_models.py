@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.engine_session import EngineSession
 from flows.evaluate_model import evaluate_model
@@ -64,10 +63,10 @@ class SwitchingTestEngine(LimitedTestEngine):
 
 
 class Evaluated:
-    def __init__(self, folder: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.engines: list[SwitchingTestEngine] = []
         self.dying = 0
-        self._folder, self._server = folder, server
+        self._folder = folder
         self._questions = questions(folder, ROWS)
 
         def opened(
@@ -81,15 +80,14 @@ class Evaluated:
         monkeypatch.setattr(VllmEngine, "open", opened)
 
     def run(self, model: str, *more: str, flow: Any = generate_answers, **parameters: Any) -> Any:
-        with temporary_settings({PREFECT_API_URL: self._server}):
-            return flow(
-                model=model,
-                **({"more_models": more} if more else {}),
-                **parameters,
-                datasets=({"name": "mine", "path": str(self._questions), "scorer": "number"},),
-                answers=str(self._folder / "answers"),
-                return_state=True,
-            )
+        return flow(
+            model=model,
+            **({"more_models": more} if more else {}),
+            **parameters,
+            datasets=({"name": "mine", "path": str(self._questions), "scorer": "number"},),
+            answers=str(self._folder / "answers"),
+            return_state=True,
+        )
 
     @property
     def repository(self) -> Path:
@@ -109,9 +107,9 @@ class Evaluated:
 
 @pytest.fixture
 def evaluated(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Evaluated:
-    return Evaluated(tmp_path, prefect_server, monkeypatch)
+    return Evaluated(tmp_path, monkeypatch)
 
 
 @pytest.fixture

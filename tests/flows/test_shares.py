@@ -7,7 +7,6 @@ from time import sleep
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 import flows.generate_answers as generating
 import flows.generating as opening
@@ -60,16 +59,15 @@ class Failing(MortalEngine):
 
 @pytest.fixture
 def parameters(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[dict[str, Any]]:
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
     data = questions(tmp_path, ROWS)
     monkeypatch.setenv("REGRADE_PUBLISH_SECONDS", "0.05")
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        yield {
-            "model": str(DEMO / "regrade-demo"),
-            "datasets": ({"name": "one", "path": str(data), "scorer": "number"},),
-            "answers": str(tmp_path / "answers"),
-        }
+    return {
+        "model": str(DEMO / "regrade-demo"),
+        "datasets": ({"name": "one", "path": str(data), "scorer": "number"},),
+        "answers": str(tmp_path / "answers"),
+    }
 
 
 @pytest.fixture

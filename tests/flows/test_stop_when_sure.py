@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from prefect.client.schemas.objects import State
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.evaluate_model import evaluate_model
 from flows.scoring import score_stored
@@ -122,11 +121,10 @@ def gate(**changes: Any) -> GateSettings:
 
 @pytest.fixture
 def setup(
-    prefect_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Setup]:
+    flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Setup:
     monkeypatch.setattr("tasks.generate.LOOK_SECONDS", 0.02)
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        yield Setup(tmp_path, monkeypatch)
+    return Setup(tmp_path, monkeypatch)
 
 
 def test_a_clear_regression_stops_early_and_is_no_result(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.sweep_settings import sweep_settings
 from regrade.answers.local import LocalRepository
@@ -30,7 +29,7 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def sweep(
-    prefect_server: str,
+    flows_on_server: str,
     spool_home: Path,
     tmp_path: Path,
     mlflow: str,
@@ -40,14 +39,13 @@ def sweep(
     data = questions(tmp_path, ROWS)
 
     def run(**parameters: Any) -> SweepResult:
-        with temporary_settings({PREFECT_API_URL: prefect_server}):
-            found = sweep_settings(
-                model=str(DEMO / "regrade-demo"),
-                datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
-                answers=str(tmp_path / "answers"),
-                tracking_uri=mlflow,
-                **parameters,
-            )
+        found = sweep_settings(
+            model=str(DEMO / "regrade-demo"),
+            datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
+            answers=str(tmp_path / "answers"),
+            tracking_uri=mlflow,
+            **parameters,
+        )
         assert isinstance(found, SweepResult)
         return found
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows.generate_answers import generate_answers
 from flows.tune_settings import tune_settings
@@ -36,7 +35,7 @@ def parameters(spool_home: Path, tmp_path: Path) -> dict[str, Any]:
 
 
 @pytest.fixture
-def tune(prefect_server: str, parameters: dict[str, Any], engines: Engines) -> Any:
+def tune(flows_on_server: str, parameters: dict[str, Any], engines: Engines) -> Any:
     def answer(request: object, settings: object, in_flight: int | None) -> str:
         time.sleep(SECONDS.get(in_flight or 0, 0.002))
         return "#### 1"
@@ -44,8 +43,7 @@ def tune(prefect_server: str, parameters: dict[str, Any], engines: Engines) -> A
     engines.answer = answer
 
     def run(**changes: Any) -> TuneResult:
-        with temporary_settings({PREFECT_API_URL: prefect_server}):
-            return tune_settings(**(parameters | changes))
+        return tune_settings(**(parameters | changes))
 
     return run
 
@@ -76,8 +74,7 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     assert limits[:2] == [8, 16]
 
     caplog.set_level(logging.INFO, logger="regrade")
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        generate_answers(**parameters, engine={"tuned": True})
+    generate_answers(**parameters, engine={"tuned": True})
     assert engines.opened[-1].settings.max_num_seqs == 16
     assert "tuned: max_num_seqs=16, measured on" in caplog.text
     (stored,) = list_sets(repository, str(repository.head()))
@@ -87,11 +84,10 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
 def test_tuned_settings_that_were_never_measured_are_a_warning_that_names_the_command(
     engines: Engines,
     parameters: dict[str, Any],
-    prefect_server: str,
+    flows_on_server: str,
     caplog: pytest.LogCaptureFixture,
 ):
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        generate_answers(**parameters, engine={"tuned": True})
+    generate_answers(**parameters, engine={"tuned": True})
     assert engines.opened[0].settings.max_num_seqs is None
     (record,) = [r for r in caplog.records if r.name == "regrade.tune"]
     assert record.levelname == "WARNING"

@@ -73,7 +73,13 @@ GENERATED = (
 """Tasks with filters of all kinds that generate texts."""
 
 
-def changed_answers_are_scored(spec: str, index: Index, count: int) -> None:
+@pytest.mark.parametrize(
+    "count", [20, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(3600)])]
+)
+@pytest.mark.parametrize("spec", GENERATED)
+def test_changed_answers_are_scored_by_filters_and_metrics(
+    spec: str, index: Index, count: int
+) -> None:
     plan, texts = plan_tasks(spec, index), real_answers()
     [task] = ask(plan, rows.datasets, chat=False)
     drawn = random.Random(count)
@@ -100,17 +106,3 @@ def changed_answers_are_scored(spec: str, index: Index, count: int) -> None:
             assert time.process_time() - started < 5 + 0.1 * number * task.repeats
             for question in found:
                 assert all(0 <= value <= 1 for value in question.metrics.values())
-
-
-@pytest.mark.parametrize("spec", GENERATED)
-def test_changed_answers_are_scored_by_filters_and_metrics(spec: str, index: Index) -> None:
-    changed_answers_are_scored(spec, index, 20)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("spec", GENERATED)
-def test_twenty_thousand_changed_answers_are_scored_by_filters_and_metrics(
-    spec: str, index: Index
-) -> None:
-    changed_answers_are_scored(spec, index, 20_000)

@@ -89,17 +89,6 @@ def test_the_tests_of_the_template_pass(equipped: Installed):
     assert "7 passed" in done.out
 
 
-@pytest.mark.slow  # the tests of the template find both; tests/settings/test_registry.py lists a benchmark
-def test_the_lists_show_what_is_installed(equipped: Installed):
-    benchmarks = equipped.regrade("benchmarks", "--json").document["benchmarks"]
-    scorers = equipped.regrade("scorers", "--json").document["scorers"]
-
-    (benchmark,) = [entry for entry in benchmarks if entry["name"] == "unit_conversion"]
-    (scorer,) = [entry for entry in scorers if entry["name"] == "quantity"]
-    assert benchmark["scorers"] == ["quantity"]
-    assert scorer["extracts"].startswith("The last quantity after `Answer:`.")
-
-
 @pytest.mark.slow
 @pytest.mark.prefect
 def test_a_deployment_offers_what_is_installed_where_it_was_made(

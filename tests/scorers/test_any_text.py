@@ -4,12 +4,11 @@ import gzip
 import json
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from typing import Any
 
 import pytest
-from hypothesis import given, seed, settings
-from hypothesis import strategies as st
 
 from regrade.records.columns import SCORE_SCHEMA
 from regrade.records.rubrics import RUBRICS, open_rubric
@@ -94,12 +93,28 @@ def mutated(answer: str, number: int, others: Sequence[str]) -> str:
     return answer
 
 
-def answers_of(texts: Sequence[str], size: int) -> st.SearchStrategy[list[str]]:
-    def made(number: int) -> list[str]:
-        drawn = random.Random(number)
-        return [mutated(drawn.choice(texts), drawn.getrandbits(32), texts) for _ in range(size)]
+def changed(texts: Sequence[str], number: int, size: int = SIZE) -> list[str]:
+    """Return some of the texts, each changed at random."""
+    drawn = random.Random(number)
+    return [mutated(drawn.choice(texts), drawn.getrandbits(32), texts) for _ in range(size)]
 
-    return st.integers(0, 2**32).map(made)
+
+Batches = Callable[[], Iterator[list[str]]]
+
+
+def in_batches(texts: Callable[[], Sequence[str]], batches: int = 1, size: int = SIZE) -> Any:
+    """Call a test with a few batches of changed texts, and in the slow tests with 20,000 texts."""
+
+    def few() -> Iterator[list[str]]:
+        return (changed(texts(), number, size) for number in range(batches))
+
+    def many() -> Iterator[list[str]]:
+        return (changed(texts(), number) for number in range(1000, 1000 + 20_000 // SIZE))
+
+    slow = [pytest.mark.slow, pytest.mark.timeout(7200)]
+    return pytest.mark.parametrize(
+        "batches", [pytest.param(few, id="a few"), pytest.param(many, id="20,000", marks=slow)]
+    )
 
 
 def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
@@ -118,111 +133,45 @@ def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@seed(0)
-@settings(max_examples=1, database=None)
-@given(answers=answers_of(real_answers(), SIZE))
-def test_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
-    check(scorer, answers)
+@in_batches(real_answers)
+def test_changed_answers_are_scored(scorer: str, batches: Batches) -> None:
+    for answers in batches():
+        check(scorer, answers)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("scorer", TEXT_SCORERS)
-@seed(1)
-@settings(max_examples=20_000 // SIZE, database=None)
-@given(answers=answers_of(real_answers(), SIZE))
-def test_twenty_thousand_changed_answers_are_scored(scorer: str, answers: list[str]) -> None:
-    check(scorer, answers)
+@in_batches(real_programs, size=40)
+def test_changed_programs_are_scored(batches: Batches) -> None:
+    tests = [{"source": "assert f(1) == 2\nassert f(2) == 3"}]
+    doc = json.dumps(doc_of(function="f", tests=tests))
+    for answers in batches():
+        check("code", answers, doc=doc)
 
 
-DOC = json.dumps(doc_of(function="f", tests=[{"source": "assert f(1) == 2\nassert f(2) == 3"}]))
-
-
-@seed(0)
-@settings(max_examples=1, database=None)
-@given(answers=answers_of(PROGRAMS, 10))
-def test_changed_programs_are_scored(answers: list[str]) -> None:
-    check("code", answers, doc=DOC)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-@seed(1)
-@settings(max_examples=20_000 // SIZE, database=None)
-@given(answers=answers_of(real_programs(), SIZE))
-def test_twenty_thousand_changed_programs_are_scored(answers: list[str]) -> None:
-    check("code", answers, doc=DOC)
-
-
-def check_parts(answers: Sequence[str]) -> None:
+@in_batches(real_answers)
+def test_changed_parts_of_conversations_are_scored(batches: Batches) -> None:
     doc = json.dumps({"random_string_to_prepend": START})
-    check("mrcr", [START + answer for answer in answers], doc=doc, target=TARGET)
+    for answers in batches():
+        check("mrcr", [START + answer for answer in answers], doc=doc, target=TARGET)
 
 
-@seed(0)
-@settings(max_examples=1, database=None)
-@given(answers=answers_of(real_answers(), SIZE))
-def test_changed_parts_of_conversations_are_scored(answers: list[str]) -> None:
-    check_parts(answers)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-@seed(1)
-@settings(max_examples=20_000 // SIZE, database=None)
-@given(answers=answers_of(real_answers(), SIZE))
-def test_twenty_thousand_changed_parts_of_conversations_are_scored(answers: list[str]) -> None:
-    check_parts(answers)
-
-
-def check_calls(arguments: Sequence[str]) -> None:
+@in_batches(lambda: ARGUMENTS, batches=2)
+def test_changed_calls_are_scored(batches: Batches) -> None:
     right = {"s": ["a"], "i": [1], "l": [["a", "b"]], "o": [{"k": ["a"]}], "lo": [[{"k": [1]}]]}
     shared = {"doc": FUNCTIONS, "target": json.dumps([{"g": right}])}
-    for text in arguments:
-        check("tool_calls", [""], tool_calls=calls_text([("g", text)]), **shared)
-    check("tool_calls", [""], tool_calls=calls_text(("h", text) for text in arguments), **shared)
-
-
-@seed(0)
-@settings(max_examples=2, database=None)
-@given(arguments=answers_of(ARGUMENTS, SIZE))
-def test_changed_calls_are_scored(arguments: list[str]) -> None:
-    check_calls(arguments)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@seed(1)
-@settings(max_examples=20_000 // SIZE, database=None)
-@given(arguments=answers_of(ARGUMENTS, SIZE))
-def test_twenty_thousand_changed_calls_are_scored(arguments: list[str]) -> None:
-    check_calls(arguments)
+    for arguments in batches():
+        for text in arguments:
+            check("tool_calls", [""], tool_calls=calls_text([("g", text)]), **shared)
+        calls = calls_text(("h", text) for text in arguments)
+        check("tool_calls", [""], tool_calls=calls, **shared)
 
 
 @pytest.mark.parametrize("rubric", RUBRICS)
-@seed(0)
-@settings(max_examples=5, database=None)
-@given(replies=answers_of(REPLIES, SIZE))
-def test_changed_replies_of_a_judge_are_read_or_not(rubric: str, replies: list[str]) -> None:
-    read(rubric, replies)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("rubric", RUBRICS)
-@seed(1)
-@settings(max_examples=20_000 // SIZE, database=None)
-@given(replies=answers_of(REPLIES, SIZE))
-def test_twenty_thousand_changed_replies_of_a_judge_are_read_or_not(
-    rubric: str, replies: list[str]
-) -> None:
-    read(rubric, replies)
-
-
-def read(rubric: str, replies: Sequence[str]) -> None:
+@in_batches(lambda: REPLIES, batches=5)
+def test_changed_replies_of_a_judge_are_read_or_not(rubric: str, batches: Batches) -> None:
     facts = rubric_facts(open_rubric(rubric))
-    started = time.process_time()
-    for reply in replies:
-        reading = read_verdict(reply, facts, criteria=2)
-        assert reading is None or all(isinstance(label, str) for label in reading.labels)
-    assert time.process_time() - started < 2 + SECONDS_EACH * len(replies)
+    for replies in batches():
+        started = time.process_time()
+        for reply in replies:
+            reading = read_verdict(reply, facts, criteria=2)
+            assert reading is None or all(isinstance(label, str) for label in reading.labels)
+        assert time.process_time() - started < 2 + SECONDS_EACH * len(replies)

@@ -22,7 +22,6 @@ from regrade.scorers.mathematics import latex, reading
 from regrade.scorers.programs import reading as programs
 from regrade.text import hidden, markdown
 from regrade.text.text import visible
-from tests.scorers import latex_with_re
 
 NUMBER = re.compile(
     r"(?<![\w.\\^])[-\u2212]?\s?\\?[$€£¥₹]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:\s?/\s?\d+(?:\.\d+)?)?(?:\s?\\?%)?(?!(?:[^\W\d]|[/^])*+\d)"
@@ -71,108 +70,13 @@ UNITS = (
     *("Verdict: A", "grade", "+5", "-"),
     *("<s>", "<|", "[INST]", "</think>", "[||", "]~b[", "<a_b>"),
 )  # fmt: skip
-NAMES = (
-    "s",
-    "bos",
-    "SYS",
-    "thinking",
-    "unused",
-    "12",
-    "\u0661",
-    "seed:",
-    ":",
-    "_",
-    "a" * 39,
-    "é",
-    "tool",
-)
-HIDDEN = (
-    "\ufe0f",
-    "☀",
-    "©",
-    "\u202e",
-    "\u200b",
-    "\U000e0100",
-    "\x1b",
-    "\ud800",
-    "\u3000",
-    "<b>",
-    "&",
-)
+NAMES = (*("s", "bos", "SYS", "thinking", "unused", "12", "seed:", "a" * 39, "tool"), *"\u0661:_é")
+HIDDEN = (*"\ufe0f☀©\u202e\u200b\U000e0100\x1b\ud800\u3000&", "<b>")
 NUMBERS = (
     *"12,. /{}\u2044\u00bd\u215d\u202f",
-    "\\!",
-    "\\,",
-    "{,}",
-    "\\frac{1}{2}",
-    "\\tfrac12",
-    "frac 3",
-    "\\dfrac {",
+    *("\\!", "\\,", "{,}", "\\frac{1}{2}", "\\tfrac12", "frac 3", "\\dfrac {"),
 )
-COMMANDS = (
-    *(
-        "√",
-        "√(",
-        "sqrt(",
-        "infinity",
-        "log",
-        ",234",
-        "{,}567",
-        "{:}",
-        "%",
-        "\\big",
-        "\\Biggl",
-        "\\middle",
-        "\\left(",
-        "\\qquad",
-        "\\,",
-    ),
-    *(
-        "\\ ",
-        "\\!",
-        "\\hspace{",
-        "\\phantom{",
-        "\\displaystyle",
-        "\\dfrac",
-        "\\tfrac{1}{2}",
-        "^(",
-        "\\bar{",
-        "0.1",
-        "\\overline{6}",
-    ),
-    *(
-        "\\sin",
-        "\\cos ",
-        "^\\circ",
-        "30",
-        "\\pm",
-        "\\mp",
-        "\\approx",
-        "(A)",
-        "\\text{ (C) }",
-        "no solution",
-        "\\text{answer: ",
-    ),
-    *(
-        "approximately ",
-        "is ",
-        "_{",
-        "_5",
-        "\\mid",
-        "\\\\[2pt]",
-        "\\text{and}",
-        ", and ",
-        "\\mathbf{",
-        "\\text{;}",
-        "\u0131",
-        "\u017f",
-        "\x01",
-    ),
-)
-PAIRS = [
-    json.loads(line)
-    for line in Path(__file__).with_name("math_pairs.jsonl").read_text().splitlines()
-]
+NOTATION = Path(__file__).with_name("notation.jsonl")
 TEXTS = st.lists(st.sampled_from(UNITS), max_size=25).map("".join)
 
 
@@ -302,34 +206,15 @@ def test_numbers_that_are_computed(number: str) -> None:
     assert canonical._VULGAR.findall(number) == re.findall("[\u00bc-\u00be\u2150-\u215e]", number)
 
 
-MATHEMATICS = st.lists(st.sampled_from([*UNITS, *COMMANDS]), max_size=14).map("".join)
-
-
-@settings(max_examples=1500, deadline=None)
-@given(answer=MATHEMATICS, target=MATHEMATICS)
-@example(answer=r".1{,}234{,}567, 1{,}234{,}5678 and .1,234", target="1{,}234,5678")
-@example(answer="√sqrt(2) xsqrt(√2) √ab √é √² √a √ 12 \\sqrt(3)", target="√(2)")
-@example(answer=r"(A)}.: (B).}", target=r"\text{ (C) } :")
-@example(answer=r"5-0.1\bar{6} .5.1\dot{3} -.2\overline {7}", target=r"1 2 a")
-def test_mathematical_answers_in_one_notation(answer: str, target: str) -> None:
-    assert_same_notation(answer, target)
-
-
-def test_mathematical_answers_of_the_corpus_in_one_notation() -> None:
-    for pair in PAIRS:
-        read = reading.read_answers(Pieces.whole(pa.array([pair["text"]], pa.string())))
-        assert_same_notation(read.value[0].as_py() or pair["text"], pair["target"])
-
-
-def assert_same_notation(answer: str, target: str) -> None:
-    ours, expected = latex.prepared(answer), latex_with_re.prepared(answer)
-    assert ours == expected
-    assert latex.as_words(answer) == latex_with_re.as_words(answer)
-    for pair in ((target, answer), (latex_with_re.prepared(target), expected)):
-        ways, as_before = latex.variants(*pair), latex_with_re.variants(*pair)
-        assert [*dict.fromkeys(ways)] == [*dict.fromkeys(as_before)]
-        for way in {pair, *ways}:
-            assert latex.is_plainly_equal(*way) == latex_with_re.is_plainly_equal(*way)
+def test_a_mathematical_answer_has_the_notation_that_is_stored_beside_it() -> None:
+    """The stored notations are those of patterns of Python's `re`: a line for each rule, and for each two that meet in a text."""
+    with NOTATION.open(encoding="utf-8") as lines:
+        for row in map(json.loads, lines):
+            notation = latex.prepared(row["answer"])
+            assert (notation, latex.as_words(row["answer"])) == (row["notation"], row["words"]), row
+            ways = [*dict.fromkeys(latex.variants(latex.prepared(row["target"]), notation))]
+            assert [list(way) for way in ways] == row["variants"], row
+            assert [latex.is_plainly_equal(*way) for way in ways] == row["equal"], row
 
 
 def test_no_answer_of_more_than_5_000_characters_is_read() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from regrade.records.columns import SCORING_SCHEMA
 from regrade.stats.estimates import clustered_standard_error, standard_error, wilson_interval
-from regrade.stats.metrics import Summary, summarise
+from regrade.stats.metrics import Summary, further_averages, summarise
 
 
 def score(sample: str, value: float | None, repeat: int = 0, **changes: Any) -> dict[str, Any]:
@@ -330,3 +330,13 @@ def test_a_summary_stored_before_these_errors_were_recorded_is_read() -> None:
     assert (read.samples, read.macro_stderr, read.pass_at_stderr) == (None, None, {})
     averages = read.averages()
     assert (averages["pass_at_2"], averages["pass_at_2_stderr"]) == (1.0, None)
+
+
+def test_pass_at_k_is_that_of_the_largest_k_that_was_scored() -> None:
+    metrics = {"pass_at_1": 0.5, "pass_at_2": 0.6, "pass_at_4": 0.7, "majority_accuracy": 0.4}
+    errors = {"pass_at_2_stderr": 0.1, "pass_at_4_stderr": 0.2, "majority_stderr": 0.3}
+
+    assert further_averages(metrics, 8) == [("pass@4", 0.7, None), ("maj@8", 0.4, None)]
+    assert further_averages(metrics | errors, 8) == [("pass@4", 0.7, 0.2), ("maj@8", 0.4, 0.3)]
+    assert further_averages({"pass_at_1": 0.5}, 8) == []
+    assert further_averages(metrics, 1) == []

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -206,6 +207,26 @@ def test_a_quiet_run_is_its_exit_code(served: str) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
+@contextmanager
+def started(url: str, id_file: Path, seconds: int) -> "Iterator[subprocess.Popen[str]]":
+    """A process that follows a run of some seconds; it is killed at the end of the block."""
+    command = [sys.executable, "-m", "regrade.cli.main", "trigger", "stand-in", "--model", "m"]
+    process = subprocess.Popen(
+        [*command, "--wait", "--param", f"seconds={seconds}", "--id-file", str(id_file)],
+        cwd=ROOT,
+        env={**os.environ, "PREFECT_API_URL": url},
+        preexec_fn=restore_sigint,  # noqa: PLW1509 - async-signal-safe
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
 @pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
@@ -214,27 +235,7 @@ def test_a_cancelled_job_cancels_its_run(
     served: str, tmp_path: Path, number: signal.Signals
 ) -> None:
     id_file = tmp_path / "id"
-    process = subprocess.Popen(
-        [
-            *(
-                sys.executable,
-                "-m",
-                "regrade.cli.main",
-                "trigger",
-                "stand-in",
-                "--model",
-                "m",
-                "--wait",
-            ),
-            *("--param", "seconds=200", "--id-file", str(id_file)),
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PREFECT_API_URL": served},
-        preexec_fn=restore_sigint,  # noqa: PLW1509 - async-signal-safe
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    with started(served, id_file, seconds=200) as process:
         flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
         wait_for(
             lambda: read_run(served, flow_run_id)["state_type"] == "RUNNING",
@@ -243,9 +244,6 @@ def test_a_cancelled_job_cancels_its_run(
         process.send_signal(number)
         process.send_signal(number)  # CI sends several
         _, said = process.communicate(timeout=60)
-    finally:
-        process.kill()
-        process.communicate()
 
     assert process.returncode == 128 + number, said
     assert "cancelling" in said
@@ -341,29 +339,17 @@ def test_a_request_whose_answer_was_lost_starts_no_second_run(served: str) -> No
 @pytest.mark.slow
 def test_a_server_that_is_away_for_a_while_does_no_harm(served: str, tmp_path: Path) -> None:
     id_file, away = tmp_path / "id", threading.Event()
-    with between(lambda _, ask: None if away.is_set() else ask(), served) as (url, _):
-        process = subprocess.Popen(
-            [
-                *(sys.executable, "-m", "regrade.cli.main", "trigger", "stand-in", "--model", "m"),
-                *("--wait", "--param", "seconds=5", "--id-file", str(id_file)),
-            ],
-            cwd=ROOT,
-            env={**os.environ, "PREFECT_API_URL": url},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
-            away.set()
-            wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "COMPLETED")
-            time.sleep(15)  # longer than the client's own tries
-            assert process.poll() is None
-            away.clear()
-            _, said = process.communicate(timeout=120)
-        finally:
-            process.kill()
-            process.communicate()
+    with (
+        between(lambda _, ask: None if away.is_set() else ask(), served) as (url, _),
+        started(url, id_file, seconds=5) as process,
+    ):
+        flow_run_id = wait_for(lambda: id_file.exists() and id_file.read_text().strip())
+        away.set()
+        wait_for(lambda: read_run(served, flow_run_id)["state_type"] == "COMPLETED")
+        time.sleep(15)  # longer than the client's own tries
+        assert process.poll() is None
+        away.clear()
+        _, said = process.communicate(timeout=120)
     assert process.returncode == 0, said
     assert "does not answer; retrying for" in said
     assert "5 of 10 answers" in said  # what happened meanwhile is told

@@ -1,7 +1,6 @@
 """`regrade publish-results` against a Hub over HTTP: what is published, what is not, and whose entries stay."""
 
 import dataclasses
-import json
 from typing import Any
 
 import pytest
@@ -11,7 +10,6 @@ from huggingface_hub import HfApi, parse_eval_result_entries
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.cli.main import run
 from regrade.exchange.exporting.hub_results import TAKING_PART, TakingPart, hub_results
 from regrade.records.specification import (
     AdapterIdentity,
@@ -21,6 +19,7 @@ from regrade.records.specification import (
 )
 from regrade.settings import SamplingParams
 from tests.builders import row
+from tests.command_line import Ran, regrade
 from tests.hub_server.fixtures import Hub
 from tests.stored import again, numbers, publish, score
 
@@ -80,6 +79,9 @@ class Team:
         score(answers)
         return answers.manifest.answer_set_id
 
+    def publish(self, *options: str) -> Ran:
+        return regrade("publish-results", self.model, *options)
+
     def file(self, path: str = FILE, revision: str = "main") -> Any:
         repo = self.hub.store.repos["models", self.model]
         entry = repo.at(revision).tree.get(path)
@@ -91,12 +93,9 @@ def team(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> Team:
     return Team(hub, monkeypatch)
 
 
-def test_a_result_is_committed_with_its_source_error_and_settings(
-    team: Team, capfd: pytest.CaptureFixture[str]
-):
+def test_a_result_is_committed_with_its_source_error_and_settings(team: Team):
     set_id = team.evaluate()
-    assert run(["publish-results", team.model, "--commit", "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    document = team.publish("--commit", "--json").document
     [entry] = parse_eval_result_entries(team.file())
     assert (entry.dataset_id, entry.task_id, entry.value) == ("openai/gsm8k", "gsm8k", 75.0)
     assert entry.dataset_revision == "c" * 40
@@ -118,50 +117,41 @@ def test_gpqa_diamond_is_published_as_the_task_that_models_have_there(
     part = dataclasses.replace(TAKING_PART["gpqa_diamond"], questions=40)
     monkeypatch.setitem(TAKING_PART, "gpqa_diamond", part)
     team.evaluate(benchmark=benchmark("gpqa_diamond", source="Idavidrein/gpqa"))
-    assert run(["publish-results", team.model, "--commit"]) == 0
+    assert team.publish("--commit").code == 0
     [entry] = parse_eval_result_entries(team.file(".eval_results/gpqa.yaml"))
     assert (entry.dataset_id, entry.task_id, entry.value) == ("Idavidrein/gpqa", "diamond", 75.0)
 
 
-def test_nothing_is_written_unless_asked_for(team: Team, capfd: pytest.CaptureFixture[str]):
+def test_nothing_is_written_unless_asked_for(team: Team):
     team.evaluate()
-    assert run(["publish-results", team.model]) == 0
-    out = capfd.readouterr().out
-    assert "value: 75.0" in out
-    assert "Nothing is written yet" in out
+    ran = team.publish()
+    assert ran.code == 0
+    assert "value: 75.0" in ran.out
+    assert "Nothing is written yet" in ran.out
     assert team.file() is None
-    assert run(["publish-results", team.model, "--answer-set", "good-model"]) == 0  # by its model
-    assert capfd.readouterr().out == out
+    assert team.publish("--answer-set", "good-model").out == ran.out  # by its model
 
 
-def test_a_pull_request_leaves_the_main_branch_as_it_is(
-    team: Team, capfd: pytest.CaptureFixture[str]
-):
+def test_a_pull_request_leaves_the_main_branch_as_it_is(team: Team):
     team.evaluate()
-    assert run(["publish-results", team.model, "--pull-request"]) == 0
-    assert f"/{team.model}/discussions/1" in capfd.readouterr().out
+    assert f"/{team.model}/discussions/1" in team.publish("--pull-request").out
     assert team.file() is None
     assert team.file(revision="refs/pr/1")[0]["value"] == 75.0
 
 
-def test_a_second_run_writes_nothing_and_a_new_result_replaces_ours(
-    team: Team, capfd: pytest.CaptureFixture[str]
-):
+def test_a_second_run_writes_nothing_and_a_new_result_replaces_ours(team: Team):
     first = team.evaluate()
-    arguments = ["publish-results", team.model, "--commit"]
-    assert run([*arguments, "--answer-set", first]) == 0
+    assert team.publish("--commit", "--answer-set", first).code == 0
     before = team.hub.store.repos["models", team.model].branches["main"]
-    assert run([*arguments, "--answer-set", first]) == 0
-    assert "has these results already" in capfd.readouterr().out
+    again_ = team.publish("--commit", "--answer-set", first)
+    assert (again_.code, "has these results already" in again_.out) == (0, True)
     assert team.hub.store.repos["models", team.model].branches["main"] == before
     second = team.evaluate(wrong=4, sampling=SamplingParams(temperature=0.5))
-    assert run([*arguments, "--answer-set", second]) == 0
+    assert team.publish("--commit", "--answer-set", second).code == 0
     assert [entry["value"] for entry in team.file()] == [90.0]
 
 
-def test_entries_of_others_are_kept_and_replaced_only_on_request(
-    team: Team, capfd: pytest.CaptureFixture[str]
-):
+def test_entries_of_others_are_kept_and_replaced_only_on_request(team: Team):
     team.evaluate()
     task = {"id": "openai/gsm8k", "task_id": "gsm8k"}
     near = f"{team.hub.endpoint}/datasets/{team.hub.repo_id}-2/tree/main"  # another repository
@@ -173,23 +163,21 @@ def test_entries_of_others_are_kept_and_replaced_only_on_request(
         team.api.upload_file(path_or_fileobj=content, path_in_repo=path, repo_id=team.model)
 
     put(FILE, [other, theirs])
-    assert run(["publish-results", team.model, "--commit"]) == 2
-    assert "`--replace` replaces it" in capfd.readouterr().err
-    assert run(["publish-results", team.model, "--commit", "--replace"]) == 0
+    refused = team.publish("--commit")
+    assert (refused.code, "`--replace` replaces it" in refused.err) == (2, True)
+    assert team.publish("--commit", "--replace").code == 0
     assert [entry["value"] for entry in team.file()] == [1.5, 75.0]
     put(".eval_results/model-card.yaml", [theirs])
-    assert run(["publish-results", team.model, "--commit", "--replace"]) == 2
-    assert "remove that entry first" in capfd.readouterr().err
+    twice = team.publish("--commit", "--replace")
+    assert (twice.code, "remove that entry first" in twice.err) == (2, True)
 
 
-def test_two_settings_of_a_benchmark_have_to_be_chosen_between(
-    team: Team, capfd: pytest.CaptureFixture[str]
-):
+def test_two_settings_of_a_benchmark_have_to_be_chosen_between(team: Team):
     ids = [team.evaluate(), team.evaluate(sampling=SamplingParams(temperature=0.5))]
-    assert run(["publish-results", team.model]) == 2
-    err = capfd.readouterr().err
-    assert all(set_id in err for set_id in ids)
-    assert "`--answer-set`" in err
+    ran = team.publish()
+    assert ran.code == 2
+    assert all(set_id in ran.err for set_id in ids)
+    assert "`--answer-set`" in ran.err
 
 
 @pytest.mark.parametrize(
@@ -248,18 +236,16 @@ def test_incomplete_failed_and_unscored_runs_are_not_published(team: Team):
         assert reason in left.reason
 
 
-def test_a_token_that_may_not_write_is_named(
-    team: Team, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-):
+def test_a_token_that_may_not_write_is_named(team: Team, monkeypatch: pytest.MonkeyPatch):
     team.evaluate()
     monkeypatch.setenv("HF_TOKEN", team.hub.read_token)
-    assert run(["publish-results", team.model, "--commit"]) == 2
-    err = capfd.readouterr().err
-    assert "does not allow it (403)" in err
-    assert team.hub.read_token not in err
+    ran = team.publish("--commit")
+    assert ran.code == 2
+    assert "does not allow it (403)" in ran.err
+    assert team.hub.read_token not in ran.err
 
 
 @pytest.mark.parametrize("name", ["good-model", "a/b/c", "../x"])
-def test_a_name_that_is_no_model_is_refused(name: str, capfd: pytest.CaptureFixture[str]):
-    assert run(["publish-results", name]) == 2
-    assert "should be a model on the Hub" in capfd.readouterr().err
+def test_a_name_that_is_no_model_is_refused(name: str):
+    ran = regrade("publish-results", name)
+    assert (ran.code, "should be a model on the Hub" in ran.err) == (2, True)

@@ -1,49 +1,25 @@
-"""Tables of judged results: uncalibrated, or corrected by people's labels, with signs of bias."""
+"""Judged results: uncalibrated, and with signs of bias; `tests/golden` has their tables, also of labelled ones."""
 
-import json
 from pathlib import Path
-
-import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.results.bias import bias_lines
+from tests.command_line import regrade
 from tests.comparing.sides import answer
 from tests.judged import judge, judged_of
 
 
-@pytest.mark.parametrize(("labels", "said"), [(0, "uncalibrated"), (60, "PPI++, 60 labels")])
-def test_list_and_show_say_if_a_judge_is_calibrated(
-    repository: LocalRepository,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    labels: int,
-    said: str,
+def test_the_list_tells_a_judge_of_the_models_own_family(
+    repository: LocalRepository, tmp_path: Path
 ) -> None:
-    judged = judged_of(
-        repository,
-        tmp_path,
-        seed=2,
-        labels=labels,
-        n=80,
-        model="org/llama-a",
-        judge_model="lab/llama-7b",
-    )
+    models = {"model": "org/llama-a", "judge_model": "lab/llama-7b"}
+    judged_of(repository, tmp_path, seed=2, labels=0, n=80, **models)
 
-    assert run(["list", "--answers", repository.uri]) == 0
-    listed = capfd.readouterr().out
-    assert run(["show", judged.manifest.answer_set_id, "--answers", repository.uri]) == 0
-    shown = capfd.readouterr().out
-    assert run(["list", "--answers", repository.uri, "--json"]) == 0
-    document = json.loads(capfd.readouterr().out)
+    listed = regrade("list", "--answers", repository.uri).out
 
-    assert shown.startswith("org/llama-a (judge lab/llama-7b) · judge:correct:")
-    assert said in listed
     assert "judge of one family" in listed  # by their names
-    assert f"by people's labels: {said}" in shown or said in shown
-    texts = [s["calibration"]["text"] for entry in document["answer_sets"] for s in entry["scores"]]
-    assert any(said in text for text in texts)
 
 
 def test_a_judge_that_likes_long_answers_shows_it(repository: LocalRepository) -> None:

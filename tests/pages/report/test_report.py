@@ -191,20 +191,6 @@ def test_a_long_answer_shows_its_start_its_end_and_what_was_read(repository: Loc
     assert "END</pre>" in html_report(made(repository, "org/other"))
 
 
-def test_a_report_of_several_sets_says_what_tells_them_apart_and_where_to_read_them(
-    repository: LocalRepository,
-):
-    sides = two_sides(repository)
-    more = answer(repository, "org/candidate", right=3, total=8, n_shots=5, benchmark="other")
-    page = text_of(html_report(made(repository)))
-    for answers in (*sides, more):
-        assert f"regrade view ./answers {answers.manifest.answer_set_id} --at" in page
-    assert "not scored: regrade score --answer-set" in page
-    assert "2 more" not in page
-    compared = text_of(html_report(made(repository, "org/candidate", base="org/base")))
-    assert f"--baseline {sides[0].manifest.answer_set_id} --at {repository.head()}" in compared
-
-
 def test_the_commit_of_the_answers_is_exact(sides: tuple[AnswerSet, AnswerSet]):
     repository = sides[0].repository
     page = text_of(html_report(made(repository, "org/candidate")))

@@ -211,20 +211,11 @@ def every_instruction(benchmark: str) -> str:
 
 
 @pytest.mark.usefixtures("nltk_data")
+@pytest.mark.parametrize(
+    "count", [5, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])]
+)
 @pytest.mark.parametrize("benchmark", ["ifeval", "ifbench"])
-def test_changed_answers_are_checked(benchmark: str):
-    changed_answers_are_checked(benchmark, 5)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(7200)
-@pytest.mark.usefixtures("nltk_data")
-@pytest.mark.parametrize("benchmark", ["ifeval", "ifbench"])
-def test_twenty_thousand_changed_answers_are_checked(benchmark: str):
-    changed_answers_are_checked(benchmark, 20_000)
-
-
-def changed_answers_are_checked(benchmark: str, count: int) -> None:
+def test_changed_answers_are_checked(benchmark: str, count: int) -> None:
     texts, instructions = real_answers(), every_instruction(benchmark)
     drawn = random.Random(count)
     for start in range(0, count, 100):
