@@ -27,18 +27,9 @@ class Result:
         """The table, read if it is not in memory.
 
         Raises:
-            DamagedAnswersError: If it is damaged, or has another number of rows than the answers.
+            DamagedAnswersError: If it is damaged.
         """
-        if self.table is not None:
-            return self.table
-        table = self.answers.score_table(self.file.label)
-        if table.num_rows != self.answers.manifest.rows:
-            raise DamagedAnswersError(
-                f"{self.answers.scores_folder}/{self.file.label}.parquet",
-                f"it has {table.num_rows:,} rows, the answers have {self.answers.manifest.rows:,}. Score them again "
-                "with `regrade score --force`.",
-            )
-        return table
+        return self.answers.score_table(self.file) if self.table is None else self.table
 
     def read(self) -> Self:
         """Return the result with its table in memory; errors as in `scores`."""
@@ -81,5 +72,11 @@ class Result:
         for shard in self.answers.manifest.shards:
             for batch in self.answers.shard(shard, columns).batches():
                 for key, row in zip(row_keys(batch), batch.to_pylist(), strict=True):
+                    if key not in scores:
+                        raise DamagedAnswersError(
+                            f"{self.answers.scores_folder}/{self.file.label}.parquet",
+                            f"it has no row of sample '{key[0]}', repeat {key[1]}. Score the answers again with `regrade score "
+                            "--force`.",
+                        )
                     score = {name: scores[key][name] for name in ("value", "extracted", "outcome")}
                     yield self.answers.public(row) | score

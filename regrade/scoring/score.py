@@ -147,7 +147,7 @@ def stale_scorers(
         on_unknown: Called with each scorer that cannot be used here, of which nothing can be told: of a function in a file, only the
             name is stored.
     """
-    scored = [file for file in answers.scores() if file.scorer != ORIGINAL]
+    scored = [file for file in answers.intact_scores() if file.scorer != ORIGINAL]
     files = [file for file in scored if label_now(file.scorer)]
     for name in {file.scorer for file in scored} - {file.scorer for file in files}:
         on_unknown(name)
@@ -187,12 +187,8 @@ def score_answers(
     options = options or ScoringOptions()
     label = label_of(scorer_name, options)
     if not force:
-        for file in answers.readable_scores():
-            if (
-                file.label == label
-                and not is_stale(file, answers)
-                and not answers.damaged_shards()  # scoring refuses them, or leaves them out
-            ):
+        for file in answers.intact_scores():  # scoring refuses damaged answers, or leaves them out
+            if file.label == label and not is_stale(file, answers):
                 return Result(answers, file)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification

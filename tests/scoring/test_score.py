@@ -1,10 +1,14 @@
 import pytest
 
+from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.comparing.pairing import score_sides
+from regrade.exchange.exporting.scored import fresh_result
 from regrade.processes.limited import Limits
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_scorers
 from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
@@ -123,8 +127,17 @@ def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
 
     name = break_shard(answers, 1)
 
-    with pytest.raises(DamagedAnswersError, match=name):
-        score_answers(answers, "number")
+    for take in (
+        lambda: score_answers(answers, "number"),
+        lambda: score_sides(
+            answers, answers, "number"
+        ),  # compare, gate, chart, pairs in the viewer
+        lambda: fresh_result(answers),  # exports, publish-results
+        lambda: diff_scorings(answers, None, "exact"),
+        lambda: move_alias(repository, "baseline", [answers]),
+    ):
+        with pytest.raises(DamagedAnswersError, match=name):
+            take()
     assert score_answers(answers, "number", intact=True).file.summary.overall.rows == 3
 
 

@@ -242,7 +242,7 @@ class Library:
                     self._indexes[plain] = read_index(stored.answers, rows)
                 elif scoring is not None:
                     known, answers = self._indexes[plain], stored.answers
-                    table = answers.score_table(scoring.label)
+                    table = answers.score_table(scoring)
                     self._indexes[key] = with_scores(known, answers, scoring, table)
             found = self._indexes[key]
             while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
@@ -301,9 +301,6 @@ def _read_shelf(repository: Repository, revision: str) -> Shelf:
 
 def _stored_set(answers: AnswerSet) -> StoredSet:
     files, damaged = answers.scores_and_damage()
-    if gone := answers.damaged_shards():
-        files = [file for file in files if not gone.keys() & set(file.answers)]
-        damaged += gone.values()
     stale = frozenset(file.label for file in files if is_stale(file, answers))
     ranked = tuple(_by_rank(files, answers.manifest.scorers, stale))
     run = judge_run(answers.manifest.specification)

@@ -24,7 +24,7 @@ from tests.stored import result_of, tracked_as
 
 def evaluation(answers: AnswerSet) -> Evaluation:
     scored = score_answers(answers, "judge")
-    table = answers.score_table(scored.file.label)
+    table = answers.score_table(scored.file)
     result = score_result(scored, None, calibrate(answers, scored.file), bias_of(answers, table))
     found = result_of(answers, result)
     return Evaluation(answer_sets=(found,), repository=answers.repository.uri)
@@ -110,7 +110,7 @@ def test_a_judge_that_likes_long_answers_shows_it(repository: LocalRepository) -
     judged = judge(answers, lambda number, _: "A" if number < 40 else "B")
     [file] = judged.scores()
 
-    bias = bias_of(judged, judged.score_table(file.label))
+    bias = bias_of(judged, judged.score_table(file))
 
     assert bias.length.spearman.low > 0.5
     lines = list(bias_lines(bias, file.scale))
@@ -154,7 +154,7 @@ def test_a_judge_of_pairs_shows_which_place_it_prefers(repository: LocalReposito
     judged = judge(answers, lambda *_: "first", rubric="pairwise", baseline=base)
     [file] = judged.scores()
 
-    lines = list(bias_lines(bias_of(judged, judged.score_table(file.label)), file.scale))
+    lines = list(bias_lines(bias_of(judged, judged.score_table(file)), file.scale))
 
     assert file.summary.overall.accuracy == 0.5  # orders that disagree are ties
     assert lines[0].startswith(
