@@ -10,7 +10,6 @@ from regrade.answers.rows import row_keys
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.records.rubrics.facts import JudgeRun, judge_run
-from regrade.settings.errors import DamagedAnswersError
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,6 @@ class Result:
             for batch in self.answers.shard(shard, columns).batches():
                 for key, row in zip(row_keys(batch), batch.to_pylist(), strict=True):
                     if key not in scores:
-                        raise DamagedAnswersError(
-                            f"{self.answers.scores_folder}/{self.file.label}.parquet",
-                            f"it has no row of sample '{key[0]}', repeat {key[1]}. Score the answers again with `regrade score "
-                            "--force`.",
-                        )
+                        raise self.answers.other_rows(self.file)
                     score = {name: scores[key][name] for name in ("value", "extracted", "outcome")}
                     yield self.answers.public(row) | score

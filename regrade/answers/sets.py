@@ -183,6 +183,12 @@ class AnswerSet:
             )
         return table
 
+    def other_rows(self, file: ScoreFile) -> DamagedAnswersError:
+        """Return the error of a score table whose rows are not those of the scored answers; found where both are read."""
+        path = f"{self.scores_folder}/{file.label}.parquet"
+        problem = "its rows do not match the scored answers. Score them again with `regrade score --force`."
+        return DamagedAnswersError(path, problem)
+
     def only(self, shards: Collection[str]) -> "AnswerSet":
         """Return the answer set reduced to shards with the given sha256."""
         wanted = set(shards)

@@ -278,10 +278,7 @@ def _examples(
     stored = stored_rows(scored, numbers, COLUMNS)
     keys = rows.tables[0].select(list(KEYS)).take(pa.array(numbers, pa.int64())).to_pylist()
     if keys != [{name: row[name] for name in KEYS} for row in stored]:
-        raise DamagedAnswersError(
-            f"{answers.scores_folder}/{file.label}.parquet",
-            "its rows do not match the scored answers. Score them again with `regrade score --force`.",
-        )
+        raise answers.other_rows(file)
     examples = [
         _example(rows, number, kinds[number], answers.public(row))
         for number, row in zip(numbers, stored, strict=True)
