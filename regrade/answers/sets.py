@@ -169,7 +169,10 @@ class AnswerSet:
         path = f"{self.scores_folder}/{file.label}.parquet"
         known = self.repository.files(self.revision, self.scores_folder).get(path)
         if known is None:
-            raise DamagedAnswersError(path, "the scoring has a JSON file, but no table.")
+            raise DamagedAnswersError(
+                path,
+                "the scoring has a JSON file, but no table. `regrade score --force` makes it again.",
+            )
         check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
         table = ParquetReader(path, local, SCORING_SCHEMA, SCORING_SCHEMA.names).table()

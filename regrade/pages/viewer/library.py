@@ -186,8 +186,12 @@ class Shelf:
 
         Raises:
             NotFoundError: If none fits, or several do.
+            DamagedAnswersError: If the only one that fits cannot be read.
         """
         fitting = [stored for stored in self.sets if stored.id.startswith(answer_set_id)]
+        for error in () if fitting else self.damaged:
+            if any(part.startswith(answer_set_id) for part in error.path.split("/")[-2:]):
+                raise error
         exact = [stored for stored in fitting if stored.id == answer_set_id] or fitting
         if len(exact) != 1:
             found = ", ".join(stored.id for stored in fitting[:5]) or "none"
