@@ -146,8 +146,11 @@ def stale_scorers(
         answers: The answer set.
         on_unknown: Called with each scorer that cannot be used here, of which nothing can be told: of a function in a file, only the
             name is stored.
+
+    Raises:
+        DamagedAnswersError: If a scoring or answers are damaged.
     """
-    scored = [file for file in answers.intact_scores() if file.scorer != ORIGINAL]
+    scored = [file for file in answers.scores() if file.scorer != ORIGINAL]
     files = [file for file in scored if label_now(file.scorer)]
     for name in {file.scorer for file in scored} - {file.scorer for file in files}:
         on_unknown(name)

@@ -139,6 +139,7 @@ def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
         ),  # compare, gate, chart, pairs in the viewer
         lambda: fresh_result(answers),  # exports, publish-results
         lambda: diff_scorings(answers, None, "exact"),
+        lambda: stale_scorers(answers),
         lambda: move_alias(repository, "baseline", [answers]),
     ):
         with pytest.raises(DamagedAnswersError, match=name):
