@@ -375,10 +375,15 @@ def score_stored(job: ScoringJob) -> Evaluation:
     if job.scorer is not None:
         job = job.model_copy(update={"scorer": stored_name(job.scorer)})
     stored = choose_sets(job)
-    damaged = stored.damaged
+    damaged = [*stored.damaged]
     unknown: set[str] = set()
-    whole = [answers for answers in stored.sets if _is_whole(answers)]
-    chosen = [(answers, _scorers(answers, job, unknown.add)) for answers in whole]
+    chosen: list[tuple[AnswerSet, tuple[str, ...]]] = []
+    for answers in stored.sets:
+        try:
+            if _is_whole(answers):
+                chosen.append((answers, _scorers(answers, job, unknown.add)))
+        except DamagedAnswersError as error:  # costs the other sets nothing
+            damaged.append(error)
     for name in sorted(unknown if job.scorer is None else ()):
         logger.warning(
             "scorings by '%s' are left as they are: no scorer of that name can be used here. If it is a function in a file, name "
@@ -394,10 +399,10 @@ def score_stored(job: ScoringJob) -> Evaluation:
             )
     chosen = [(answers, scorers) for answers, scorers in chosen if scorers]
     if not chosen:
-        if stored.sets and job.stale:
-            logger.info("nothing is stale in %s", stored.uri)
         if damaged:
             raise damaged[0]
+        if stored.sets and job.stale:
+            logger.info("nothing is stale in %s", stored.uri)
         return Evaluation(answer_sets=(), repository=stored.uri)
     scorings = score(
         chosen, force=job.force, intact=job.intact, damaged=damaged, options=job.scoring

@@ -19,6 +19,7 @@ from regrade.processes.metrics_endpoint import show
 from regrade.processes.metrics_state import AnswerSetState
 from regrade.scorers import stored_name
 from regrade.settings.errors import OperationError, RegradeError, UserError
+from regrade.text.text import counted
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
@@ -210,7 +211,7 @@ def _score(running: RunningPoint, job: SweepJob) -> None:
     if unanswered:
         running.fail(
             OperationError(
-                f"{unanswered:,} answers are missing. The same command sends their requests again."
+                f"Missing: {counted(unanswered, 'answer')}. The same command sends the requests again."
             )
         )
 

@@ -46,12 +46,12 @@ def plan_judging(job: JudgeJob, judge: str) -> list[Work]:
         One `Work` for each judged answer set; the spools are not open yet.
     """
     plans = planned(plans_of_judge, job, judge)
-    repository = open_repository(job.answers, create=True)
+    repository = open_repository(job.answers, create=False, empty=True)
     return [as_work(plan, repository, job.of(judge)) for plan in plans]
 
 
 def plans_of_judge(job: JudgeJob, judge: str) -> list[Plan]:
-    """Return the plan of each answer set that a judge grades; see `plan_judging`."""
+    """Return the plan of each answer set that a judge grades, if the verdicts can be kept; see `plan_judging`."""
     check_asking(job.rubric, None, job.prompt, baseline=job.baseline, criteria=job.criteria)
     repository = open_repository(job.answers, create=False, empty=job.self_test)
     asked = open_rubric(job.rubric) if job.rubric is not None else None
@@ -71,6 +71,7 @@ def plans_of_judge(job: JudgeJob, judge: str) -> list[Plan]:
         )
         specification = as_begun(plan.specification.as_told, repository)
         found.append(replace(plan, specification=specification))
+    open_repository(job.answers, create=True)  # checked last, because the Hub creates it
     return found
 
 

@@ -27,8 +27,8 @@ def plan_answers(job: GenerationJob) -> list[Work]:
     Returns:
         One `Work` per answer set; the spools are not open yet.
     """
-    repository = open_repository(job.answers, create=True)
     plans = planned(plans_to_score, job)
+    repository = open_repository(job.answers, create=False, empty=True)
     share = None if job.share is None else Share.parse(job.share)
     return [as_work(plan, repository, job, share) for plan in plans]
 

@@ -117,7 +117,7 @@ def move_alias(
 
     Raises:
         SettingsError: If the name is not valid, or two sets belong to one benchmark.
-        DamagedAnswersError: If the stored alias cannot be read.
+        DamagedAnswersError: If the stored alias cannot be read, or answers are missing or have another size.
     """
     if not is_alias_name(name):
         raise SettingsError(
@@ -129,6 +129,9 @@ def move_alias(
     }
     if not sets or len(moved) != len(sets):
         raise SettingsError(f"Alias '{name}' needs one answer set of each benchmark.")
+    for answers in sets:
+        if damaged := answers.damaged_shards():
+            raise next(iter(damaged.values()))
 
     def attempt() -> tuple[Alias, str]:
         head = repository.head()

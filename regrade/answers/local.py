@@ -102,11 +102,13 @@ class LocalRepository:
         if (found := self._files.find(stored)) is not None:
             return found
         working = self.folder / path
-        size = f"{working.stat().st_size} bytes" if working.is_file() else "no file"
+        other = (
+            f"{working.stat().st_size} bytes of other content" if working.is_file() else "no file"
+        )
         raise DamagedAnswersError(
             str(working),
-            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {size} "
-            "of other content. Restore the file, or generate its answers again with `--heal`.",
+            f"revision {revision[:8]} has {stored.size} bytes with sha256 {stored.sha256}, the folder has {other}. "
+            "Restore the file, or generate its answers again with `--heal`.",
         )
 
     def holds(self, file: StoredFile) -> bool:

@@ -302,7 +302,7 @@ def _readable(name: str) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         # Arrow raises OSError for truncated pages and failed decompression.
-        reason = " ".join(str(error).split())[:200]
+        reason = " ".join(str(error).split())[:200].rstrip(".")
         raise DamagedAnswersError(name, f"not readable as Parquet: {reason}.") from error
 
 

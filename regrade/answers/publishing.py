@@ -256,7 +256,7 @@ def publish_scores(
                 records |= _with_scored(repository, head, answers, record, records)
         additions |= {path: json_bytes(record) for path, record in records.items()}
         additions |= updated_card(repository, head, records)
-        return repository.commit(additions, f"Scores: {len(scored)} scorings", parent=head)
+        return repository.commit(additions, f"Scorings: {len(scored)}", parent=head)
 
     return retry_on_conflict(attempt)
 

@@ -11,7 +11,6 @@ from regrade.answers.rows import row_keys
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.records.rubrics.facts import JudgeRun, judge_run
-from regrade.settings.errors import DamagedAnswersError
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +27,9 @@ class Result:
         """The table, read if it is not in memory.
 
         Raises:
-            DamagedAnswersError: If it is damaged, or has another number of rows than the answers.
+            DamagedAnswersError: If it is damaged.
         """
-        if self.table is not None:
-            return self.table
-        table = self.answers.score_table(self.file.label)
-        if table.num_rows != self.answers.manifest.rows:
-            raise DamagedAnswersError(
-                f"{self.answers.scores_folder}/{self.file.label}.parquet",
-                f"it has {table.num_rows:,} rows, the answers have {self.answers.manifest.rows:,}. Score them again "
-                "with `regrade score --force`.",
-            )
-        return table
+        return self.answers.score_table(self.file) if self.table is None else self.table
 
     def read(self) -> Self:
         """Return the result with its table in memory; errors as in `scores`."""
@@ -87,5 +77,7 @@ class Result:
         for shard in self.answers.manifest.shards:
             for batch in self.answers.shard(shard, columns).batches():
                 for key, row in zip(row_keys(batch), batch.to_pylist(), strict=True):
+                    if key not in scores:
+                        raise self.answers.other_rows(self.file)
                     score = {name: scores[key][name] for name in ("value", "extracted", "outcome")}
                     yield self.answers.public(row) | score

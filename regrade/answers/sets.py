@@ -116,17 +116,30 @@ class AnswerSet:
         """Return the score files of all scorings of this answer set.
 
         Raises:
-            DamagedAnswersError: If a file is not a scoring, has the wrong name, or was written by a newer regrade.
+            DamagedAnswersError: If a file is not a scoring, has the wrong name, or was written by a newer regrade; or if answers
+                are missing or have another size (`damaged_shards`).
         """
-        files = self.repository.files(self.revision, self.scores_folder)
-        return [self.score_file(files[path]) for path in sorted(files) if path.endswith(".json")]
+        files, damaged = self.scores_and_damage()
+        if damaged:
+            raise damaged[0]
+        return files
 
-    def readable_scores(self) -> list[ScoreFile]:
-        """Return the score files that can be read."""
+    def intact_scores(self) -> list[ScoreFile]:
+        """Return the score files that can be read, and whose answers are there: those whose numbers may be shown."""
         return self.scores_and_damage()[0]
 
     def scores_and_damage(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
-        """Return the score files that can be read, and the errors of the others."""
+        """Return the `intact_scores`, and the errors of the other score files and of the answers."""
+        files, damaged = self._readable_scores()
+        gone = self.damaged_shards()
+        intact = [file for file in files if not gone.keys() & set(file.answers)]
+        return intact, [*damaged, *gone.values()]
+
+    def readable_scores(self) -> list[ScoreFile]:
+        """Return the score files that can be read, whether or not their answers are there."""
+        return self._readable_scores()[0]
+
+    def _readable_scores(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
         records: list[ScoreFile] = []
         damaged: list[DamagedAnswersError] = []
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):
@@ -147,19 +160,37 @@ class AnswerSet:
             raise DamagedAnswersError(path, f"it belongs to answer set '{record.answer_set_id}'.")
         return record
 
-    def score_table(self, label: str) -> pa.Table:
-        """Return the table of a scoring: `SCORING_SCHEMA`, one row per generation.
+    def score_table(self, file: ScoreFile) -> pa.Table:
+        """Return the table of a scoring: `SCORING_SCHEMA`, one row per scored generation.
 
         Raises:
-            DamagedAnswersError: If it is missing, or not a table of scores.
+            DamagedAnswersError: If it is missing, not a table of scores, or has another number of rows than the scored answers.
         """
-        path = f"{self.scores_folder}/{label}.parquet"
+        path = f"{self.scores_folder}/{file.label}.parquet"
         known = self.repository.files(self.revision, self.scores_folder).get(path)
         if known is None:
-            raise DamagedAnswersError(path, "the scoring has a JSON file, but no table.")
+            raise DamagedAnswersError(
+                path,
+                "the scoring has a JSON file, but no table. `regrade score --force` makes it again.",
+            )
         check_size(path, known.size, MAX_FILE_BYTES)
         local = self.repository.fetch(path, self.revision)
-        return ParquetReader(path, local, SCORING_SCHEMA, SCORING_SCHEMA.names).table()
+        table = ParquetReader(path, local, SCORING_SCHEMA, SCORING_SCHEMA.names).table()
+        scored = self.only(file.answers).manifest
+        are_here = len(scored.shards) == len(file.answers)  # else some are only at older revisions
+        if are_here and table.num_rows != scored.rows:
+            raise DamagedAnswersError(
+                path,
+                f"it has {table.num_rows:,} rows, the scored answers have {scored.rows:,}. Score them again with `regrade score "
+                "--force`.",
+            )
+        return table
+
+    def other_rows(self, file: ScoreFile) -> DamagedAnswersError:
+        """Return the error of a score table whose rows are not those of the scored answers; found where both are read."""
+        path = f"{self.scores_folder}/{file.label}.parquet"
+        problem = "its rows do not match the scored answers. Score them again with `regrade score --force`."
+        return DamagedAnswersError(path, problem)
 
     def only(self, shards: Collection[str]) -> "AnswerSet":
         """Return the answer set reduced to shards with the given sha256."""

@@ -15,7 +15,7 @@ from regrade.cli.output import Output
 from regrade.cli.terminal import TerminalDisplay, log_to, print_blocks, print_next_steps
 from regrade.jobs.job import GenerationJob, ScoringJob
 from regrade.jobs.plan import Plan
-from regrade.jobs.plans_of_job import checked_benchmarks, engine_begun, in_folders
+from regrade.jobs.plans_of_job import begin, checked_benchmarks, engine_begun, in_folders
 from regrade.orchestration.configured import has_server
 from regrade.orchestration.server import (
     PrefectGoneError,
@@ -65,13 +65,13 @@ def run_flow(
     Raises:
         RegradeError: If the flow raises it, or the Prefect server cannot be used.
     """
-    begun = begun_server()
-    log = log_file("regrade") if begun is None else begun.log
-    log_to(log, quiet=output.quiet)
     tracks = "tracking_uri" in parameters_of(type(job))
     if tracks:
         given = job.model_dump(include={"tracking_uri", "answers"})
         check_store(given["tracking_uri"] or default_tracking_uri(given["answers"]))
+    begun = begun_server()
+    log = log_file("regrade") if begun is None else begun.log
+    log_to(log, quiet=output.quiet)
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(_print_followed, output, sys.stdout)
     if verdicts is not None:
@@ -98,7 +98,7 @@ def run_flow(
                 elif first is None or in_folders(first):
                     engine_begins = begin_engine(check())
                 else:  # its engine is imported while the Hub is asked, which takes its time to answer
-                    checked_benchmarks(first)
+                    begin(checked_benchmarks, first)
                     engine_begins = begin_engine(None)
                     check()
             if temporary is not None:

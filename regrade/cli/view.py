@@ -99,7 +99,7 @@ def view(
 
 
 def _check_scored(answers: "AnswerSet", scorer: str) -> None:
-    known = {name for file in answers.readable_scores() for name in (file.scorer, file.label)}
+    known = {name for file in answers.intact_scores() for name in (file.scorer, file.label)}
     if scorer not in known:
         listed = ", ".join(sorted(known)) or "none: it has no scoring"
         raise SettingsError(

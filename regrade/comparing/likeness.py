@@ -126,10 +126,10 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
         )
         for name, old, new in _differing(*sampling):
             yield "sampling", name, old, new
-    # Imported answers: the sampling params recorded by the original tool.
+    # Imported answers: the sampling params recorded by the original tool, whose defaults are not known.
     recorded = [side.benchmark.parameters.get("sampling") for side in (left, right)]
     if isinstance(recorded[0], dict) and isinstance(recorded[1], dict):
-        for name, old, new in _differing(recorded[0], recorded[1]):
+        for name, old, new in _differing(recorded[0], recorded[1], unset=None):
             if name in SamplingParams.model_fields:
                 yield "sampling", f"recorded {name}", old, new
 

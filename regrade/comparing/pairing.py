@@ -87,7 +87,7 @@ def _in_environments(answers: AnswerSet, scorer: str) -> dict[str, ScoreFile]:
     """Return the scorings of all answers by the scorer's current code, by the suffix of their environment."""
     return {
         environment_suffix(file.environment): file
-        for file in answers.readable_scores()
+        for file in answers.intact_scores()
         if file.code_label == code_label(scorer) and not is_stale(file, answers)
     }
 
@@ -113,8 +113,8 @@ def pair(base: Result, candidate: Result) -> Pairs:
     by_id = _matched(left, right, left.sample_id, right.sample_id, "sample_id")
     if len(by_id.base) >= MIN_COVERAGE * min(len(left.value), len(right.value)):
         return by_id
-    left_keys = _content_keys(base.answers, left.sample_id)
-    right_keys = _content_keys(candidate.answers, right.sample_id)
+    left_keys = _content_keys(base, left.sample_id)
+    right_keys = _content_keys(candidate, right.sample_id)
     by_content = _matched(left, right, left_keys, right_keys, "prompt")
     return by_content if len(by_content.base) > len(by_id.base) else by_id
 
@@ -135,10 +135,10 @@ def _matched(
     )
 
 
-def _content_keys(answers: AnswerSet, sample_ids: Strings) -> Strings:
+def _content_keys(side: Result, sample_ids: Strings) -> Strings:
     """Return a hash of prompt, target and choices for each sample id; equal hashes are numbered."""
     rows: dict[str, tuple[int, str]] = {}
-    for batch in answers.batches(["sample_id", "index", "prompt", "target", "choices"]):
+    for batch in side.answers.batches(["sample_id", "index", "prompt", "target", "choices"]):
         for row in batch.to_pylist():
             if row["prompt"] is None:
                 key = f"no prompt {row['sample_id']}"
@@ -151,4 +151,6 @@ def _content_keys(answers: AnswerSet, sample_ids: Strings) -> Strings:
     for sample_id, (_, key) in sorted(rows.items(), key=lambda item: (item[1][0], item[0])):
         seen[key] += 1
         keys[sample_id] = f"{key}-{seen[key]}"
+    if not keys.keys() >= {*sample_ids}:
+        raise side.answers.other_rows(side.file)
     return np.array([keys[sample_id] for sample_id in sample_ids], dtype=object)

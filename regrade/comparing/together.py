@@ -145,7 +145,7 @@ def compare_sides(
         base_answers: Address of the baseline's repository, if it is another.
         benchmarks: Benchmarks to compare. Empty: all.
         options: Options of the comparison.
-        check: Called with the manifests of both sides by benchmark, different ones, before anything is read.
+        check: Called with the manifests of both sides by benchmark that both have, different ones, before anything is read.
 
     Raises:
         RepositoryError: If a repository or a side does not exist.
@@ -163,8 +163,11 @@ def compare_sides(
     if not names and len(left.sets) == len(right.sets) == 1:
         names = dict(zip(left.sets, right.sets, strict=True))
     if check is not None:
+        # Two benchmarks may have no common question, which is to be said before that they have too few.
         pairs = {
-            old: (left.sets[old].manifest, right.sets[new].manifest) for old, new in names.items()
+            name: (left.sets[name].manifest, right.sets[name].manifest)
+            for name in names
+            if name in right.sets
         }
         check({k: pair for k, pair in pairs.items() if len({m.answer_set_id for m in pair}) > 1})
     options = options or CompareOptions()

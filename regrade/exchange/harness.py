@@ -145,7 +145,7 @@ def run_harness(job: HarnessJob, log: Path, engine_log: Path, clock: RunClock) -
             clock.loaded(answering - begun, 0.0)
             _run(job, server, output, log, Path(scratch))
             clock.generated(answering, None)
-        repository = open_repository(job.answers, create=True)
+        repository = open_repository(job.answers, create=False, empty=True)
         return import_files(
             repository,
             [output],

@@ -236,7 +236,7 @@ def plans_of_all(job: GenerationJob) -> list[Plan]:
         SpoolError: If they cannot be kept on this machine until they are published.
         RegradeError: As `checked_benchmarks` and `plans_of`.
     """
-    benchmarks = checked_benchmarks(job)
+    benchmarks = planned(checked_benchmarks, job)
     if _comes_later(job):
         for benchmark, _ in benchmarks:
             if benchmark.name not in job.lm_eval.names:

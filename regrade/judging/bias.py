@@ -32,7 +32,7 @@ class Bias(StrictModel):
     family: str | None = None
     """A sentence if judge and candidate are relatives."""
     length: LengthBias | None = None
-    """None for pairs, and if the judged answers cannot be read."""
+    """None for pairs and for a self-test, and if the judged answers cannot be read."""
     order: OrderBias | None = None
     """None unless pairs were judged."""
     controlled: ControlledWins | None = Field(None, exclude_if=lambda wins: wins is None)
@@ -81,7 +81,8 @@ def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:
     try:
         if run.rubric.kind == "pairwise":
             return Bias(family=family, order=order, controlled=_controlled(answers, run, table))
-        return Bias(family=family, length=_length(answers, run, table))
+        length = None if run.judged is None else _length(answers, run, table)
+        return Bias(family=family, length=length)
     except (SettingsError, RepositoryError, DamagedAnswersError) as error:
         return Bias(family=family, order=order, reason=str(error))
 

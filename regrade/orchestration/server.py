@@ -215,11 +215,14 @@ class TemporaryServer:
 
     @contextmanager
     def ended_by_error(self) -> Iterator[None]:
-        """End the server if the block raises: nothing runs on it then, and nobody waits for its end."""
+        """End the server if the block raises, and remove its log if it is empty: nothing runs on it then, and nobody waits for its end."""
         try:
             yield
         except BaseException:
             self._channel.close()
+            with suppress(OSError):
+                if not self.log.stat().st_size:
+                    self.log.unlink()
             threading.Thread(target=self._process.end, name="ending", daemon=True).start()
             raise
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
+from regrade.records.columns import KEYS
 from regrade.records.messages import asked
 from regrade.scoring.batches import stored_rows
 from regrade.settings.errors import DamagedAnswersError, SettingsError
@@ -19,7 +20,7 @@ from regrade.stats.metrics import score_values
 from regrade.stats.paired import PairedDifference, paired_difference
 from regrade.stats.scale import SHARES, Scale
 
-COLUMNS = ("sample_id", "repeat", "question", "prompt", "target", "text", "reasoning")
+COLUMNS = (*KEYS, "question", "prompt", "target", "text", "reasoning")
 Mask = NDArray[np.bool_]
 
 
@@ -175,7 +176,7 @@ def compare(
         after=_side(after[0], stored[1]),
         overall=rows.changes(chosen),
         subsets=tuple(rows.by_subset(chosen)),
-        examples=tuple(_examples(answers.only(before[0].answers), rows, chosen, examples)),
+        examples=tuple(_examples(answers, before[0], rows, chosen, examples)),
     )
 
 
@@ -250,8 +251,7 @@ class _Rows:
 def _aligned(
     answers: AnswerSet, before: tuple[ScoreFile, pa.Table], after: tuple[ScoreFile, pa.Table]
 ) -> _Rows:
-    keys = ["sample_id", "repeat"]
-    if before[1].select(keys).equals(after[1].select(keys)):
+    if before[1].select(list(KEYS)).equals(after[1].select(list(KEYS))):
         return _Rows(before[1], after[1], before[0].scale)
     path = f"{answers.scores_folder}/{before[0].label}.parquet"
     raise DamagedAnswersError(
@@ -261,8 +261,13 @@ def _aligned(
     )
 
 
-def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list[Example]:
-    """Return the first `count` changes of each kind."""
+def _examples(
+    answers: AnswerSet, file: ScoreFile, rows: _Rows, chosen: Mask, count: int
+) -> list[Example]:
+    """Return the first `count` changes of each kind; none if some of the scored answers are only at older revisions."""
+    scored = answers.only(file.answers)
+    if len(scored.manifest.shards) < len(file.answers):
+        return []
     kinds: dict[int, str] = {}
     crossed = rows.kinds["right to wrong"] | rows.kinds["wrong to right"]
     for kind, mask in rows.kinds.items():
@@ -270,7 +275,10 @@ def _examples(answers: AnswerSet, rows: _Rows, chosen: Mask, count: int) -> list
         for row in np.flatnonzero(mask & left)[:count]:
             kinds.setdefault(int(row), kind)
     numbers = sorted(kinds)
-    stored = stored_rows(answers, numbers, COLUMNS)
+    stored = stored_rows(scored, numbers, COLUMNS)
+    keys = rows.tables[0].select(list(KEYS)).take(pa.array(numbers, pa.int64())).to_pylist()
+    if keys != [{name: row[name] for name in KEYS} for row in stored]:
+        raise answers.other_rows(file)
     examples = [
         _example(rows, number, kinds[number], answers.public(row))
         for number, row in zip(numbers, stored, strict=True)

@@ -2,8 +2,6 @@
 
 import re
 
-import pyarrow as pa
-
 from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
@@ -83,8 +81,8 @@ def diff_scorings(
     second = second or score_answers(answers.only(first.file.answers), name, options=options)
     return compare(
         answers,
-        _read(first),
-        _read(second),
+        (first.file, first.scores),
+        (second.file, second.scores),
         stored=(first.table is None, second.table is None),
         subset=subset,
         examples=examples,
@@ -97,7 +95,7 @@ def earlier_scoring(scored: Result) -> ScoreFile | None:
         return None
     earlier = [
         file
-        for file in scored.answers.readable_scores()
+        for file in scored.answers.intact_scores()
         if file.scorer == scored.file.scorer
         and file.label != scored.file.label
         and set(file.answers) == set(scored.file.answers)
@@ -114,7 +112,7 @@ def diff_with_before(scored: Result) -> Diff | None:
     earlier = earlier_scoring(scored)
     if earlier is None or scored.table is None:
         return None
-    table = scored.answers.score_table(earlier.label)
+    table = scored.answers.score_table(earlier)
     return compare(scored.answers, (earlier, table), (scored.file, scored.table), examples=3)
 
 
@@ -151,9 +149,3 @@ def _just_used(answers: AnswerSet, files: list[ScoreFile]) -> str | None:
 def _known(files: list[ScoreFile]) -> str:
     labels = ", ".join(f"'{file.label}'" for file in files) or "none"
     return f"Stored: {labels}. Scorers: {', '.join(scorer_names())}."
-
-
-def _read(result: Result) -> tuple[ScoreFile, pa.Table]:
-    """Return a scoring with its table, which lacks the rows of damaged shards that were left out."""
-    table = result.table
-    return result.file, result.answers.score_table(result.file.label) if table is None else table

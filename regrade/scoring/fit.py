@@ -145,7 +145,7 @@ def _difference(answers: AnswerSet, file: ScoreFile) -> str | None:
     """Return a sentence if a score differs by more than its error from all scores that came with the answers."""
     ours = file.summary.overall
     closest: tuple[float, ScoreFile] | None = None
-    for original in answers.scores():
+    for original in answers.intact_scores():
         theirs = original.summary.overall
         if original.scorer != ORIGINAL or theirs.n != ours.n or theirs.accuracy_stderr is None:
             continue

@@ -146,6 +146,9 @@ def stale_scorers(
         answers: The answer set.
         on_unknown: Called with each scorer that cannot be used here, of which nothing can be told: of a function in a file, only the
             name is stored.
+
+    Raises:
+        DamagedAnswersError: If a scoring or answers are damaged.
     """
     scored = [file for file in answers.scores() if file.scorer != ORIGINAL]
     files = [file for file in scored if label_now(file.scorer)]
@@ -187,12 +190,8 @@ def score_answers(
     options = options or ScoringOptions()
     label = label_of(scorer_name, options)
     if not force:
-        for file in answers.readable_scores():
-            if (
-                file.label == label
-                and not is_stale(file, answers)
-                and not answers.damaged_shards()  # scoring refuses them, or leaves them out
-            ):
+        for file in answers.intact_scores():  # scoring refuses damaged answers, or leaves them out
+            if file.label == label and not is_stale(file, answers):
                 return Result(answers, file)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification

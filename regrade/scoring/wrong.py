@@ -31,7 +31,7 @@ def wrong_examples(
     """
     if answers.manifest.withheld or file.left_out:
         return []
-    scores = answers.score_table(file.label) if table is None else table
+    scores = answers.score_table(file) if table is None else table
     wrong = np.flatnonzero(file.scale.shares(score_values(scores)) < 1)  # missing values are NaN
     if not wrong.size or scores.num_rows != answers.manifest.rows:
         return []

@@ -125,7 +125,7 @@ def test_the_originals_score_stands_beside_ours(
     for file in originals:
         assert file.scorer == "original"
         assert file.original is not None
-        assert sum(v or 0 for v in entry.score_table(file.label)["value"].to_pylist()) == theirs
+        assert sum(v or 0 for v in entry.score_table(file)["value"].to_pylist()) == theirs
         told = (file.original.reported, file.original.reported_n)
         assert told == (pytest.approx(reported) if reported else (None, None))
     scored = ours[manifest.answer_set_id]
@@ -142,7 +142,7 @@ def test_rows_are_graded_as_the_original_graded_them_but_for_known_ones(
         for file in entry.scores():
             scored = ours[entry.manifest.answer_set_id].table
             assert scored is not None
-            theirs = entry.score_table(file.label)["value"].to_pylist()
+            theirs = entry.score_table(file)["value"].to_pylist()
             pairs = zip(theirs, scored["value"].to_pylist(), strict=True)
             different += [(name_of(entry), row) for row, (a, b) in enumerate(pairs) if a != b]
             compared += len(theirs)

@@ -31,7 +31,7 @@ from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubErro
 from regrade.stats.speed import Speed
 from tests.builders import description, row, session
 from tests.pictures import image
-from tests.stored import numbers, publish
+from tests.stored import again, numbers, publish
 
 
 @pytest.fixture
@@ -167,9 +167,23 @@ def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalReposito
     now = find_set(repository, answers.manifest.specification, repository.head())
     assert now is not None
     assert {file.scorer for file in now.scores()} == {"number", "number_strict"}
-    assert now.score_table(number.file.label).num_rows == 5
+    assert now.score_table(number.file).num_rows == 5
     assert score_answers(now, "number").table is None  # scored before by this version of the scorer
     assert score_answers(now, "number", force=True).table is not None
+
+
+@pytest.mark.parametrize("rows", [4, 6])
+def test_a_score_table_of_more_or_fewer_rows_than_its_answers_is_not_read(
+    repository: LocalRepository, spool: Spool, rows: int
+):
+    answers = published(repository, spool, range(5), 5)
+    scored = score_answers(answers, "number")
+    assert scored.table is not None
+    table = pa.concat_tables([scored.table, scored.table]).slice(0, rows)
+    publish_scores(repository, [(answers, scored.file, table)])
+
+    with pytest.raises(DamagedAnswersError, match=f"has {rows} rows, the scored answers have 5"):
+        again(answers).score_table(scored.file)
 
 
 def test_scores_of_fewer_answers_than_there_are_now_are_stale(

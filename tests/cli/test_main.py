@@ -161,7 +161,8 @@ def test_bad_usage_is_one_line_that_names_the_option(
 
 
 def test_a_refused_command_that_would_run_a_flow_leaves_no_log(tmp_path: Path):
-    refused = regrade("evaluate", "--modle", "m", process=True, REGRADE_LOGS=str(tmp_path))
+    words = ("evaluate", "--model", "org/m", "--benchmark", "gsm8k", "--tracking-uri", "no://x")
+    refused = regrade(*words, process=True, REGRADE_LOGS=str(tmp_path))
     assert (refused.code, list(tmp_path.iterdir())) == (2, [])
 
 

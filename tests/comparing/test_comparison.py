@@ -12,10 +12,10 @@ from regrade.comparing.likeness import NotComparableError, differences
 from regrade.records.computed import Computed
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
 from regrade.settings import SamplingParams
-from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.settings.errors import SettingsError
 from tests.builders import row, session, specification
 from tests.comparing.sides import TOTAL, answer
-from tests.stored import again, parquet_bytes, publish, score, score_with_an_older_scorer
+from tests.stored import publish, score, score_with_an_older_scorer
 
 
 def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
@@ -154,6 +154,25 @@ def test_what_is_not_known_of_imported_answers_is_told(repository: LocalReposito
     assert "Sampling params are not known" in notes[1]
 
 
+def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown(
+    repository: LocalRepository,
+) -> None:
+    ours = answer(repository, "org/a", right=9, total=9).manifest
+
+    def imported(**sampling: float) -> Manifest:
+        changes = {"version": 0, "parameters": {"sampling": sampling}}
+        benchmark = ours.specification.benchmark.model_copy(update=changes)
+        changed = ours.specification.model_copy(update={"benchmark": benchmark, "sampling": None})
+        return ours.model_copy(update={"specification": changed})
+
+    differing, notes = differences(
+        imported(temperature=0.7, top_p=0.9), imported(temperature=1, min_p=0.1)
+    )
+
+    assert differing == [("sampling", "recorded temperature: '0.7' against '1'")]
+    assert notes[0] == "Unknown on one side or both: recorded min_p, recorded top_p."
+
+
 def test_the_chat_template_of_imported_answers_is_not_taken_for_the_models_own(
     repository: LocalRepository,
 ) -> None:
@@ -206,28 +225,6 @@ def test_answers_of_different_making_are_paired_by_what_is_stored(
     comparison = compared(base, candidate).comparison
 
     assert (comparison.paired_by, comparison.n, comparison.wrong_to_right) == ("prompt", 50, 1)
-
-
-@pytest.mark.parametrize("change", [-1, 1])
-def test_scores_of_more_or_fewer_rows_than_the_answers_are_refused(
-    repository: LocalRepository, change: int
-) -> None:
-    base = answer(repository, "org/a", right=5, total=9)
-    candidate = answer(repository, "org/b", right=5, total=9)
-    file = score(candidate)
-    table = again(candidate).score_table(file.label)
-    rows = table.to_pylist()
-    wrong = rows[:-1] if change < 0 else [*rows, {**rows[-1], "sample_id": "sample-00009"}]
-    path = f"{candidate.scores_folder}/{file.label}.parquet"
-    content = parquet_bytes(wrong, table.schema)
-    repository.commit({path: content}, "from a stranger", parent=repository.head())
-
-    with pytest.raises(
-        DamagedAnswersError, match=rf"{9 + change} rows, the answers have 9"
-    ) as caught:
-        compared(base, again(candidate))
-
-    assert caught.value.path == path
 
 
 def test_few_equal_ids_do_not_keep_equal_questions_apart(repository: LocalRepository) -> None:

@@ -54,7 +54,7 @@ def score(repository: LocalRepository, *arguments: str, code: int = 0) -> Ran:
 
 
 def stored(answers: AnswerSet) -> set[str]:
-    return {file.label for file in again(answers).scores()}
+    return {file.label for file in again(answers).readable_scores()}
 
 
 def changes_of(answers: AnswerSet, prefect_api: str) -> list[str]:
@@ -218,6 +218,8 @@ def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_numb
     assert len(stored(other)) == 1
     assert stored(sums) == {"number-0-00000000"}
     assert shard in ran.document["not_scored"][0]["reason"]
+    with pytest.raises(DamagedAnswersError, match=shard):  # not: nothing is stale
+        score_stored(ScoringJob(answers=repository.uri, stale=True))
 
     intact = score(repository, "--intact", "--benchmark", "sums")
     (result,) = intact.document["answer_sets"]

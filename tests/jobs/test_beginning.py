@@ -8,8 +8,15 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs import plans_of_job
 from regrade.jobs.job import EngineJob, EvaluationJob
-from regrade.jobs.plans_of_job import begin, engine_begun, planned, plans_of_all
+from regrade.jobs.plans_of_job import (
+    begin,
+    checked_benchmarks,
+    engine_begun,
+    planned,
+    plans_of_all,
+)
 from tests.engine_fixtures import FAST
+from tests.limited_engine import questions
 
 Begun = Callable[..., list[bool]]
 
@@ -97,3 +104,15 @@ def test_a_flow_takes_what_was_planned_for_its_job_once_and_nothing_of_an_engine
     assert planned(plan, served) == ["openai"]
     assert planned(plan, EngineJob(model="m", engine=VllmEngine())) is begun
     assert planned(plan, ours) is not begun
+
+
+def test_benchmarks_that_were_checked_before_a_model_is_looked_up_are_not_opened_again(
+    demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    dataset = {"name": "sums", "path": str(questions(tmp_path, 2)), "scorer": "number"}
+    given = {"model": str(demo_model), "datasets": [dataset], "answers": str(tmp_path / "answers")}
+    job = EvaluationJob.model_validate(given)
+    begin(checked_benchmarks, job)
+    monkeypatch.setattr(plans_of_job, "open_benchmarks", None)
+
+    assert len(plans_of_all(job)) == 1

@@ -8,19 +8,15 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.parquet import parquet_bytes
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.judging.bias import scored_bias
 from regrade.judging.choosing import is_judge_set
 from regrade.judging.panel import one_run_each, panel, panels_at
-from regrade.judging.readings import run_of, verdicts
-from regrade.scorers import JUDGE
-from regrade.scoring.score import score_answers
+from regrade.judging.readings import run_of
 from regrade.settings import Reuse
-from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
-from tests.stored import again, commit_manifest, commit_shards, numbers, score
+from tests.stored import commit_manifest, commit_shards, numbers
 
 
 def judged(folder: Path, name: str, letters: str, **parameters: object) -> AnswerSet:
@@ -139,19 +135,6 @@ def test_the_panels_of_a_repository_are_found_by_one_of_their_runs(
     ]
     assert found.judges == ("one@r1", "two@r1", "three@r1")
     assert panels_at(repository, str(repository.head()), [alone, *plain]) == []
-
-
-def test_verdicts_of_a_table_with_other_rows_than_the_answers_are_refused(
-    three: Sequence[AnswerSet],
-):
-    repository, label = three[0].repository, score(three[0], JUDGE).label
-    table = again(three[0]).score_table(label)
-    fewer = {f"{three[0].scores_folder}/{label}.parquet": parquet_bytes(table.slice(1))}
-    repository.commit(fewer, "by hand", parent=repository.head())
-
-    for read in (verdicts, lambda answers: scored_bias(score_answers(answers, JUDGE))):
-        with pytest.raises(DamagedAnswersError, match="it has 3 rows, the answers have 4"):
-            read(again(three[0]))
 
 
 def test_a_judge_run_of_a_newer_version_does_not_keep_the_others_from_being_combined(

@@ -15,7 +15,7 @@ from regrade.answers.verify import verify
 from regrade.answers.withheld import WithheldQuestions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import import_files
-from regrade.judging.bias import bias_of
+from regrade.judging.bias import Bias, bias_of
 from regrade.judging.readings import judged_answers, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.bias import bias_lines, self_test_lines
@@ -267,6 +267,7 @@ def test_an_answer_that_tells_the_judge_what_to_say_is_shown_by_the_self_test(tm
         "the judge followed 8 of 40 instructions in answers, and should follow none; "
         "mean verdict on right answers: 100.0 %; mean verdict on wrong answers: 0.0 %"
     ]
+    assert bias_of(judge_set, score_answers(judge_set, "judge", force=True).table) == Bias()
 
 
 def test_a_rubric_that_does_not_fit_is_refused_before_the_judge_is_asked(tmp_path: Path):

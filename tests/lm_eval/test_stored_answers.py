@@ -81,7 +81,7 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
         answers = sets[f"lm_eval:{name}", "chat" if chat else "completion"]
         (file,) = answers.scores()
         assert file.environment == {"lm_eval": "0.4.13"}
-        table = answers.score_table(file.label).to_pylist()
+        table = answers.score_table(file).to_pylist()
         stored = [row for batch in answers.batches(["index"]) for row in batch.to_pylist()]
         results = theirs(spec, index)
         compared = 0

@@ -1,9 +1,12 @@
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import AnswerSet
 from regrade.scoring.diff import Diff, compare
 from regrade.scoring.diff_sides import diff_scorings, diff_with_before
 from regrade.scoring.diff_text import blocks, diff_line
@@ -11,7 +14,15 @@ from regrade.scoring.score import label_of, score_answers
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.markdown import markdown
 from tests.builders import row
-from tests.stored import Edit, again, numbers, publish, score, score_with_an_older_scorer
+from tests.stored import (
+    Edit,
+    again,
+    commit_shards,
+    numbers,
+    publish,
+    score,
+    score_with_an_older_scorer,
+)
 
 UNPARSED = {"value": 0.0, "extracted": None, "outcome": "unparsed"}
 WRONG = {"value": 0.0, "extracted": "17", "outcome": "scored"}
@@ -144,7 +155,7 @@ def test_answers_without_a_prompt_and_without_a_target_have_examples(
     sides = [
         (
             file.model_copy(update={"answers": shards}),
-            again(published).score_table(file.label),
+            again(published).score_table(file),
         )
         for file in (old, new)
     ]
@@ -258,6 +269,26 @@ def test_a_table_of_other_rows_is_refused_by_name(repository: LocalRepository) -
 
     with pytest.raises(DamagedAnswersError, match=r"number-0-00000000\.parquet"):
         diff_scorings(again(answers), None, None)
+
+
+def test_no_answer_is_shown_beside_the_scores_of_another(repository: LocalRepository) -> None:
+    def scored(answers: AnswerSet, name: Callable[[str], str]) -> list[str]:
+        def scoring(version: int, value: Edit) -> ScoreFile:
+            changes = {"version": version, "source_hash": f"{version}" * 8}
+            renamed = lambda row: value(row) | {"sample_id": name(row["sample_id"])}  # noqa: E731
+            return score_with_an_older_scorer(answers, renamed, **changes)
+
+        return [scoring(7, old_score).label, scoring(8, lambda _: {}).label]
+
+    answers = publish(repository, rows(), total=8)
+    labels = scored(answers, lambda sample_id: sample_id)
+    replaced = commit_shards(again(answers), rows()[::-1])
+    diff = diff_scorings(replaced, *labels)
+    assert (diff.overall.wrong_to_right, diff.examples) == (3, ())
+
+    mixed = scored(replaced, lambda sample_id: f"sample-{7 - int(sample_id[-5:]):05}")
+    with pytest.raises(DamagedAnswersError, match="its rows do not match the scored answers"):
+        diff_scorings(again(replaced), *mixed)
 
 
 def test_a_new_scoring_is_compared_with_the_one_it_replaces(repository: LocalRepository) -> None:

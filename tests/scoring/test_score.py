@@ -1,10 +1,19 @@
+import pyarrow as pa
 import pytest
 
+from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_scores
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.comparing.pairing import pair, score_sides
+from regrade.exchange.exporting.scored import fresh_result
+from regrade.pages.viewer.library import Library
 from regrade.processes.limited import Limits
+from regrade.records.columns import KEYS
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
+from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_scorers
 from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
@@ -123,9 +132,44 @@ def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
 
     name = break_shard(answers, 1)
 
-    with pytest.raises(DamagedAnswersError, match=name):
-        score_answers(answers, "number")
+    for take in (
+        lambda: score_answers(answers, "number"),
+        lambda: score_sides(
+            answers, answers, "number"
+        ),  # compare, gate, chart, pairs in the viewer
+        lambda: fresh_result(answers),  # exports, publish-results
+        lambda: diff_scorings(answers, None, "exact"),
+        lambda: stale_scorers(answers),
+        lambda: move_alias(repository, "baseline", [answers]),
+    ):
+        with pytest.raises(DamagedAnswersError, match=name):
+            take()
     assert score_answers(answers, "number", intact=True).file.summary.overall.rows == 3
+
+
+def test_scores_of_other_answers_are_refused_wherever_both_are_read(
+    repository: LocalRepository,
+) -> None:
+    other = publish(repository, numbers(0, 3), model="org/other")
+    score(other)
+    answers = publish(repository, numbers(0, 3))
+    scored = score_answers(answers, "number")
+    assert scored.table is not None
+    ids = scored.table["sample_id"].to_pylist()
+    changed = pa.array([f"another-{name}" for name in ids])
+    publish_scores(
+        repository, [(answers, scored.file, scored.table.set_column(0, "sample_id", changed))]
+    )
+
+    library = Library(repository)
+    stored = library.shelf().find(answers.manifest.answer_set_id)
+    for take in (
+        lambda: [*Result(stored.answers, scored.file).rows(KEYS)],
+        lambda: pair(*score_sides(again(other), stored.answers, "number")),
+        lambda: library.index(stored, stored.headline),
+    ):
+        with pytest.raises(DamagedAnswersError, match="its rows do not match the scored answers"):
+            take()
 
 
 def test_there_is_no_scoring_of_answers_of_which_nothing_is_intact(

@@ -150,7 +150,7 @@ def test_a_stored_scoring_with_other_values_is_verified(
     found = verify(repository, repository.head() or "", None)
 
     assert (found.scorings, found.problems) == (1, [])
-    stored = again(answers).score_table(file.label)
+    stored = again(answers).score_table(file)
     assert stored["metrics"].to_pylist() == ['{"letters":2}', '{"letters":2}']
 
 

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,19 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from flows.scoring import unscored
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool
+from regrade.comparing.checking import plans_to_score
 from regrade.jobs.generate import Progress, generate
+from regrade.jobs.job import GenerationJob, JudgeJob, make_job
+from regrade.jobs.plans_of_job import begin
 from regrade.jobs.shares import Share
 from regrade.settings import Reuse
+from tasks.judge import plan_judging, plans_of_judge
+from tasks.plan import plan_answers
 from tasks.step import hidden
 from tasks.work import Work
+from tests.command_line import DEMO
+from tests.hub_server.fixtures import Hub
+from tests.limited_engine import questions
 from tests.sums import Answering, plan_of
 
 
@@ -102,3 +111,27 @@ def test_the_result_of_a_run_that_published_nothing_counts_what_is_missing(tmp_p
     assert (answers.revision, answers.url) == (None, None)
     assert (answers.rows, answers.expected_rows, answers.unanswered) == (0, 5, 5)
     assert answers.answer_set_id == work.plan.specification.answer_set_id
+
+
+def test_the_hub_is_asked_for_write_access_once_whether_or_not_a_flow_takes_what_was_begun(
+    hub: Hub, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HF_TOKEN", hub.token)
+    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
+    data = questions(tmp_path, 2)
+    answers, model = f"hf://datasets/{hub.repo_id}", str(DEMO / "regrade-demo")
+    dataset = {"name": "one", "path": str(data), "scorer": "number"}
+    given = {"model": model, "datasets": [dataset], "answers": answers}
+    job = make_job(GenerationJob, given)
+    judging = JudgeJob(judges=(model,), self_test=True, rubric="correct", answers=answers)
+
+    def asked(plan: Callable[[], object]) -> int:
+        hub.server.forget()
+        plan()
+        return hub.requests("POST", "/repos/create") + hub.requests("GET", "/auth-check/write")
+
+    assert asked(lambda: (begin(plans_to_score, job), plan_answers.fn(job))) == 1
+    assert asked(lambda: plan_answers.fn(job)) == 1
+    assert (
+        asked(lambda: (begin(plans_of_judge, judging, model), plan_judging.fn(judging, model))) == 1
+    )

@@ -49,7 +49,7 @@ def _calibrate(
         return None
     if not labels.latest and next(labelled_judge_runs(answers), None) is None:
         return Calibrated(scale=scale, reason=why_not(labels))  # without reading the scores
-    known = answers.score_table(file.label) if table is None else table
+    known = answers.score_table(file) if table is None else table
     verdicts = verdicts_of(answers, file, known, field)
     return calibrated(verdicts, labels, labelled_elsewhere(verdicts))
 
@@ -66,9 +66,9 @@ def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
         benchmark = found.judged and found.judged.benchmark
         if same_answers or not same_judge or not same_rubric or benchmark != run.judged.benchmark:
             continue
-        for scoring in other.readable_scores():
+        for scoring in other.intact_scores():
             if scoring.label == verdicts.scoring:
-                table = other.score_table(scoring.label)
+                table = other.score_table(scoring)
                 yield (
                     verdicts_of(other, scoring, table, verdicts.field),
                     stored_labels(other, verdicts.scheme.scale, verdicts.field),

@@ -21,6 +21,7 @@ from regrade.stats.corrected import (
 from regrade.stats.estimates import FloatArray
 from regrade.stats.resampling import Estimate
 from regrade.stats.scale import SHARES, Scale
+from regrade.text.text import counted
 
 Method = Literal["PPI++", "Rogan-Gladen"]
 UNCALIBRATED = "uncalibrated"
@@ -99,7 +100,7 @@ def calibrated(
         value, low, high = (_within(verdicts.scheme.scale, end) for end in ends)
         n = corrected.labelled
         unused = len(labels.keys) - n
-        further = f"{unused:,} further labels are no random part and not used" if unused else ""
+        further = f"not used: {counted(unused, 'label')} outside the random part" if unused else ""
         reason = "; ".join(filter(None, (further, _widened(random), _outdated(labels))))
         return compared.model_copy(
             update={
@@ -187,7 +188,9 @@ def why_not(labels: StoredLabels, labelled: int = 0) -> str:
 def _outdated(labels: StoredLabels) -> str:
     if not labels.outdated:
         return ""
-    return f"{labels.outdated:,} labels are of answers that were generated again since, and do not count"
+    return (
+        f"not used: {counted(labels.outdated, 'label')} of answers that were generated again since"
+    )
 
 
 def _by_errors(verdicts: Verdicts, labelled: Sequence[Labelled]) -> dict[str, Any]:
@@ -236,7 +239,7 @@ def _errors(labelled: Iterable[Labelled]) -> Calibration:
 def _too_few(labelled: int) -> str:
     if not labelled:
         return "nobody has labelled these answers: `regrade label` draws a sample"
-    return f"{labelled:,} labels are too few, or no random part of these answers: `regrade label --sample` draws one"
+    return f"{counted(labelled, 'label')}: too few, or no random part of these answers; `regrade label --sample` draws one"
 
 
 def _within(scale: Scale, value: float) -> float:

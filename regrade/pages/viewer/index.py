@@ -128,8 +128,14 @@ def with_scores(
         answers: Answer set.
         scoring: The scoring.
         table: Its rows, of `SCORING_SCHEMA`.
+
+    Raises:
+        DamagedAnswersError: If the scoring is of all answers, and its rows are of others.
     """
     scores = aligned(table, index.sample_id, index.repeat)
+    lacks = scores.column("sample_id").null_count
+    if lacks and {shard.sha256 for shard in answers.manifest.shards} <= {*scoring.answers}:
+        raise answers.other_rows(scoring)
     return replace(
         index,
         answers=answers,

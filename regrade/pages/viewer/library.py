@@ -194,8 +194,12 @@ class Shelf:
 
         Raises:
             NotFoundError: If none fits, or several do.
+            DamagedAnswersError: If the only one that fits cannot be read.
         """
         fitting = [stored for stored in self.sets if stored.id.startswith(answer_set_id)]
+        for error in () if fitting else self.damaged:
+            if any(part.startswith(answer_set_id) for part in error.path.split("/")[-2:]):
+                raise error
         exact = [stored for stored in fitting if stored.id == answer_set_id] or fitting
         if len(exact) != 1:
             found = ", ".join(stored.id for stored in fitting[:5]) or "none"
@@ -250,7 +254,7 @@ class Library:
                     self._indexes[plain] = read_index(stored.answers, rows)
                 elif scoring is not None:
                     known, answers = self._indexes[plain], stored.answers
-                    table = answers.score_table(scoring.label)
+                    table = answers.score_table(scoring)
                     self._indexes[key] = with_scores(known, answers, scoring, table)
             found = self._indexes[key]
             while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
@@ -309,9 +313,6 @@ def _read_shelf(repository: Repository, revision: str) -> Shelf:
 
 def _stored_set(answers: AnswerSet) -> StoredSet:
     files, damaged = answers.scores_and_damage()
-    if gone := answers.damaged_shards():
-        files = [file for file in files if not gone.keys() & set(file.answers)]
-        damaged += gone.values()
     stale = frozenset(file.label for file in files if is_stale(file, answers))
     ranked = tuple(_by_rank(files, answers.manifest.scorers, stale))
     run = judge_run(answers.manifest.specification)

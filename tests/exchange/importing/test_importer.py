@@ -54,7 +54,7 @@ def test_the_originals_scores_lie_beside_ours_and_are_never_stale(
     )
     assert original.title == "original (table right)"
     assert not is_stale(original, entry)
-    assert entry.score_table(original.label)["value"].to_pylist() == [0.0, 1.0, 1.0]
+    assert entry.score_table(original)["value"].to_pylist() == [0.0, 1.0, 1.0]
     assert verify(repository, imports.revision).problems == []
 
 
@@ -81,7 +81,7 @@ def test_many_files_make_two_commits(
     monkeypatch.setattr(repository, "commit", counted)
     imported(repository, *(table(tmp_path / f"{n}.jsonl", n) for n in range(1, 6)))
 
-    assert commits == ["Imported answers: 5 answer sets", "Scores: 5 scorings"]
+    assert commits == ["Imported answers: 5 answer sets", "Scorings: 5"]
 
 
 def broken(path: Path) -> Path:

@@ -629,6 +629,9 @@ def test_damaged_answers_are_named(reader: Reader):
     assert page.status == 500
     assert shard.name in page.text
     assert reader.page(f"/sets/{other}").status == 200
+    newer = publish(reader.repository, numbers(0, 3), model="org/newer")
+    commit_manifest(newer, schema_version=99)
+    assert "upgrade regrade" in reader.get(f"/sets/{newer.manifest.answer_set_id}").text
 
 
 def test_a_pinned_address_shows_what_was_there_then(reader: Reader):
