@@ -5,8 +5,9 @@ from functools import cache
 from typing import Annotated
 
 from cyclopts import Group, Parameter
+from pydantic.fields import FieldInfo
 
-from regrade.settings import Difference, SandboxName, ScoringOptions
+from regrade.settings import Difference, SandboxName, ScoringOptions, settings
 
 _numbers = itertools.count(1)
 
@@ -22,30 +23,24 @@ for _title in ("What to score", "What to compare", "What to compare, and limits 
     help_group(_title)  # above the options of storage
 WHERE = help_group("Storage and output")
 
-Answers = Annotated[
-    str | None,
-    Parameter(
-        group=WHERE,
-        help="Answer repository: `hf://datasets/ORG/NAME` or a folder. Default: REGRADE_ANSWERS, else `./answers`.",
-    ),
-]
-TrackingUri = Annotated[
-    str | None,
-    Parameter(
-        group=WHERE,
-        help="MLflow server or database. Default: MLFLOW_TRACKING_URI, else SQLite beside the answers.",
-    ),
-]
+
+_SEVERAL = "May be given several times."
+
+
+def _option_of(field: FieldInfo, group: Group, hint: str = "") -> Parameter:
+    """Return the option of a command that has no job for a field of jobs; the hint ends its help."""
+    return Parameter(group=group, help=f"{field.description} {hint}".strip())
+
+
+_ANSWERS, _TRACKING = map(FieldInfo.from_annotation, (settings.Answers, settings.TrackingUri))
+Answers = Annotated[str | None, _option_of(_ANSWERS, WHERE)]
+SeveralAnswers = Annotated[tuple[str, ...], _option_of(_ANSWERS, WHERE, _SEVERAL)]
+TrackingUri = Annotated[str | None, _option_of(_TRACKING, WHERE)]
 Sandbox = Annotated[
     SandboxName | None,
-    Parameter(
-        help="Sandbox of programs in answers (scorer `code`): `bwrap`, the default, needs bubblewrap and namespaces; "
-        "`landlock` needs neither and isolates less (docs/code.md).",
-    ),
+    _option_of(ScoringOptions.model_fields["sandbox"], help_group("Scoring")),
 ]
-Benchmarks = Annotated[
-    tuple[str, ...], Parameter(help="Only this benchmark. May be given several times.")
-]
+Benchmarks = Annotated[tuple[str, ...], Parameter(help=f"Only this benchmark. {_SEVERAL}")]
 MetricsPort = Annotated[
     int | None,
     Parameter(
@@ -56,9 +51,7 @@ MetricsPort = Annotated[
 ]
 Allow = Annotated[
     tuple[Difference, ...],
-    Parameter(
-        help="Difference between the two sides to allow; others are refused. May be given several times."
-    ),
+    Parameter(help=f"Difference between the two sides to allow; others are refused. {_SEVERAL}"),
 ]
 
 

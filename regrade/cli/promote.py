@@ -7,8 +7,8 @@ from regrade.cli.options import Answers, Benchmarks, TrackingUri
 from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.cli.terminal import plain, stdout
 from regrade.comparing.sides import find_side
-from regrade.jobs.job import default_answers
 from regrade.settings.errors import SettingsError
+from regrade.settings.view_address import default_answers
 from regrade.tracking.labels import move_alias_tag
 
 
