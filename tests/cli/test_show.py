@@ -134,12 +134,12 @@ def test_a_heading_names_the_set_and_what_was_extracted_is_at_the_end(
 ):
     assert show(tmp_path) == 0
 
-    lines = capfd.readouterr().out.rstrip().splitlines()
+    lines = [line for line in capfd.readouterr().out.splitlines() if line]
     assert lines[0].startswith("org/tiny · sums · ")
     assert lines[1].startswith("number v")
     assert lines[1].endswith("(n=1), scored just now, not stored")
     assert lines[2].startswith("sample-00001 repeat 0 · odd · right")
-    assert [line for line in lines[3:] if line] == [
+    assert lines[3:] == [
         "What is 1?",
         "It is 1.",
         "#### 1",
