@@ -30,6 +30,7 @@ from regrade.settings.errors import SettingsError
 from regrade.settings.marks import (
     ABSENT,
     CODE,
+    FILTER,
     FIRST,
     INDECISIVE,
     NAME,
@@ -424,20 +425,20 @@ class ScoringJob(Settings):
     option_group = "What to score"
 
     answers: Answers = Field(default_factory=default_answers)
-    model: Annotated[str | None, PATH, NAME] = None
+    model: Annotated[str | None, PATH, NAME, FILTER] = None
     """Only answers of this model. Default: all models."""
-    benchmark: str | None = None
+    benchmark: Annotated[str | None, FILTER] = None
     """Only answers to this benchmark. Default: all benchmarks."""
-    answer_set: str | None = None
+    answer_set: Annotated[str | None, FILTER] = None
     """Only this answer set: id (the first digits are enough), model or alias. Default: all answer sets."""
     scorer: ScorerName | None = None
     """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
     of each benchmark."""
     revision: str | None = None
     """Branch, tag or commit of the repository. Default: the newest commit."""
-    since: date | None = None
+    since: Annotated[date | None, FILTER] = None
     """Only answer sets to which answers were added on this day (YYYY-MM-DD, UTC) or later."""
-    until: date | None = None
+    until: Annotated[date | None, FILTER] = None
     """Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or earlier."""
     stale: bool = False
     """Only stale scores: the scorer changed since, or answers were added."""
@@ -457,6 +458,10 @@ class ScoringJob(Settings):
                 "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two."
             )
         return self
+
+
+FILTERS = tuple(name for name in ScoringJob.model_fields if name in marked(ScoringJob, FILTER))
+"""Parameters that choose stored answers."""
 
 
 class RescoringJob(ScoringJob):

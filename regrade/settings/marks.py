@@ -74,6 +74,8 @@ ABSENT = Mark("absent")
 Absent = Annotated[None, ABSENT]
 NOT_MEASURED = Mark("not measured")
 """Sweeps, tuning and the noise floor have no such parameter: they measure one model, on this machine, and give no verdict."""
+FILTER = Mark("filter")
+"""The value limits the stored answers that are scored."""
 FIRST = Mark("first")
 """The parameter stands with the required ones at the beginning of a form."""
 INDECISIVE = Mark("indecisive")
