@@ -2,7 +2,7 @@
 
 import itertools
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
 from pydantic.fields import FieldInfo
@@ -22,23 +22,20 @@ WHAT = help_group("What to evaluate")
 for _title in ("What to score", "What to compare", "What to compare, and limits of the verdict"):
     help_group(_title)  # above the options of storage
 WHERE = help_group("Storage and output")
-
-
 _SEVERAL = "May be given several times."
 
 
-def _option_of(field: FieldInfo, group: Group, hint: str = "") -> Parameter:
+def _option_of(kind: Any, group: Group | str, hint: str = "") -> Parameter:  # noqa: ANN401 - a field, or a type
     """Return the option of a command that has no job for a field of jobs; the hint ends its help."""
+    field = kind if isinstance(kind, FieldInfo) else FieldInfo.from_annotation(kind)
     return Parameter(group=group, help=f"{field.description} {hint}".strip())
 
 
-_ANSWERS, _TRACKING = map(FieldInfo.from_annotation, (settings.Answers, settings.TrackingUri))
-Answers = Annotated[str | None, _option_of(_ANSWERS, WHERE)]
-SeveralAnswers = Annotated[tuple[str, ...], _option_of(_ANSWERS, WHERE, _SEVERAL)]
-TrackingUri = Annotated[str | None, _option_of(_TRACKING, WHERE)]
+Answers = Annotated[str | None, _option_of(settings.Answers, WHERE)]
+SeveralAnswers = Annotated[tuple[str, ...], _option_of(settings.Answers, WHERE, _SEVERAL)]
+TrackingUri = Annotated[str | None, _option_of(settings.TrackingUri, WHERE)]
 Sandbox = Annotated[
-    SandboxName | None,
-    _option_of(ScoringOptions.model_fields["sandbox"], help_group("Scoring")),
+    SandboxName | None, _option_of(ScoringOptions.model_fields["sandbox"], "Parameters")
 ]
 Benchmarks = Annotated[tuple[str, ...], Parameter(help=f"Only this benchmark. {_SEVERAL}")]
 MetricsPort = Annotated[
