@@ -6,6 +6,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
 from flows.gating import completed
+from regrade.jobs.job import FILTERS
 from regrade.orchestration.artifacts import name_run
 from regrade.results.results import Evaluation
 from regrade.results.tables import headline
@@ -17,7 +18,7 @@ NAMED = 3
 def run_name() -> str:
     """Name of the flow run: `score <filters>`."""
     parameters = flow_run.parameters
-    filters = [parameters.get(name) for name in ("model", "benchmark", "answer_set", "scorer")]
+    filters = [parameters.get(name) for name in (*FILTERS, "scorer")]
     unfiltered = "stale scores" if parameters.get("stale") else "all answers"
     return "score " + (", ".join(str(value) for value in filters if value) or unfiltered)
 

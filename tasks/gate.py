@@ -14,6 +14,7 @@ from regrade.orchestration.artifacts import (
     as_artifact,
     show,
 )
+from regrade.text.blocks import Line
 from regrade.text.markdown import escape, markdown
 
 
@@ -27,7 +28,9 @@ def show_verdict(report: GateReport) -> None:
 @task(name="baseline", task_run_name="baseline", cache_policy=NO_CACHE)
 def show_baseline(created: str) -> None:
     """Show on the flow run's page that it created the baseline, in place of a verdict."""
-    show(BASELINE_KEY, f"{escape(created)}\n", "The first run: there was nothing to compare with")
+    show(
+        BASELINE_KEY, markdown([Line(created)]), "The first run: there was nothing to compare with"
+    )
 
 
 @task(name="compare", task_run_name="compare", cache_policy=NO_CACHE)

@@ -5,7 +5,7 @@ from typing import Annotated, cast
 
 from cyclopts import Parameter
 
-from regrade.cli.options import Allow, Benchmarks
+from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
@@ -13,10 +13,10 @@ from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
 from regrade.comparing.tradeoff import Tradeoff, tradeoffs
-from regrade.jobs.job import default_answers
 from regrade.records.specification import path_component
 from regrade.settings.errors import OperationError, SettingsError
 from regrade.settings.files import atomic_write
+from regrade.settings.view_address import default_answers
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
 from regrade.stats.drawing import ImageFormat
@@ -30,13 +30,7 @@ _FORMATS = ("png", "svg")
 def chart(
     *,
     over: Over = "seconds",
-    answers: Annotated[
-        tuple[str, ...],
-        Parameter(
-            help="Answer repository: `hf://datasets/ORG/NAME` or a folder. May be given several times. Default: "
-            "REGRADE_ANSWERS, else `./answers`."
-        ),
-    ] = (),
+    answers: SeveralAnswers = (),
     model: Annotated[
         tuple[str, ...], Parameter(help="Only this model. May be given several times.")
     ] = (),

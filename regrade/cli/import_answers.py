@@ -14,9 +14,9 @@ from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
-from regrade.jobs.job import default_answers
 from regrade.scorers import load_scorer, stored_name
 from regrade.settings.errors import OperationError, of_setting
+from regrade.settings.view_address import default_answers
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
 

@@ -11,7 +11,7 @@ from regrade.answers.durations import Duration, durations
 from regrade.benchmarks import benchmark_cards
 from regrade.benchmarks.base import BenchmarkCard
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.terminal import print_blocks
 from regrade.lm_eval.index import matching, task_index
 from regrade.lm_eval.listing import described, line_of
 from regrade.scorers import JUDGE, load_scorer, scorer_names
@@ -19,6 +19,7 @@ from regrade.scoring.source_hash import source_hash
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError
 from regrade.settings.suites import SUITES, Suite
+from regrade.text.blocks import Block, Line, Strong, with_code
 from regrade.text.text import duration_text, visible
 
 
@@ -46,26 +47,24 @@ def benchmarks(
     broken = _broken("benchmark")
     took = durations()
 
-    def draw() -> None:
+    def lines() -> Iterator[Block]:
         for card in cards:
-            stdout.print(
-                f"[bold]{card.name}[/] v{card.version} · {card.source} · {card.method}, {card.format}, "
-                f"{card.n_shots} shots{_repeated(card)} · {', '.join(map(_named, card.scorers))}"
+            text = (
+                f" v{card.version} · {card.source} · {card.method}, {card.format}, {card.n_shots} shots{_repeated(card)} · "
+                f"{', '.join(map(_named, card.scorers))}"
             )
-            stdout.print(f"    {card.description} {card.paper}".rstrip())
+            yield Line((Strong(card.name), text))
+            yield Line(f"    {card.description} {card.paper}".rstrip())
             if card.name in took:
-                stdout.print(f"    {_took(took[card.name])}")
-        _print_broken(broken)
-        stdout.print(
-            "[bold]dataset[/] any dataset on the Hub or in a file: see `--dataset.*` of `regrade evaluate --help`"
-        )
-
+                yield Line(f"    {_took(took[card.name])}")
+        yield from _unusable(broken)
+        see = " any dataset on the Hub or in a file: see `--dataset.*` of `regrade evaluate --help`"
+        yield Line((Strong("dataset"), *with_code(see)))
         for suite in SUITES:
-            stdout.print(f"[bold]--suite {suite.name}[/] {suite.description}")
+            yield Line((Strong(f"--suite {suite.name}"), f" {suite.description}"))
             for name, form in suite.forms.items():
-                stdout.print(f"    {name}: {form}")
-            for line in _remarks(suite, took):
-                stdout.print(f"    {line}")
+                yield Line(f"    {name}: {form}")
+            yield from _remarks(suite, took)
 
     output.show(
         {
@@ -78,7 +77,7 @@ def benchmarks(
             ],
             "broken": broken,
         },
-        draw,
+        lambda: print_blocks(list(lines())),
     )
 
 
@@ -100,16 +99,16 @@ def _repeated(card: BenchmarkCard) -> str:
 
 
 def _took(duration: Duration) -> str:
-    device = f" on {plain(duration.device)}" if duration.device else ""
+    device = f" on {duration.device}" if duration.device else ""
     return (
-        f"took {duration_text(duration.seconds)} for {duration.rows:,} answers of {plain(duration.model)} "
-        f"({plain(duration.engine)}{device}, {duration.finished_at:%Y-%m-%d})"
+        f"took {duration_text(duration.seconds)} for {duration.rows:,} answers of {duration.model} "
+        f"({duration.engine}{device}, {duration.finished_at:%Y-%m-%d})"
     )
 
 
-def _remarks(suite: Suite, took: Mapping[str, Duration]) -> Iterator[str]:
+def _remarks(suite: Suite, took: Mapping[str, Duration]) -> Iterator[Block]:
     if suite.missing:
-        yield f"[yellow]not installed here[/]: {', '.join(suite.missing)}"
+        yield Line(f"    not installed here: {', '.join(suite.missing)}", "doubt")
     known = [took[name] for name in suite.benchmarks if name in took]
     if known:
         part = (
@@ -117,8 +116,9 @@ def _remarks(suite: Suite, took: Mapping[str, Duration]) -> Iterator[str]:
             if len(known) == len(suite.benchmarks)
             else f" ({len(known)} of {len(suite.benchmarks)} members)"
         )
-        models = ", ".join(dict.fromkeys(plain(duration.model) for duration in known))
-        yield f"took {duration_text(sum(duration.seconds for duration in known))}{part} with {models}"
+        models = ", ".join(dict.fromkeys(duration.model for duration in known))
+        seconds = sum(duration.seconds for duration in known)
+        yield Line(f"    took {duration_text(seconds)}{part} with {models}")
 
 
 def _show_harness(pattern: str, path: str | None, output: Output) -> None:
@@ -149,16 +149,15 @@ def scorers(*, output: Output = TABLE) -> None:
         if name not in broken
     ]
 
-    def draw() -> None:
+    def lines() -> Iterator[Block]:
         for scorer in usable:
-            stdout.print(
-                f"[bold]{scorer['name']}[/] v{scorer['version']}, source {scorer['source_hash']}"
-            )
-            stdout.print(f"    reads     {plain(str(scorer['extracts']))}")
-            stdout.print(f"    unparsed  {plain(str(scorer['unparsed']))}")
-        _print_broken(broken)
+            source = f" v{scorer['version']}, source {scorer['source_hash']}"
+            yield Line((Strong(str(scorer["name"])), source))
+            yield Line(f"    reads     {scorer['extracts']}")
+            yield Line(f"    unparsed  {scorer['unparsed']}")
+        yield from _unusable(broken)
 
-    output.show({"scorers": usable, "broken": broken}, draw)
+    output.show({"scorers": usable, "broken": broken}, lambda: print_blocks(list(lines())))
 
 
 def _broken(kind: registry.Kind) -> dict[str, str]:
@@ -166,6 +165,6 @@ def _broken(kind: registry.Kind) -> dict[str, str]:
     return {error.name: error.problem for error in registry.broken(kind)}
 
 
-def _print_broken(broken: dict[str, str]) -> None:
+def _unusable(broken: Mapping[str, str]) -> Iterator[Block]:
     for name, problem in broken.items():
-        stdout.print(f"[bold]{plain(name)}[/] [red]cannot be used[/]: {plain(problem)}")
+        yield Line((Strong(name), f" cannot be used: {problem}"), "bad")

@@ -2,11 +2,12 @@
 
 import itertools
 from functools import cache
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Group, Parameter
+from pydantic.fields import FieldInfo
 
-from regrade.settings import Difference, SandboxName, ScoringOptions
+from regrade.settings import Difference, SandboxName, ScoringOptions, settings
 
 _numbers = itertools.count(1)
 
@@ -21,31 +22,22 @@ WHAT = help_group("What to evaluate")
 for _title in ("What to score", "What to compare", "What to compare, and limits of the verdict"):
     help_group(_title)  # above the options of storage
 WHERE = help_group("Storage and output")
+_SEVERAL = "May be given several times."
 
-Answers = Annotated[
-    str | None,
-    Parameter(
-        group=WHERE,
-        help="Answer repository: `hf://datasets/ORG/NAME` or a folder. Default: REGRADE_ANSWERS, else `./answers`.",
-    ),
-]
-TrackingUri = Annotated[
-    str | None,
-    Parameter(
-        group=WHERE,
-        help="MLflow server or database. Default: MLFLOW_TRACKING_URI, else SQLite beside the answers.",
-    ),
-]
+
+def _option_of(kind: Any, group: Group | str, hint: str = "") -> Parameter:  # noqa: ANN401 - a field, or a type
+    """Return the option of a command that has no job for a field of jobs; the hint ends its help."""
+    field = kind if isinstance(kind, FieldInfo) else FieldInfo.from_annotation(kind)
+    return Parameter(group=group, help=f"{field.description} {hint}".strip())
+
+
+Answers = Annotated[str | None, _option_of(settings.Answers, WHERE)]
+SeveralAnswers = Annotated[tuple[str, ...], _option_of(settings.Answers, WHERE, _SEVERAL)]
+TrackingUri = Annotated[str | None, _option_of(settings.TrackingUri, WHERE)]
 Sandbox = Annotated[
-    SandboxName | None,
-    Parameter(
-        help="Sandbox of programs in answers (scorer `code`): `bwrap`, the default, needs bubblewrap and namespaces; "
-        "`landlock` needs neither and isolates less (docs/code.md).",
-    ),
+    SandboxName | None, _option_of(ScoringOptions.model_fields["sandbox"], "Parameters")
 ]
-Benchmarks = Annotated[
-    tuple[str, ...], Parameter(help="Only this benchmark. May be given several times.")
-]
+Benchmarks = Annotated[tuple[str, ...], Parameter(help=f"Only this benchmark. {_SEVERAL}")]
 MetricsPort = Annotated[
     int | None,
     Parameter(
@@ -56,9 +48,7 @@ MetricsPort = Annotated[
 ]
 Allow = Annotated[
     tuple[Difference, ...],
-    Parameter(
-        help="Difference between the two sides to allow; others are refused. May be given several times."
-    ),
+    Parameter(help=f"Difference between the two sides to allow; others are refused. {_SEVERAL}"),
 ]
 
 

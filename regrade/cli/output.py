@@ -191,7 +191,7 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
     """
     # Commands that open no repository do not import these.
     from regrade.answers.opening import newest_revision, open_repository  # noqa: PLC0415
-    from regrade.jobs.job import default_answers  # noqa: PLC0415
+    from regrade.settings.view_address import default_answers  # noqa: PLC0415
 
     repository = open_repository(answers or default_answers(), create=False)
     return repository, newest_revision(repository)

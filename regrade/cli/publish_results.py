@@ -6,10 +6,10 @@ from dataclasses import asdict
 from regrade.answers.sets import readable_sets
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_blocks, stdout
+from regrade.cli.terminal import print_blocks
 from regrade.comparing.sides import named_id
 from regrade.settings.errors import SettingsError
-from regrade.text.blocks import Table
+from regrade.text.blocks import Line, Quote, Table, with_code
 
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
@@ -80,19 +80,18 @@ def publish_results(
             for result in results
         ]
         columns = ("benchmark", "value", "leaderboard", "notes")
-        print_blocks([Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:])])
-        for reason in reasons:
-            stdout.print(f"[yellow]left out[/] {plain(reason)}")
-        for path, content in planned.files.items():
-            stdout.print(f"[bold]{plain(path)}[/]\n{plain(content)}")
-        if url is not None:
-            stdout.print(plain(url))
-        elif planned.files:
-            stdout.print(
-                "Nothing is written yet: `--pull-request` proposes it, `--commit` writes it."
-            )
+        if url is None and planned.files:
+            end = "Nothing is written yet: `--pull-request` proposes it, `--commit` writes it."
         else:
-            stdout.print("The model's repository has these results already.")
+            end = url or "The model's repository has these results already."
+        print_blocks(
+            [
+                Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:]),
+                *(Line(f"left out {reason}", "doubt") for reason in reasons),
+                *(Quote(path, content) for path, content in planned.files.items()),
+                Line(with_code(end)),
+            ]
+        )
 
     document = {
         "model": model,

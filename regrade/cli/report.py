@@ -42,10 +42,10 @@ def report(
             f"The last argument should be the file to write, FILE.html or FILE.md, not '{names[-1]}'."
         )
     # A refusal does not wait for these imports.
-    from regrade.jobs.job import default_answers  # noqa: PLC0415
     from regrade.pages.report.gathering import gather  # noqa: PLC0415
     from regrade.pages.report.page import html_report, markdown_report  # noqa: PLC0415
     from regrade.pages.report.request import Request  # noqa: PLC0415
+    from regrade.settings.view_address import default_answers  # noqa: PLC0415
     from regrade.text.files import write_file  # noqa: PLC0415
 
     path = Path(names[-1])

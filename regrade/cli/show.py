@@ -1,15 +1,13 @@
 """`regrade show`."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 from cyclopts import Parameter
-from rich.rule import Rule
-from rich.text import Text
 
 from regrade.answers.base import Repository
 from regrade.answers.figures import figures_line, figures_of
@@ -18,7 +16,7 @@ from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.short_help import RUN_OPTIONS, short_help
-from regrade.cli.terminal import plain, stderr, stdout
+from regrade.cli.terminal import plain, print_blocks, stderr
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.answer_facts import letter_of, with_choice
@@ -37,8 +35,8 @@ from regrade.scoring.batches import lacking_questions
 from regrade.scoring.score import label_now, score_answers
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_address
+from regrade.text.blocks import Badge, Block, Heading, Line, Link, Quote, Strong, Tone
 from regrade.text.numbers import average_text
-from regrade.text.text import visible
 
 SHOWN = (
     "sample_id",
@@ -122,12 +120,14 @@ def show(
     texts = _answers(library, index, rows[start : start + limit].tolist(), repository)
 
     def draw() -> None:
-        _print_heading(index, shelf, stored)
-        if calibrated is not None:
-            _print(f"by people's labels: {calibrated.text}")
-        for row in texts:
-            _print_answer(row, stored)
-        _print_end(texts, start, len(rows), index.rows)
+        print_blocks(
+            [
+                *_heading(index, shelf, stored),
+                *([Line(f"by people's labels: {calibrated.text}")] if calibrated else []),
+                *(block for row in texts for block in _answer(row, stored)),
+                _end(texts, start, len(rows), index.rows),
+            ]
+        )
         if start + limit < len(rows):
             stderr.print(plain(f"next page: --page {page + 1}"), soft_wrap=True)
         if not stored.id.startswith(answer_set) and (others := _others(shelf, stored)):
@@ -256,27 +256,28 @@ def _answers(
     return found
 
 
-def _print_heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> None:
-    """Print what is shown: model, benchmark, scoring, and the settings that tell the set apart."""
+def _heading(index: AnswerIndex, shelf: Shelf, stored: StoredSet) -> Iterator[Block]:
+    """Yield what is shown: model, benchmark, scoring, and the settings that tell the set apart."""
     specification = stored.manifest.specification
-    _print(f"{stored.model} · {stored.benchmark} · {stored.id}", "bold")
+    yield Heading(f"{stored.model} · {stored.benchmark} · {stored.id}", 1)
     shown = index.scoring
     if shown is not None:
         unstored = "" if shown in stored.scorings else ", scored just now, not stored"
-        _print(f"{_result(shown, specification)}{unstored}")
+        yield Line(f"{_result(shown, specification)}{unstored}")
     if stored.manifest.state != "complete":
-        _print(f"incomplete: {stored.manifest.answered}", "bold")
+        yield Line(Strong(f"incomplete: {stored.manifest.answered}"))
     others = {file.scorer: file for file in stored.scorings if file.label not in stored.older}
     for scorer, file in others.items():
         if shown is None or scorer != shown.scorer:
-            _print(f"also {_result(file, specification)}: --scorer {shlex.quote(scorer)}", "dim")
+            option = f"--scorer {shlex.quote(scorer)}"
+            yield Line(f"also {_result(file, specification)}: {option}", "aside")
     alike = [other for other in shelf.sets if other.benchmark == stored.benchmark]
     apart = settings_apart([other.manifest for other in alike])
     settings = apart[[other.id for other in alike].index(stored.id)]
     if settings:
-        _print(", ".join(f"{name}={value}" for name, value in settings.items()), "dim")
+        yield Line(", ".join(f"{name}={value}" for name, value in settings.items()), "aside")
     if figures := figures_line("show", figures_of(stored.manifest, shown)):
-        _print(figures, "dim")
+        yield Line(figures, "aside")
 
 
 def _result(file: ScoreFile, specification: Specification) -> str:
@@ -286,66 +287,57 @@ def _result(file: ScoreFile, specification: Specification) -> str:
     return f"{file.title}: {mean} (n={overall.n:,})"
 
 
-def _print_end(texts: Sequence[object], start: int, matching: int, total: int) -> None:
+def _end(texts: Sequence[object], start: int, matching: int, total: int) -> Block:
     of_all = "" if matching == total else f", out of {total:,} in the set"
     if texts:
         shown = f"{start + 1:,} to {start + len(texts):,} of {matching:,}"
-        stdout.print(f"answers {shown}{of_all}", style="bold")
-    elif matching:
-        stdout.print(f"This page is empty: {matching:,} answers match.")
-    else:
-        stdout.print("No answer matches.")
+        return Heading(f"answers {shown}{of_all}")
+    if matching:
+        return Line(f"This page is empty: {matching:,} answers match.")
+    return Line("No answer matches.")
 
 
-def _print_answer(row: dict[str, Any], stored: StoredSet) -> None:
-    """Print an answer, without control characters."""
+def _answer(row: dict[str, Any], stored: StoredSet) -> Iterator[Block]:
     verdict = row["verdict"]
-    colour = {"right": "green", "wrong": "red"}.get(verdict, "yellow")
+    tones: dict[str, Tone] = {"right": "good", "wrong": "bad"}
     subset = f" · {row['subset']}" if row["subset"] else ""
-    title = visible(f"{row['sample_id']} repeat {row['repeat']}{subset} · ")
-    stdout.print(Rule(Text.assemble(title, (visible(verdict), colour)), align="left"))
-    _print_asked(row, stored)
+    title = f"{row['sample_id']} repeat {row['repeat']}{subset} · "
+    yield Heading((title, Badge(verdict)), tone=tones.get(verdict, "open"))
+    yield from _asked(row, stored)
     if row["trajectory"] is not None:
         did = read_trajectory(row["trajectory"])
         text = row["trajectory"] if did is None else plain_trajectory(did, DID_CHARACTERS)
-        answer = f"assistant: {row['text']}"  # is printed below
-        _print(shortened(text.removesuffix(answer).rstrip(), DID_CHARACTERS)[0], "dim")
+        answer = f"assistant: {row['text']}"  # is shown below
+        did_text = shortened(text.removesuffix(answer).rstrip(), DID_CHARACTERS)[0]
+        yield Quote("", did_text, "aside")
     if row["reasoning"]:
-        _print(row["reasoning"], "dim italic")
+        yield Quote("", row["reasoning"], "aside")
     if row["text"] is not None:
-        _print(row["text"])
+        yield Quote("", row["text"])
     if row["tool_calls"] is not None:
-        _print(f"calls: {row['tool_calls']}")
+        yield Line(f"calls: {row['tool_calls']}")
     if row["label_logprobs"] is not None:
         ranked = (f"{letter_of(n)} {value:.3f}" for n, value in enumerate(row["label_logprobs"]))
-        _print("log-probabilities: " + ", ".join(ranked))
+        yield Line("log-probabilities: " + ", ".join(ranked))
     if row["error"] is not None:
-        _print(f"error: {row['error']}", "red")
+        yield Line(f"error: {row['error']}", "bad")
     extracted, target = (
         otherwise if row[name] is None else with_choice(row[name], row["choices"])
         for name, otherwise in (("extracted", "nothing"), ("target", "not known"))
     )
     cut = ", cut off at max_tokens" if row["truncated"] else ""
-    end = (("extracted", "bold"), f" {visible(extracted)}   ", ("target", "bold"))
-    stdout.print(Text.assemble(*end, f" {visible(target)}{cut}\n"))
+    read = (Strong("extracted"), f" {extracted}   ", Strong("target"), f" {target}{cut}")
+    yield Line(read)
     if row["address"] is not None:
-        _print(f"{row['address']}\n", "dim")
+        yield Line(Link("in the viewer", row["address"]), "aside")
 
 
-def _print_asked(row: dict[str, Any], stored: StoredSet) -> None:
-    """Print the prompt, a chat as turns; the question if the prompt is not known."""
+def _asked(row: dict[str, Any], stored: StoredSet) -> Iterator[Block]:
+    """Yield the prompt, a chat as turns; the question if the prompt is not known."""
     if row["prompt"] is None:
         if row["question"] is not None:
-            _print(with_short_marks(row["question"], row["images"] or ()), "dim")
+            yield Quote("", with_short_marks(row["question"], row["images"] or ()), "aside")
         return
     prompt_format = stored.answers.manifest.specification.prompt.format
     for turn in prompt_messages(row["prompt"], row["prompt_kind"], prompt_format, row["images"]):
-        if turn.role:
-            stdout.print(Text(visible(turn.role), "bold dim"))
-        if text := plain_message(turn):
-            _print(text, "dim")
-
-
-def _print(text: str, style: str = "") -> None:
-    """Print an untrusted text as it is: no markup, and no control characters."""
-    stdout.print(Text(visible(text), style))
+        yield Quote(turn.role, plain_message(turn), "aside")

@@ -266,15 +266,10 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
         check = f"{shown} label {judged[0]}{where} --rater YOUR_NAME"
         steps = [wrong, ("check the judge", check)]
     elif named and scoring is not None:
-        chosen = "".join(
-            f" {option} {shlex.quote(value)}"
-            for option, value in (
-                ("--model", scoring.model),
-                ("--benchmark", scoring.benchmark),
-                ("--answer-set", scoring.answer_set),
-            )
-            if value is not None
-        )
+        from regrade.cli.job_options import words_of  # noqa: PLC0415 - only these steps need it
+
+        same = words_of(scoring, {"answers", "scorer", "stale", "force"})
+        chosen = "".join(f" {shlex.quote(word)}" for word in same)
         in_file = is_specification(str(scoring.scorer))  # a changed file is another version
         again = f"{shown} score{where}{chosen}{named}{'' if in_file else ' --force'}"
         steps = [wrong, ("after changing it" if in_file else "score them again", again)]

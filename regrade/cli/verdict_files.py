@@ -18,7 +18,7 @@ from regrade.comparing.verdict_text import blocks
 from regrade.results.results import Evaluation
 from regrade.text.blocks import Heading, Line
 from regrade.text.files import write_reports
-from regrade.text.markdown import escape, markdown
+from regrade.text.markdown import markdown
 
 logger = logging.getLogger("regrade")
 
@@ -64,7 +64,9 @@ class VerdictFiles:
         try:
             with reported_on_failure(
                 command,
-                lambda problem: f"# regrade {command}: no verdict\n\n{escape(problem)}\n",
+                lambda problem: markdown(
+                    [Heading(f"regrade {command}: no verdict", 1), Line(problem)]
+                ),
                 markdown=self.markdown,
                 junit=self.junit,
             ):

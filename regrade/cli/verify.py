@@ -10,7 +10,7 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import plain, stdout
 from regrade.comparing.sides import named_id
-from regrade.jobs.job import default_answers
+from regrade.settings.view_address import default_answers
 from regrade.text.text import counted
 
 

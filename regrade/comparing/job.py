@@ -16,7 +16,6 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import runs_on_cpu
 from regrade.jobs.job import Answers, EvaluationJob, Scoring, TrackingUri, default_answers
 from regrade.settings import (
-    Between,
     ComparedScorer,
     Difference,
     GateSettings,
@@ -25,7 +24,16 @@ from regrade.settings import (
     Settings,
 )
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import ABSENT, FIRST, NAME, NO_OPTION, PATH, Absent, Option
+from regrade.settings.marks import (
+    ABSENT,
+    FIRST,
+    INDECISIVE,
+    NAME,
+    NO_OPTION,
+    NOT_MEASURED,
+    PATH,
+    Option,
+)
 from regrade.settings.settings import BASELINE_ANSWERS
 
 
@@ -116,6 +124,8 @@ BATCH_INVARIANT = "VLLM_BATCH_INVARIANT"
 class NoiseJob(EvaluationJob):
     """Questions to ask a model a second time, to measure what an unchanged model changes."""
 
+    lacks = (NOT_MEASURED, INDECISIVE)
+
     in_flight: Annotated[int, FIRST, Option(("--in-flight",))] = Field(
         16, ge=1, title="Requests in flight"
     )
@@ -125,17 +135,6 @@ class NoiseJob(EvaluationJob):
     """Number of the random order; another one asks once more."""
     examples: int = Field(3, ge=0)
     """Number of changed answers to show of each kind (right to wrong, wrong to right)."""
-    more_models: Annotated[tuple[str, ...], ABSENT] = ()
-    share: Absent = None
-    machines: Absent = None
-    judge: Absent = None
-    gate: Absent = None
-    price: Absent = None
-    goodput: Absent = None
-    tracking_uri: Absent = None
-    follow: Absent = None
-    only_new: Annotated[bool, ABSENT] = False
-    between: Annotated[Between, ABSENT] = "stay"
     reuse: Annotated[Reuse, ABSENT] = Reuse()
 
     @model_validator(mode="after")

@@ -30,22 +30,25 @@ from regrade.settings.errors import SettingsError
 from regrade.settings.marks import (
     ABSENT,
     CODE,
+    FILTER,
     FIRST,
     INDECISIVE,
     NAME,
     NO_OPTION,
+    NOT_MEASURED,
     PATH,
     SAME_ANSWERS,
     VARIES,
     Absent,
-    OnWorker,
     Option,
     marked,
 )
 from regrade.settings.model_pattern import is_pattern
 from regrade.settings.problems import one_line, sentence
+from regrade.settings.settings import Answers as Answers
+from regrade.settings.settings import TrackingUri as TrackingUri
 from regrade.settings.view_address import default_answers as default_answers
-from regrade.settings.worker_limits import check_parameters, check_tracking
+from regrade.settings.worker_limits import check_parameters
 
 
 def _of_kind(engine: object) -> object:
@@ -68,31 +71,6 @@ else:  # a broken engine raises an error only if its `kind` is given
     ]
 
 
-WHERE = Option(group="Storage and output")
-Answers = Annotated[
-    str,
-    BeforeValidator(lambda answers: answers or default_answers()),
-    Field(
-        title="Answer repository",
-        description="Answer repository, `hf://datasets/org/name` or a folder. Default: `REGRADE_ANSWERS` where it runs, else "
-        "`./answers`.",
-    ),
-    PATH,
-    SAME_ANSWERS,
-    WHERE,
-]
-TrackingUri = Annotated[
-    str | None,
-    Field(
-        title="MLflow",
-        description="MLflow server or database. Default: `MLFLOW_TRACKING_URI` where it runs, else SQLite beside the answers.",
-    ),
-    PATH,
-    OnWorker(check_tracking),
-    INDECISIVE,
-    SAME_ANSWERS,
-    WHERE,
-]
 Scoring = Annotated[
     ScoringOptions,
     Field(
@@ -126,7 +104,7 @@ class EngineJob(Settings):
     """Prompts: format, examples, system message. Default: those of each benchmark."""
     reuse: Annotated[Reuse, SAME_ANSWERS] = Field(Reuse(), examples=["{fresh: true}"])
     """Use of stored answers. Default: they are kept, and failed requests are sent again."""
-    price: Annotated[TokenPrice | None, INDECISIVE] = Field(
+    price: Annotated[TokenPrice | None, INDECISIVE, NOT_MEASURED] = Field(
         None, examples=["{input: 0.15, output: 0.60}"]
     )
     """Price of the model's tokens. Default: no cost is shown."""
@@ -237,16 +215,16 @@ class GenerationJob(BenchmarkChoice, EngineJob):
         ),
     ] = Field(min_length=1)
     """Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint."""
-    more_models: Annotated[tuple[str, ...], PATH, NAME, NO_OPTION] = Field(
+    more_models: Annotated[tuple[str, ...], PATH, NAME, NO_OPTION, NOT_MEASURED] = Field(
         (), title="Further models", examples=["[run/checkpoint-200, run/checkpoint-300]"]
     )
     """Models to evaluate after the first one, such as later checkpoints of a training: those with the same configuration and
     tokenizer share an engine."""
     repeats: Annotated[int | None, VARIES] = Field(None, ge=1, title="Answers per question")
     """Answers per question; more than one needs a temperature above 0. Default: the number of each benchmark."""
-    share: Annotated[ShareText | None, Option(group="Several machines for the same answers")] = (
-        Field(None, title="Share, if several machines work together")
-    )
+    share: Annotated[
+        ShareText | None, Option(group="Several machines for the same answers"), NOT_MEASURED
+    ] = Field(None, title="Share, if several machines work together")
     """Part of the questions with which this machine begins, such as `2/4`, if several machines generate the same answers; it
     then helps the others. `auto` takes it from a Slurm array, an indexed Job of Kubernetes, or SkyPilot. Default: it is
     alone."""
@@ -328,29 +306,33 @@ class EvaluationJob(GenerationJob):
     scorer: Annotated[ScorerName | None, SAME_ANSWERS] = None
     """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
     of each benchmark."""
-    judge: JudgeSettings | None = Field(None, examples=["{judges: [org/judge-32b]}"])
+    judge: Annotated[JudgeSettings | None, NOT_MEASURED] = Field(
+        None, examples=["{judges: [org/judge-32b]}"]
+    )
     """Judges that grade the answers afterwards, once the model's engine has ended. Default: no judge."""
-    gate: Annotated[GateSettings | None, INDECISIVE] = Field(None, examples=["{max_drop: 1}"])
+    gate: Annotated[GateSettings | None, INDECISIVE, NOT_MEASURED] = Field(
+        None, examples=["{max_drop: 1}"]
+    )
     """Baseline and limits for a verdict whether the model is worse. Default: no verdict."""
     scoring: Scoring = ScoringOptions()
     tracking_uri: TrackingUri = None
-    machines: Annotated[int | None, INDECISIVE] = Field(
+    machines: Annotated[int | None, INDECISIVE, NOT_MEASURED] = Field(
         None, ge=1, le=1000, title="Machines that generate"
     )
     """Number of machines that generate: as many runs of `generate-answers` start on its pool, and this run waits for them and
     scores. Default: this machine generates."""
 
-    follow: Annotated[float | None, INDECISIVE, Option(group="What to evaluate")] = Field(
-        None, ge=0, allow_inf_nan=False, title="Seconds to wait for further models"
+    follow: Annotated[float | None, INDECISIVE, NOT_MEASURED, Option(group="What to evaluate")] = (
+        Field(None, ge=0, allow_inf_nan=False, title="Seconds to wait for further models")
     )
     """Look for further models that the names stand for when all are done, such as the next checkpoint of a training, and evaluate
     each in the same engine; end when none came for this many seconds. Default: those that exist now are evaluated."""
-    only_new: Annotated[bool, INDECISIVE, Option(group="What to evaluate")] = Field(
+    only_new: Annotated[bool, INDECISIVE, NOT_MEASURED, Option(group="What to evaluate")] = Field(
         False, title="Only new models"
     )
     """With `follow`: leave out revisions that an earlier run with `only_new` and the same parameters evaluated on this machine, or
     at which it failed."""
-    between: Annotated[Between, INDECISIVE, Option(group="What to evaluate")] = Field(
+    between: Annotated[Between, INDECISIVE, NOT_MEASURED, Option(group="What to evaluate")] = Field(
         "stay", title="Engine between models"
     )
     """With `follow`: what the engine does while no model waits. It stays, ends, or sleeps: `sleep` keeps the weights in the machine's
@@ -443,20 +425,20 @@ class ScoringJob(Settings):
     option_group = "What to score"
 
     answers: Answers = Field(default_factory=default_answers)
-    model: Annotated[str | None, PATH, NAME] = None
+    model: Annotated[str | None, PATH, NAME, FILTER] = None
     """Only answers of this model. Default: all models."""
-    benchmark: str | None = None
+    benchmark: Annotated[str | None, FILTER] = None
     """Only answers to this benchmark. Default: all benchmarks."""
-    answer_set: str | None = None
+    answer_set: Annotated[str | None, FILTER] = None
     """Only this answer set: id (the first digits are enough), model or alias. Default: all answer sets."""
     scorer: ScorerName | None = None
     """Scorer, also with arguments, such as `number(last=true)`, or a function in a file (`path/to/file.py:name`). Default: the scorers
     of each benchmark."""
     revision: str | None = None
     """Branch, tag or commit of the repository. Default: the newest commit."""
-    since: date | None = None
+    since: Annotated[date | None, FILTER] = None
     """Only answer sets to which answers were added on this day (YYYY-MM-DD, UTC) or later."""
-    until: date | None = None
+    until: Annotated[date | None, FILTER] = None
     """Only answer sets that were begun on this day (YYYY-MM-DD, UTC) or earlier."""
     stale: bool = False
     """Only stale scores: the scorer changed since, or answers were added."""
@@ -476,6 +458,10 @@ class ScoringJob(Settings):
                 "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two."
             )
         return self
+
+
+FILTERS = tuple(name for name in ScoringJob.model_fields if name in marked(ScoringJob, FILTER))
+"""Parameters that choose stored answers."""
 
 
 class RescoringJob(ScoringJob):

@@ -22,14 +22,12 @@ from regrade.records.specification import (
 )
 from regrade.settings import REPLAY_PREFIX, Method, Reuse, SamplingParams, Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIRST, NAME, NO_OPTION, PATH, SAME_ANSWERS
+from regrade.settings.marks import DECIDES, FIRST, NAME, NO_OPTION, PATH, SAME_ANSWERS, marked
 
 VERSION = 1
 """Raised when what is read of an answer changes."""
 OWN_READINGS = 2
 """Times that the model that answered reads each answer: the difference between them is its noise."""
-_DECISIVE = ("dtype", "quantization", "kv_cache_dtype", "reasoning_parser", "extra")
-"""Settings of the engine that gave the answers, with which it reads them, too."""
 _COLUMNS = (
     "sample_id",
     "index",
@@ -87,13 +85,15 @@ class ReplayJob(Settings):
 
     def own_engine(self, manifest: Manifest) -> VllmEngine:
         """Return the engine's settings that gave answers, with those for speed and memory of this job, if it has vLLM's."""
-        excluded = {"kind", *_DECISIVE}
+        decisive = marked(VllmEngine, DECIDES)
         here = self.engine.kind == "vllm"
-        given = self.engine.model_dump(exclude_unset=True, exclude=excluded) if here else {}
+        given = (
+            self.engine.model_dump(exclude_unset=True, exclude={"kind", *decisive}) if here else {}
+        )
         stored = manifest.sessions[-1] if manifest.sessions else None
         if stored is not None and stored.engine == "vllm":
             settings = stored.engine_settings
-            given |= {name: settings[name] for name in _DECISIVE if name in settings}
+            given |= {name: settings[name] for name in decisive & settings.keys()}
         if manifest.specification.model.adapter is None:
             given.pop("lora", None)
         return VllmEngine.model_validate(given)

@@ -6,7 +6,7 @@ from datetime import UTC
 
 from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.jobs.job import ScoringJob
+from regrade.jobs.job import FILTERS, ScoringJob
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
 
 
@@ -39,8 +39,7 @@ def choose_sets(job: ScoringJob) -> ChosenSets:
     )
     sets = [answers for answers in readable if _is_between(answers, job)]
     if not sets and not damaged:
-        filters = ("benchmark", "model", "answer_set", "since", "until")
-        given = [f"`{name}={value}`" for name in filters if (value := getattr(job, name))]
+        given = [f"`{name}={value}`" for name in FILTERS if (value := getattr(job, name))]
         matching = f" matches {' and '.join(given)}" if given else " is in it"
         raise RepositoryError(repository.uri, f"no answer set{matching}. `regrade list` shows all.")
     return ChosenSets(repository.uri, sets, damaged)

@@ -72,12 +72,18 @@ FREE_TEXT = Mark("free text")
 ABSENT = Mark("absent")
 """The job has a field of its base, but no such parameter."""
 Absent = Annotated[None, ABSENT]
+NOT_MEASURED = Mark("not measured")
+"""Sweeps, tuning and the noise floor have no such parameter: they measure one model, on this machine, and give no verdict."""
+FILTER = Mark("filter")
+"""The value limits the stored answers that are scored."""
 FIRST = Mark("first")
 """The parameter stands with the required ones at the beginning of a form."""
 INDECISIVE = Mark("indecisive")
 """The value changes neither answers nor scores."""
 SAME_ANSWERS = Mark("same answers")
 """The value says where answers are kept and how they are scored, and does not change them."""
+DECIDES = Mark("decides")
+"""The setting of an engine decides what a model computes: the model that gave answers reads them with the same value."""
 NO_ARGUMENT = Mark("no argument")
 """The setting of an engine is not an argument of the same name of its software."""
 
@@ -96,5 +102,6 @@ def parameters_of(job: type[BaseModel]) -> dict[str, FieldInfo]:
         is_first = FIRST in field.metadata
         return not field.is_required(), not is_first, is_first and name not in own
 
-    shown = (item for item in job.model_fields.items() if ABSENT not in item[1].metadata)
+    lacking = {name for mark in (ABSENT, *getattr(job, "lacks", ())) for name in marked(job, mark)}
+    shown = (item for item in job.model_fields.items() if item[0] not in lacking)
     return dict(sorted(shown, key=place))

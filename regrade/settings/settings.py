@@ -29,16 +29,20 @@ from regrade.settings.errors import SettingsError, UnknownNameError
 from regrade.settings.marks import (
     CODE,
     FREE_TEXT,
+    INDECISIVE,
     NAME,
     NESTED,
     NO_OPTION,
     PATH,
+    SAME_ANSWERS,
     SCORER,
+    Mark,
     OnWorker,
     Option,
 )
 from regrade.settings.pairs import named_values
-from regrade.settings.worker_limits import check_path
+from regrade.settings.view_address import default_answers
+from regrade.settings.worker_limits import check_path, check_tracking
 
 
 def _known_scorer(name: str) -> str:
@@ -180,6 +184,8 @@ class Settings(StrictModel):
     """Beginning of the names of options for fields of these settings, where they are a group."""
     option_group: ClassVar[str | None] = None
     """Title of these options in the help. None: that of the settings that have the group."""
+    lacks: ClassVar[tuple[Mark, ...]] = ()
+    """Marks of fields that the bases of a job have, and that are no parameters of it."""
 
     def shared_with(self, others: "type[Settings]") -> dict[str, Any]:
         """Return the values of the fields that other settings have too."""
@@ -553,6 +559,31 @@ class GoodputLimits(Settings):
         return {name: value for name, value in self if value is not None}
 
 
+WHERE = Option(group="Storage and output")
+Answers = Annotated[
+    str,
+    BeforeValidator(lambda answers: answers or default_answers()),
+    Field(
+        title="Answer repository",
+        description="Answer repository, `hf://datasets/org/name` or a folder. Default: `REGRADE_ANSWERS` where it runs, else "
+        "`./answers`.",
+    ),
+    PATH,
+    SAME_ANSWERS,
+    WHERE,
+]
+TrackingUri = Annotated[
+    str | None,
+    Field(
+        title="MLflow",
+        description="MLflow server or database. Default: `MLFLOW_TRACKING_URI` where it runs, else SQLite beside the answers.",
+    ),
+    PATH,
+    OnWorker(check_tracking),
+    INDECISIVE,
+    SAME_ANSWERS,
+    WHERE,
+]
 BASELINE_ANSWERS = Option(("--baseline-answers", "--base-answers"))
 
 

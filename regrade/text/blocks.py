@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self
 
-Tone = Literal["", "good", "bad", "open", "doubt", "note"]
-"""`open` is a verdict that cannot tell, `doubt` a reason to doubt a result, `note` an explanation for readers of a page."""
+Tone = Literal["", "good", "bad", "open", "doubt", "note", "aside"]
+"""`open` is a verdict that cannot tell, `doubt` a reason to doubt a result, `note` an explanation for readers of a page, `aside` what is
+shown beside the result, such as the question of an answer."""
 
 
 @dataclass(frozen=True, slots=True)

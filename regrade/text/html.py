@@ -27,7 +27,7 @@ _PAGE = Markup("""<!doctype html>
 </main>
 </body>
 </html>""")
-_CLASSES: dict[b.Tone, str] = {"doubt": "warning", "bad": "error"}
+_CLASSES: dict[b.Tone, str] = {"doubt": "warning", "bad": "error", "aside": "dim"}
 """Classes of the viewer's style; the others are named like their tone."""
 
 

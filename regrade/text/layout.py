@@ -79,7 +79,8 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
     for number, (shown, rows) in enumerate(in_parts(grid, names, above, fits)):
         if number:
             yield Line("row", "")
-        yield from _part(replace(grid, rows=rows), shown, above, room)
+        part = replace(grid, rows=[grid.rows[row] for row in rows])
+        yield from _part(part, shown, above, room)
 
 
 def in_parts(
@@ -87,8 +88,8 @@ def in_parts(
     names: Sequence[str],
     above: Sequence[str],
     fits: Callable[[Sequence[str]], bool],
-) -> Iterator[tuple[Sequence[str], Sequence[Sequence[str]]]]:
-    """Yield columns and rows of each part of a table; all parts begin with columns that tell the rows apart.
+) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
+    """Yield columns and numbers of the rows of each part of a table; all parts begin with columns that tell the rows apart.
 
     Args:
         table: The table.
@@ -96,8 +97,9 @@ def in_parts(
         above: Columns that stand above the rows.
         fits: Returns True if columns fit side by side.
     """
+    every = range(len(table.rows))
     if fits(names):
-        yield names, table.rows
+        yield names, every
         return
     key = _key(table, names, above, fits)
     parts = [list(key)]
@@ -105,7 +107,7 @@ def in_parts(
         if len(parts[-1]) > len(key) and not fits([*parts[-1], name]):
             parts.append(list(key))
         parts[-1].append(name)
-    yield parts[0], table.rows
+    yield parts[0], every
     for shown in parts[1:]:
         yield shown, _told(table, [*above, *shown], shown[len(key) :])
 
@@ -141,15 +143,15 @@ def _key(
     return telling if count(telling) == len(table.rows) else key
 
 
-def _told(table: Grid, shown: Sequence[str], values: Sequence[str]) -> list[Sequence[str]]:
-    """Return the rows of a further part that say something: those with a value, and of equal ones in a row the first.
+def _told(table: Grid, shown: Sequence[str], values: Sequence[str]) -> Sequence[int]:
+    """Return the numbers of the rows of a further part that say something: those with a value, and of equal ones in a row the first.
 
     Points of settings are all kept, so that a point without a value, which failed, is not missed.
     """
     if not shown or shown[0] in (_SETTINGS, *table.settings) or len(values) == len(shown):
-        return list(table.rows)
-    told = zip(_cells(table, shown), _cells(table, values), table.rows, strict=True)
-    with_value = [(cells, row) for cells, value, row in told if any(value)]
+        return range(len(table.rows))
+    told = enumerate(zip(_cells(table, shown), _cells(table, values), strict=True))
+    with_value = [(cells, row) for row, (cells, value) in told if any(value)]
     return [next(same)[1] for _, same in groupby(with_value, key=lambda entry: entry[0])]
 
 

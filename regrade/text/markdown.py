@@ -94,7 +94,10 @@ def _lines(block: b.Block, width: float | None) -> Iterator[str]:
             # Indented, so that the text cannot end it.
             yield from (f"    {line}" for line in _whole(block.text).split("\n"))
         case b.Commands() if block.lines:
-            yield from ("```", *map(visible, block.lines), "```")
+            fence = "```"
+            while any(fence in line for line in block.lines):  # which would end the commands
+                fence += "`"
+            yield from (fence, *map(visible, block.lines), fence)
         case b.Plot():
             yield f"![{escape(block.title)}]({block.address})"
 
@@ -136,7 +139,7 @@ def _code(text: str) -> str:
 
 def _tables(table: b.Table, width: float | None) -> Iterator[list[str]]:
     """Yield the lines of each part of a table."""
-    grid = compact(table)
+    grid, cells = compact(table), table.filled().rows
 
     def fits(names: Sequence[str]) -> bool:
         sizes = (max(map(len, [name, *grid.cells(name)])) for name in names)
@@ -147,7 +150,7 @@ def _tables(table: b.Table, width: float | None) -> Iterator[list[str]]:
         yield [
             f"| {' | '.join(names)} |",
             "|" + "".join(" --- |" if name in grid.text else " ---: |" for name in names),
-            *(f"| {' | '.join(escape(row[place]) for place in places)} |" for row in rows),
+            *(f"| {' | '.join(inline(cells[row][at]).strip() for at in places)} |" for row in rows),
         ]
 
 

@@ -19,6 +19,7 @@ _STYLES: dict[b.Tone, str] = {
     "open": "bold yellow",
     "doubt": "yellow",
     "note": "dim",
+    "aside": "dim",
 }
 _OF_TABLES: dict[Kind, str] = {"columns": "bold", "heading": "cyan", "row": ""}
 

@@ -1,11 +1,25 @@
 """Markdown descriptions of runs: results, links to the answers, and the command that scores them again."""
 
-import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from urllib.parse import quote
+from itertools import chain
 
 from regrade.stats.metrics import Average
+from regrade.text.blocks import (
+    Block,
+    Code,
+    Commands,
+    Items,
+    Line,
+    Link,
+    Strong,
+    Table,
+    Text,
+    Words,
+    with_code,
+)
+from regrade.text.markdown import markdown
 from regrade.tracking.scoring import MAX_TAG, Scoring
 
 # Stored in existing descriptions: must not change.
@@ -35,6 +49,10 @@ class Row:
     """pass@k and maj@k; empty for one answer per question."""
 
 
+_COLUMNS = ("Benchmark", "Scorer", "Accuracy", "n", "Unparsed", "Truncated", "Failed", "Answers")
+_TEXT = (*_COLUMNS[:2], _COLUMNS[-1])
+
+
 def evaluation_text(
     model: str, step: int, rows: Sequence[Row], command: str, existing: str = ""
 ) -> str:
@@ -43,33 +61,26 @@ def evaluation_text(
     Rows beyond MLflow's limit on the length of a tag are counted instead of shown.
     """
     notes = existing.partition(NOTES)[2].strip()
-    best = [
-        ", ".join([f"{escape(row.benchmark)} **{_accuracy(row)}**", *_further(row)])
-        for row in rows
-        if row.headline
-    ]
-    head = [
+    cells = [_cells(row) for row in rows]
+
+    def page(shown: int) -> str:
+        results = markdown(list(blocks(shown)), width=None)
+        return "\n".join([results, NOTES, *(["", notes] if notes else [])])
+
+    def blocks(shown: int) -> Iterator[Block]:
         # The page folds the text after about five lines, so the headline numbers come first.
-        " · ".join(best[:8]),
-        "",
-        f"{escape(model)}, training step {step}" if step else escape(model),
-        "",
-        "| Benchmark | Scorer | Accuracy | n | Unparsed | Truncated | Failed | Answers |",
-        "|---|---|---:|---:|---:|---:|---:|---|",
-    ]
-    tail = ["", "± is the standard error. Bold is what `accuracy/<benchmark>` shows."]
-    if command:
-        tail += ["", "Score the answers again:", "", _fenced(command)]
-    tail += ["", NOTES, *(["", notes] if notes else [])]
-    lines = [_line(row) for row in rows]
-    room = MAX_TAG - len("\n".join([*head, *tail])) - 100
-    shown = 0
-    while shown < len(lines) and room >= len(lines[shown]) + 1:
-        room -= len(lines[shown]) + 1
-        shown += 1
-    left = len(lines) - shown
-    more = ["", f"And {left} more: expand this run in the list of runs."] if left else []
-    return "\n".join([*head, *lines[:shown], *more, *tail])[:MAX_TAG]
+        best = [(" · ", row.benchmark, " ", *_accuracy(row)) for row in rows if row.headline][:8]
+        yield Line(tuple(chain.from_iterable(best))[1:])
+        yield Line(f"{model}, training step {step}" if step else model)
+        yield Table(_COLUMNS, cells[:shown], _TEXT)
+        if left := len(rows) - shown:
+            yield Line(f"And {left} more: expand this run in the list of runs.")
+        yield Line(with_code("± is the standard error. Bold is what `accuracy/<benchmark>` shows."))
+        if command:
+            yield from (Line("Score the answers again:"), Commands([command]))
+
+    fitting = bisect_right(range(len(rows) + 1), MAX_TAG, key=lambda shown: len(page(shown)))
+    return page(max(0, fitting - 1))[:MAX_TAG]
 
 
 def with_verdict(description: str, verdict: str) -> str:
@@ -87,84 +98,45 @@ def verdict_in(description: str) -> str:
 
 def scoring_text(scoring: Scoring, change: str | None = None) -> str:
     """Return the description of a scoring; `change` summarises the difference from the previous scoring."""
-    answers = _link(scoring.manifest.answer_set_id, scoring.url)
-    benchmark = scoring.manifest.specification.benchmark
-    more = [f"**{escape(scoring.file.intact_only)}**", ""] if scoring.file.intact_only else []
+    return markdown(list(_of_scoring(scoring, change))).rstrip()[:MAX_TAG]
+
+
+def _of_scoring(scoring: Scoring, change: str | None) -> Iterator[Block]:
+    file, benchmark = scoring.file, scoring.manifest.specification.benchmark
+    if file.intact_only:
+        yield Line(Strong(file.intact_only))
     if scoring.calibration:
-        more += [f"By people's labels: {escape(scoring.calibration)}", ""]
+        yield Line(f"By people's labels: {scoring.calibration}")
     if change:
-        more += [f"The scorer changed, the answers are the same: {escape(change)}", ""]
-    return "\n".join(
+        yield Line(("The scorer changed, the answers are the same: ", *with_code(change)))
+    yield Line(f"{benchmark.name} by {scoring.model_label}.")
+    answers = Link(scoring.manifest.answer_set_id, scoring.url)
+    place = (Code(scoring.repository), " at commit ", Code(scoring.revision))
+    questions = (Code(benchmark.source), " at ", Code(benchmark.source_revision))
+    source = (f" version {file.version}, source ", Code(file.source_hash))
+    yield Items(
         [
-            *more,
-            f"{escape(benchmark.name)} by {escape(scoring.model_label)}.",
-            "",
-            f"- Answers: {answers} in {_code(scoring.repository)} at commit {_code(scoring.revision)}",
-            f"- Questions: {_code(benchmark.source)} at {_code(benchmark.source_revision)}",
-            f"- Scorer: {_code(scoring.file.scorer)} version {scoring.file.version}, source {_code(scoring.file.source_hash)}",
+            ("Answers: ", answers, " in ", *place),
+            ("Questions: ", *questions),
+            ("Scorer: ", Code(file.scorer), *source),
         ]
-    )[:MAX_TAG]
+    )
 
 
-_ESCAPED = {
-    **{ord(special): f"\\{special}" for special in "\\`*_{}[]()!~$"},
-    ord("&"): "&amp;",
-    ord("<"): "&lt;",
-    ord(">"): "&gt;",
-    ord("|"): "&#124;",
-}
+def _cells(row: Row) -> tuple[Text, ...]:
+    counts = (f"{count:,}" for count in row.counts)
+    return (row.benchmark, row.scorer, _accuracy(row), *counts, Link(row.answer_set, row.url))
 
 
-def escape(text: str) -> str:
-    """Escape text for one line of markdown, also inside a table."""
-    return _visible(text).translate(_ESCAPED)
-
-
-def _visible(text: str) -> str:
-    """Return the text on one line without control characters."""
-    line = " ".join(text.split())
-    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
-
-
-def _accuracy(row: Row) -> str:
-    if row.accuracy is None:
-        return "none"
-    shown = f"{row.average} {_value(row.accuracy, row.stderr)}".strip()
-    return f"{shown} ({escape(row.calibration)})" if row.calibration else shown
-
-
-def _further(row: Row) -> list[str]:
-    return [f"{name} {_value(value, error)}" for name, value, error in row.further]
+def _accuracy(row: Row) -> tuple[Words, ...]:
+    """Return the accuracy, in bold if it is the headline, with pass@k and maj@k."""
+    shown = "none"
+    if row.accuracy is not None:
+        calibrated = f" ({row.calibration})" if row.calibration else ""
+        shown = f"{row.average} {_value(row.accuracy, row.stderr)}{calibrated}".strip()
+    further = (f", {name} {_value(value, error)}" for name, value, error in row.further)
+    return (Strong(shown) if row.headline else shown, *further)
 
 
 def _value(value: float, error: float | None) -> str:
     return f"{value:.4f}" + (f" ± {error:.4f}" if error else "")
-
-
-def _line(row: Row) -> str:
-    cells = (
-        escape(row.benchmark),
-        escape(row.scorer),
-        ", ".join([f"**{_accuracy(row)}**" if row.headline else _accuracy(row), *_further(row)]),
-        *(f"{count:,}" for count in row.counts),
-        _link(row.answer_set, row.url),
-    )
-    return f"| {' | '.join(cells)} |"
-
-
-def _link(text: str, url: str | None) -> str:
-    if url is None or not url.startswith(("https://", "http://")):
-        return _code(text)
-    return f"[{escape(text)}]({quote(url, safe=':/?#@%&=+,;~')})"
-
-
-def _code(text: str) -> str:
-    # Inside code, a bar still ends a table cell, and a backtick ends the code.
-    text = _visible(text)
-    return escape(text) if {"|", "`"} & set(text) or not text else f"`{text}`"
-
-
-def _fenced(text: str) -> str:
-    runs = re.findall(r"`{3,}", text)
-    fence = "`" * (max(map(len, runs), default=2) + 1)
-    return f"{fence}\n{text}\n{fence}"

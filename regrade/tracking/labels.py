@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from regrade.text.markdown import escape
 from regrade.tracking.connection import PARENT_TAG, connect, scoring_runs
-from regrade.tracking.description import escape, with_verdict
+from regrade.tracking.description import with_verdict
 from regrade.tracking.runs import NOTE
 from regrade.tracking.scoring import MAX_TAG, cut
 

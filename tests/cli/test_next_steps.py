@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -73,11 +74,12 @@ def test_after_one_scorer_was_used_all_steps_are_about_it(
     used = one.scores[0].model_copy(update={"scorer": "close"})
     found = found.model_copy(update={"answer_sets": (one.model_copy(update={"scores": (used,)}),)})
     set_id, where = one.answer_set_id, ["--answers", found.repository]
-    job = ScoringJob(scorer=scorer, model="org/tiny", answers=found.repository)
-    shown = steps(found, capfd, job)
+    since = date(2026, 1, 2)
+    job = ScoringJob(scorer=scorer, model="org/tiny", since=since, answers=found.repository)
+    shown, chosen = steps(found, capfd, job), ["--model", "org/tiny", "--since", str(since)]
     assert shown == {
         "read wrong answers": ["show", set_id, *where, "--scorer", scorer, "--wrong"],
-        purpose: ["score", *where, "--model", "org/tiny", "--scorer", scorer, *last],
+        purpose: ["score", *where, *chosen, "--scorer", scorer, *last],
     }
     for words in shown.values():
         command_line().parse_args(words, exit_on_error=False, print_error=False)

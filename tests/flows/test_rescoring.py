@@ -240,7 +240,7 @@ def test_a_damaged_set_costs_the_others_nothing_and_intact_says_so_in_every_numb
     [
         ({"since": date(2999, 1, 1)}, "no answer set matches `since=2999-01-01`."),
         ({"until": date(2001, 1, 1)}, "no answer set matches `until=2001-01-01`."),
-        ({"model": "nobody", "benchmark": "sums"}, "`benchmark=sums` and `model=nobody`."),
+        ({"model": "nobody", "benchmark": "sums"}, "`model=nobody` and `benchmark=sums`."),
     ],
 )
 def test_filters_that_fit_nothing_say_so(

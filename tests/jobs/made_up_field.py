@@ -21,6 +21,8 @@ CLASS = '    option_group = "What to evaluate"\n'
 FIELD = '''
     mood: Annotated[str | None, PATH, VARIES] = Field(None, pattern="^[./a-z]+$", title="State of mind")
     """How the model feels."""
+    team: Annotated[str | None, NOT_MEASURED] = None
+    """Machines that help."""
 '''
 NAME = "regrade.jobs.job"
 FLOWS = (
@@ -29,6 +31,7 @@ FLOWS = (
     "score_answers",
     "sweep_settings",
     "tune_settings",
+    "measure_noise",
 )
 COMMANDS = ("evaluate", "generate", "score", "trigger", "tune")
 
@@ -46,11 +49,11 @@ def declare(folder: Path) -> None:
     spec.loader.exec_module(module)
 
 
-def of_flow(name: str) -> Any:
+def of_flow(name: str, parameter: str = "mood") -> Any:
     """Return the field's input in the form of a flow; None if the flow has no such parameter."""
     flow = getattr(import_module(f"flows.{name}"), name)
-    field = parameter_schema(flow).properties.get("mood")
-    assert ("mood" in signature(flow.fn).parameters) == (field is not None)
+    field = parameter_schema(flow).properties.get(parameter)
+    assert (parameter in signature(flow.fn).parameters) == (field is not None)
     return field
 
 
@@ -102,6 +105,7 @@ def found(folder: Path) -> dict[str, Any]:
     sweep = job_of("sweep", *what, "--mood", "calm", "--mood", "wild", module="sweep")
     return {
         "flows": {name: of_flow(name) for name in FLOWS},
+        "not measured": [name for name in FLOWS if of_flow(name, "team")],
         "help": [
             name for name in COMMANDS if "How the model feels." in regrade(name, "--help-all").out
         ],

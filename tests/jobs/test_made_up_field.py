@@ -21,6 +21,7 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
         assert shown is None or field.items() <= shown.items()
     assert found.pop("refused").startswith("regrade: `--mood` should be of the form")
     assert found == {
+        "not measured": ["evaluate_model", "generate_answers"],
         "help": [name for name in COMMANDS if name != "score"],
         "option": "./calm",
         "file": "calm",

@@ -29,7 +29,7 @@ WITH_RE = {
     "tuning/sweep/points pages/viewer/formatted pages/viewer/settings_apart",
     "what a user writes: options, parameters, patterns, rubrics": "cli/checking cli/commands cli/job_options engines/openai_api/addresses "
     "exchange/importing/record jobs/shares judging/questions pages/viewer/parameters processes/metrics_endpoint records/patterns "
-    "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection tracking/description",
+    "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection",
     "questions, prompts, their templates, and pages about answers": "answers/overview benchmarks/gsm8k benchmarks/mbpp_plus "
     "benchmarks/mmlu_pro benchmarks/questions/targets benchmarks/questions/visual benchmarks/realworldqa "
     "engines/vllm_process/prompts lm_eval/requests models/chat_template records/images scorers/extraction/continuing",

@@ -1,6 +1,17 @@
 """Blocks as markdown: untrusted texts stay text, wide tables are continued, and long pages end."""
 
-from regrade.text.blocks import Code, Details, Fold, Line, Link, Plot, Quote, Strong, Table
+from regrade.text.blocks import (
+    Code,
+    Commands,
+    Details,
+    Fold,
+    Line,
+    Link,
+    Plot,
+    Quote,
+    Strong,
+    Table,
+)
 from regrade.text.markdown import markdown
 
 
@@ -36,10 +47,21 @@ def test_columns_without_a_cell_are_left_out():
     assert markdown([Table(("a", "b", "n"), [("x", "", "1")])]).splitlines()[0] == "| a | n |"
 
 
+def test_a_cell_has_its_bold_words_code_and_links():
+    cells = ("a\n b", (Strong("1"), ", 2"), Code("c|d"), Link("e", "https://x.org/|"), Code("f"))
+    page = markdown([Table(("a", "n", "c", "e", "f"), [cells])])
+    assert page.splitlines()[2] == r"| a b | **1**, 2 | c\|d | [e](https://x.org/%7C) | `f` |"
+
+
+def test_commands_do_not_end_their_block():
+    assert markdown([Commands(["a '", "```", "'"])]).splitlines()[::4] == ["````", "````"]
+
+
 def test_untrusted_texts_are_text_in_every_place():
     nasty = "`<b>|*x*"
     page = markdown(
         [
+            Table(("name",), [(nasty,), ((Strong(nasty), Link(nasty, "https://x.org")),)]),
             Line((nasty, Strong(nasty), Code(nasty), Link(nasty, "https://x.org/(a b)"))),
             Line(Link(nasty, "javascript:alert(1)")),
             Fold(nasty, [Quote(nasty, f"```\n{nasty}")]),

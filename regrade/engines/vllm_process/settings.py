@@ -9,7 +9,7 @@ from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import FIXED, NAME, NO_ARGUMENT, PATH, OnWorker, Option, marked
+from regrade.settings.marks import DECIDES, FIXED, NAME, NO_ARGUMENT, PATH, OnWorker, Option, marked
 
 _SECRET = re.compile(
     r"(?:(?:^|[^a-z])token|key|(?<!\w)(?:(?!secret)\w)*+secret\w*+|passw(?:or)?d|credentials?)[^\w=:]*+[=:]",
@@ -37,7 +37,7 @@ def _refuse_code(extra: tuple[str, ...]) -> None:
 class VllmSettings(Settings):
     """Engine arguments, with the names that vLLM uses."""
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], DECIDES] = "auto"
     """Precision of weights and activations. `auto`: float32 on a CPU, otherwise the checkpoint's."""
     max_model_len: int | None = Field(None, ge=1)
     """Context length in tokens. Default: enough for the longest prompt plus `max_tokens`."""
@@ -53,15 +53,15 @@ class VllmSettings(Settings):
     """Sequences decoded at the same time. Default: chosen by vLLM."""
     max_num_batched_tokens: int | None = Field(None, ge=1)
     """Most tokens processed in a step. Default: chosen by vLLM."""
-    quantization: str | None = None
+    quantization: Annotated[str | None, DECIDES] = None
     """Quantization method, such as `fp8`. Default: the checkpoint's."""
     lora: Annotated[str | None, PATH, NAME, NO_ARGUMENT, Option(("--lora", "--engine.lora"))] = None
     """LoRA adapter (PEFT) for the model: a folder, or a name on the Hub (`org/name`, or `org/name@revision`)."""
-    kv_cache_dtype: str = "auto"
+    kv_cache_dtype: Annotated[str, DECIDES] = "auto"
     """Precision of the KV cache."""
     enable_prefix_caching: bool | None = None
     """Process the common beginning of prompts only once. Default: yes, if vLLM supports it for the model."""
-    reasoning_parser: str = Field("auto", min_length=1)
+    reasoning_parser: Annotated[str, DECIDES] = Field("auto", min_length=1)
     """vLLM's parser that separates the reasoning of a chat answer from the rest. `auto`: the model's; `none`: no parser."""
     tool_parser: str = Field("none", min_length=1)
     """vLLM's parser of the calls of tools in an answer, such as `hermes`. Benchmarks with tools need the model's."""
@@ -71,7 +71,11 @@ class VllmSettings(Settings):
     enforce_eager: bool = False
     """Skip compilation and CUDA graphs: a faster start, but slower generation."""
     extra: Annotated[
-        tuple[str, ...], AfterValidator(_without_secrets), OnWorker(_refuse_code), NO_ARGUMENT
+        tuple[str, ...],
+        AfterValidator(_without_secrets),
+        OnWorker(_refuse_code),
+        DECIDES,
+        NO_ARGUMENT,
     ] = ()
     """Other engine arguments of vLLM as `name=value`, such as `attention_backend=TRITON_ATTN`; no secrets."""
 

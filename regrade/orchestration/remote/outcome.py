@@ -20,7 +20,8 @@ from regrade.orchestration.artifacts import (
 from regrade.orchestration.remote.client import Server, page
 from regrade.records.patterns import compiled
 from regrade.settings.errors import COULD_NOT_RUN
-from regrade.text.markdown import escape, markdown
+from regrade.text.blocks import Block, Heading, Line, Link
+from regrade.text.markdown import markdown
 
 CANCELLED = 4
 """Exit code for a flow run that was cancelled by someone else."""
@@ -71,13 +72,14 @@ class Outcome:
 
     def markdown(self) -> str:
         """Return the verdict, the problem or the result as a page of markdown."""
-        link = _link(self.name, self.flow_run_id)
-        if self.gate is None and self.problem:
-            return _failure(self.deployment, self.problem, link)
+        run = _link(self.name, self.flow_run_id)
         if self.gate is not None:
-            return f"{markdown(verdict_text.blocks(self.gate)).rstrip()}\n\nFlow run: {link}\n"
-        page = "\n\n".join(filter(None, (self.created, self.result))) or "Done."
-        return f"# {self.deployment}\n\n{page}\n\nFlow run: {link}\n"
+            return markdown([*verdict_text.blocks(self.gate), run])
+        if self.problem:
+            return markdown([*_failure(self.deployment, self.problem), run])
+        parts = filter(None, (self.created, self.result))  # pages, as the run wrote them
+        result = "\n\n".join(parts) or "Done."
+        return "\n".join([markdown([Heading(self.deployment, 1)]), result, "", markdown([run])])
 
     def junit(self) -> str:
         """Return the verdict or the problem as JUnit XML."""
@@ -86,16 +88,16 @@ class Outcome:
 
 def failure_markdown(deployment: str, problem: str, flow_run: FlowRun | None) -> str:
     """Return the page of a run that could not be started or followed; `flow_run` is None if none is known."""
-    return _failure(deployment, problem, _link(flow_run.name, flow_run.id) if flow_run else "")
+    run = [_link(flow_run.name, flow_run.id)] if flow_run else []
+    return markdown([*_failure(deployment, problem), *run])
 
 
-def _failure(deployment: str, problem: str, link: str) -> str:
-    lines = [f"# {escape(deployment)} could not be run", escape(problem)]
-    return "\n\n".join([*lines, *([f"Flow run: {link}"] if link else [])]) + "\n"
+def _failure(deployment: str, problem: str) -> list[Block]:
+    return [Heading(f"{deployment} could not be run", 1), Line(problem)]
 
 
-def _link(name: str, flow_run_id: UUID) -> str:
-    return f"[{escape(name)}]({page(flow_run_id)})"
+def _link(name: str, flow_run_id: UUID) -> Block:
+    return Line(("Flow run: ", Link(name, page(flow_run_id))))
 
 
 def outcome(

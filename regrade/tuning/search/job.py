@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.time_spent import TimeSpent
 from regrade.settings import Settings
-from regrade.settings.marks import ABSENT, FIRST, Absent, Option
+from regrade.settings.marks import FIRST, NOT_MEASURED, Absent, Option
 from regrade.stats.speed import Speed
 from regrade.tuning.search.records import Tuning
 
@@ -47,6 +47,8 @@ class LatencyLimits(Settings):
 class TuneJob(GenerationJob):
     """Answers to generate while the fastest engine settings are searched for."""
 
+    lacks = (NOT_MEASURED,)
+
     limits: Annotated[LatencyLimits, FIRST] = Field(
         LatencyLimits(), title="Limits on latency", examples=["{ttft_p99: 2}"]
     )
@@ -57,10 +59,7 @@ class TuneJob(GenerationJob):
         None, ge=1, title="Most requests in flight"
     )
     """Most requests in flight to try. Default: as many as fit, up to 1,024."""
-    more_models: Annotated[tuple[str, ...], ABSENT] = ()
-    share: Absent = None
     goodput: Absent = None
-    price: Absent = None
 
     @model_validator(mode="after")
     def _can_be_tuned(self) -> Self:

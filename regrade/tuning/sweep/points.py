@@ -16,9 +16,8 @@ from pydantic import Field, model_validator
 
 from regrade.engines.base import PromptRendering
 from regrade.jobs.job import EvaluationJob, make_job
-from regrade.settings import Between
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import ABSENT, FIRST, NO_OPTION, SAME_ANSWERS, Absent, marked
+from regrade.settings.marks import FIRST, NO_OPTION, NOT_MEASURED, SAME_ANSWERS, marked
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
@@ -32,21 +31,14 @@ _LONGEST_ON_HUB = 96
 class SweepJob(EvaluationJob):
     """An evaluation for each point of a grid of settings."""
 
+    lacks = (NOT_MEASURED,)
+
     in_flight: Annotated[tuple[Annotated[int, Field(ge=1)], ...], FIRST, NO_OPTION] = Field(
         (), title="Requests in flight"
     )
     """Numbers of requests at a time. Empty: as many as the engine takes."""
     axes: Annotated[tuple[Axis, ...], FIRST, NO_OPTION] = Field((), title="Settings that vary")
     """Further settings, each with its values; all combinations are measured, the first one is compared with."""
-    more_models: Annotated[tuple[str, ...], ABSENT] = ()
-    share: Absent = None
-    machines: Absent = None
-    follow: Absent = None
-    only_new: Annotated[bool, ABSENT] = False
-    between: Annotated[Between, ABSENT] = "stay"
-    judge: Absent = None
-    gate: Absent = None
-    price: Absent = None
 
     @model_validator(mode="after")
     def _varies(self) -> Self:
