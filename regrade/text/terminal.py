@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.text import Text
 
 from regrade.text import blocks as b
@@ -51,7 +52,7 @@ class TerminalWriter:
                 case b.Quote():
                     if block.title:
                         self._line(block.title, "bold")
-                    self._line(block.text, _STYLES[block.tone])
+                    self._line(block.text, _STYLES[block.tone], whole=True)
                 case b.Fold():
                     self.write(block.blocks)
                 case b.Columns():
@@ -64,9 +65,15 @@ class TerminalWriter:
         if not self._attached:
             self._out.print()
 
-    def _line(self, text: b.Text, style: str) -> None:
+    def _line(self, text: b.Text, style: str, *, whole: bool = False) -> None:
+        line = styled(text)
         copied = any(isinstance(part, b.Code | b.Link) for part in b.parts(text))
-        self._out.print(styled(text), style=style, soft_wrap=copied or not self._out.is_terminal)
+        if whole or copied or not self._out.is_terminal:
+            self._out.print(line, style=style, soft_wrap=True)
+        else:
+            indent = len(line) - len(line.plain.lstrip(" "))
+            below = Padding(line[indent:], (0, 0, 0, indent), expand=False)
+            self._out.print(below, style=style, soft_wrap=False)
         self._attached = False
 
     def _table(self, table: b.Table) -> None:
