@@ -12,10 +12,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets, readable_sets
 from regrade.comparing import job as jobs
 from regrade.comparing.noise import NoiseReport
+from regrade.engines.vllm_process.hardware import Hardware
 from regrade.orchestration.artifacts import NOISE_KEY
 from regrade.records.specification import REPETITIONS
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.hardware import Hardware
 from tests.command_line import DEMO
 from tests.limited_engine import CheckedTestEngine, Engines, questions
 from tests.prefect_fixtures import latest_page
