@@ -23,10 +23,10 @@ from regrade.settings.project_folder import VERSION
 from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.planner import splits_to_try
-from regrade.tuning.search.job import TuneJob, TuneResult, key_to_tune
+from regrade.tuning.search.job import TuneJob, key_to_tune
 from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
+from regrade.tuning.search.result import TuneResult, blocks
 from regrade.tuning.search.rule import FIRST, MOST, TOKENS, Search
-from regrade.tuning.search.text import blocks
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")
@@ -83,15 +83,9 @@ class _Search(Search):
         self._all = work.plan.requests(work.plan.missing(set()), work.sessions)
         self._again = cycle(self._all.rows)
         self._settings: dict[str, int] = {}
-        self.measured: list[Progress] = []
         self.answers_made = 0
         """Answers generated that the answer set did not have."""
         self.load_seconds = 0.0
-
-    def prompts_matter(self) -> bool:
-        """Return True if prompts had at least as many tokens as answers."""
-        prompts = sum(progress.prompt_tokens for progress in self.measured)
-        return prompts >= sum(progress.completion_tokens for progress in self.measured)
 
     def start(self, settings: Mapping[str, int]) -> int:
         """Start an engine with these settings; see `Search`."""
@@ -100,15 +94,13 @@ class _Search(Search):
         by_hand = given.model_dump(exclude_unset=True, exclude={"tuned"})
         engine = type(given).model_validate({**sizes, **by_hand, **settings})
         self._work.requests = self._all  # whose lengths decide the engine's context
+        job = self._job.model_copy(update={"engine": engine})
         self._engines.end()
-        info = self._engines.load(
-            self._job.model_copy(update={"engine": engine}), [self._work]
-        ).info
+        info = self._engines.load(job, [self._work]).info
         self.load_seconds += info.load_seconds
         tokens = info.max_num_batched_tokens
         self._settings = {**settings} if tokens is None else {**settings, TOKENS: tokens}
-        limits = (MOST, max(1, len(self._all) // 2), info.max_num_seqs, most)
-        return min(limit for limit in limits if limit is not None)
+        return min(filter(None, (MOST, max(1, len(self._all) // 2), info.max_num_seqs, most)))
 
     def measure(self, in_flight: int) -> TrialRecord:
         """Answer some questions, at most `in_flight` at a time; see `Search`."""
@@ -131,9 +123,7 @@ class _Search(Search):
         self.measured.append(progress)
         ranks = work.plan.specification.method == "rank"
         rate = (progress.answered if ranks else progress.completion_tokens) / progress.seconds
-        unit = "answers/s" if ranks else "tokens/s"
-        again = "" if is_new else ", asked again"
-        logger.info("%4d in flight: %10.1f %s (%d questions%s)", in_flight, rate, unit, n, again)
+        logger.info("%d in flight: %.1f per second, of %d questions", in_flight, rate, n)
         speed = engines.speed
         return TrialRecord(
             start=self.starts - 1,

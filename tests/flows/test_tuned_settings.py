@@ -9,8 +9,8 @@ import pytest
 from flows import tune_settings
 from regrade.settings.errors import SettingsError
 from regrade.tuning.search.records import TrialRecord, Tuning
+from regrade.tuning.search.result import trial_rows
 from regrade.tuning.search.rule import TOKENS
-from regrade.tuning.search.text import trial_rows
 from tests.builders import specification
 from tests.tuning.search.test_records import KEY
 from tests.tuning.search.test_rule import Machine

@@ -18,8 +18,8 @@ from regrade.records.computed import BatchCheck
 from regrade.records.specification import AskedAgain, ModelIdentity
 from regrade.stats.speed import Goodput, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
-from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord
+from regrade.tuning.search.result import TuneResult
 from regrade.tuning.sweep.results import SweepResult
 from tests.builders import description, row, session
 from tests.comparing.sides import answer

@@ -1,18 +1,17 @@
-"""The job of tuning, and its result as `--json` prints it."""
+"""The job of tuning, and its check."""
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from regrade.comparing.checking import plans_to_score
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import begin
-from regrade.jobs.time_spent import TimeSpent
 from regrade.settings import LatencyLimits
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import ABSENT, FIRST, Absent, Option
-from regrade.tuning.search.records import Tuning, TuningKey, key_of
+from regrade.tuning.search.records import TuningKey, key_of
 
 SEARCH = Option(group="Search")
 
@@ -50,26 +49,6 @@ class TuneJob(GenerationJob):
                 f"({', '.join(self.names)}). Give the one whose questions are like those of the runs to come"
             )
         return self
-
-
-class TuneResult(BaseModel):
-    """Settings that a search found, and the answers that it made."""
-
-    model_config = ConfigDict(frozen=True)
-
-    tuning: Tuning
-    path: str
-    """Path of the measurement in the answer repository."""
-    repository: str
-    answer_set_id: str
-    answers_made: int
-    """Answers of the evaluation that the measurements generated."""
-    rows: int
-    expected_rows: int
-    load_seconds: float
-    measure_seconds: float
-    time_spent: TimeSpent | None = None
-    """Parts of the run's wall-clock."""
 
 
 def begin_tuning(job: TuneJob) -> list[Plan] | None:

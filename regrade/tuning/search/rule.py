@@ -7,9 +7,10 @@ past the top.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
+from regrade.jobs.generate import Progress
 from regrade.settings.errors import EngineError, SettingsError
 from regrade.tuning.search.records import TrialRecord, settings_text
 
@@ -28,6 +29,8 @@ FIRST = 8
 MOST = 1024
 """Most requests in flight if nothing else limits them."""
 TOKENS = "max_num_batched_tokens"
+Start = tuple[Mapping[str, int], int]
+"""Settings of an engine start, and the requests in flight of its first measurement."""
 
 
 class Search(ABC):
@@ -45,6 +48,8 @@ class Search(ABC):
         """
         self.first, self.most_starts, self.vary_tokens = first, most_starts, vary_tokens
         self.trials: list[TrialRecord] = []
+        self.measured: list[Progress] = []
+        """Counts of the measurements."""
         self.starts = 0
         self.remarks: list[str] = []
         """Decisions in words, in their order."""
@@ -67,28 +72,89 @@ class Search(ABC):
             EngineError, SettingsError: If the engine ends, or answers nothing.
         """
 
-    @abstractmethod
     def prompts_matter(self) -> bool:
-        """Return True if prompts are much of the work so far: then it is worth a start to vary the tokens of a step."""
+        """Return True if prompts had at least as many tokens as answers: then it is worth a start to vary the tokens of a step."""
+        prompts = sum(progress.prompt_tokens for progress in self.measured)
+        return prompts >= sum(progress.completion_tokens for progress in self.measured)
 
     def run(self, splits: Sequence[Mapping[str, int]]) -> None:
         """Measure until the starts are used up or nothing is left to try.
 
+        An engine that does not start, or ends, costs only what it has not measured.
+
         Args:
             splits: Engine settings that divide the model over GPUs, the most promising first.
         """
+        for settings, first in self._starts(splits):
+            self.starts += 1
+            try:
+                for in_flight in self._ladder(first, self.start(settings)):
+                    self.trials.append(self.measure(in_flight))
+            except (EngineError, SettingsError) as error:
+                self.error = error
+                self.remarks.append(f"{settings_text(settings, 'these settings')}: {error}")
+
+    def _starts(self, splits: Sequence[Mapping[str, int]]) -> Iterator[Start]:
+        """Yield each start, by what was measured before it."""
         for settings in splits:
-            tokens_follow = self.starts and self.vary_tokens and self.prompts_matter()
             # The tokens of a step need two starts to be tried in both directions.
-            if self.starts >= max(1, self.most_starts - (2 if tokens_follow else 0)):
+            kept = 2 if self.vary_tokens and self.prompts_matter() else 0
+            if self.starts >= max(1, self.most_starts - kept):
                 break
-            self._climb(settings, self.first)
+            yield settings, self.first
         if not self.vary_tokens:
             self.remarks.append(f"{TOKENS} not varied: set by hand")
         elif self.prompts_matter():
-            self._vary_tokens()
+            yield from self._other_tokens()
         else:
             self.remarks.append(f"{TOKENS} not varied: answers are most of the tokens")
+
+    def _other_tokens(self) -> Iterator[Start]:
+        """Double the tokens of a step while that helps; if it does not help at all, halve them."""
+        chosen = self.best()
+        if chosen is None or TOKENS not in chosen.settings:
+            return
+        first, factor = chosen.settings[TOKENS], 2.0
+        while self.starts < self.most_starts and (tokens := int(chosen.settings[TOKENS] * factor)):
+            yield {**chosen.settings, TOKENS: tokens}, chosen.in_flight
+            chosen = self.best() or chosen
+            if chosen.settings[TOKENS] != tokens:
+                self.remarks.append(f"{TOKENS}={tokens:,}: no gain beyond the noise")
+                if factor < 1 or chosen.settings[TOKENS] != first:
+                    return
+                factor = 0.5
+
+    def _ladder(self, in_flight: int, most: int) -> Iterator[int]:
+        """Yield the requests in flight of each measurement inside a start, by those before it.
+
+        They are doubled until two steps bring no gain or one breaks a limit. Between the last two numbers at a limit, bisection
+        finds the most requests within it. Then the best is measured again.
+        """
+        in_flight = min(in_flight, most)
+        rates: dict[int, float] = {}
+        beyond: int | None = None
+        without_gain = 0
+        while in_flight not in rates and without_gain < PAST_TOP:
+            yield in_flight
+            trial = self.trials[-1]
+            if trial.broken is None:
+                gained = trial.rate >= GAIN * max(rates.values(), default=0.0)
+                without_gain = 0 if gained else without_gain + 1
+                rates[in_flight] = trial.rate
+            elif rates:
+                beyond = in_flight
+            else:
+                return
+            within = max(rates)
+            if beyond is None:
+                in_flight = min(2 * within, most)
+            elif beyond > PRECISION * within:
+                in_flight = (within + beyond) // 2
+            else:
+                break
+        top = max(rates, key=lambda n: rates[n])
+        smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
+        yield from (top, *smaller[:1]) * REPEATS
 
     def found(self) -> TrialRecord:
         """Return the fastest settings; see `best`.
@@ -130,62 +196,3 @@ class Search(ABC):
             place = (trial.in_flight, *sorted(trial.settings.items()))
             groups.setdefault(place, []).append(trial)
         return [alike for alike in groups.values() if not any(trial.broken for trial in alike)]
-
-    def _climb(self, settings: Mapping[str, int], first: int) -> None:
-        """Start an engine and measure it; one that does not start, or ends, costs only what it has not measured."""
-        self.starts += 1
-        try:
-            most = self.start(settings)
-            self._ladder(min(first, most), most)
-        except (EngineError, SettingsError) as error:
-            self.error = error
-            self.remarks.append(f"{settings_text(settings, 'these settings')}: {error}")
-
-    def _ladder(self, in_flight: int, most: int) -> None:
-        """Double the requests in flight until two steps bring no gain or one breaks a limit, then measure the best again.
-
-        Between the last two numbers at a limit, bisection finds the most requests within it.
-        """
-        rates: dict[int, float] = {}
-        beyond: int | None = None
-        without_gain = 0
-        while in_flight not in rates and without_gain < PAST_TOP:
-            trial = self._measure(in_flight)
-            if trial.broken is None:
-                gained = trial.rate >= GAIN * max(rates.values(), default=0.0)
-                without_gain = 0 if gained else without_gain + 1
-                rates[in_flight] = trial.rate
-            elif rates:
-                beyond = in_flight
-            else:
-                return
-            within = max(rates)
-            if beyond is None:
-                in_flight = min(2 * within, most)
-            elif beyond > PRECISION * within:
-                in_flight = (within + beyond) // 2
-            else:
-                break
-        top = max(rates, key=lambda n: rates[n])
-        smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
-        for again in (top, *smaller[:1]) * REPEATS:
-            self._measure(again)
-
-    def _measure(self, in_flight: int) -> TrialRecord:
-        self.trials.append(self.measure(in_flight))
-        return self.trials[-1]
-
-    def _vary_tokens(self) -> None:
-        """Double the tokens of a step while that helps; if it does not help at all, halve them. Each try is a start."""
-        chosen = self.best()
-        if chosen is None or TOKENS not in chosen.settings:
-            return
-        first, factor = chosen.settings[TOKENS], 2.0
-        while self.starts < self.most_starts and (tokens := int(chosen.settings[TOKENS] * factor)):
-            self._climb({**chosen.settings, TOKENS: tokens}, chosen.in_flight)
-            chosen = self.best() or chosen
-            if chosen.settings[TOKENS] != tokens:
-                self.remarks.append(f"{TOKENS}={tokens:,}: no gain beyond the noise")
-                if factor < 1 or chosen.settings[TOKENS] != first:
-                    return
-                factor = 0.5

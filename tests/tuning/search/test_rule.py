@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
+from regrade.jobs.generate import Progress
 from regrade.settings.errors import EngineError, SettingsError
 from regrade.tuning.search.records import TrialRecord
 from regrade.tuning.search.rule import TOKENS, Search
@@ -26,7 +27,8 @@ class Machine(Search):
         prompts: bool = True,
     ) -> None:
         super().__init__(1 if breaks else 8, most_starts, vary_tokens=vary_tokens)
-        self.surface, self.most, self.noise, self.prompts = surface, most, noise, prompts
+        self.surface, self.most, self.noise = surface, most, noise
+        self.measured = [Progress(9, prompt_tokens=9 if prompts else 0, completion_tokens=9)]
         self.breaks = breaks or (lambda _: False)
         self.fails: Callable[[Mapping[str, int]], bool] = lambda _: False
         self.started: list[Mapping[str, int]] = []
@@ -50,11 +52,8 @@ class Machine(Search):
             broken="TTFT p99 2 s is above 1 s" if self.breaks(in_flight) else None,
         )
 
-    def prompts_matter(self) -> bool:
-        return self.prompts
-
     @property
-    def measured(self) -> list[int]:
+    def numbers(self) -> list[int]:
         return [trial.in_flight for trial in self.trials]
 
     def tried(self, splits: Sequence[Mapping[str, int]] = ({},)) -> "Machine":
@@ -80,7 +79,7 @@ def splits(*sizes: int) -> list[dict[str, int]]:
 def test_the_top_is_found_although_throughput_falls_behind_it():
     machine = Machine(peak_at(32)).tried()
     assert best(machine)[0] == 32
-    assert max(machine.measured) == 128  # two steps past the top
+    assert max(machine.numbers) == 128  # two steps past the top
 
 
 def test_a_dip_does_not_end_the_climb():
@@ -142,14 +141,14 @@ def test_no_more_starts_are_taken_than_are_allowed(most: int):
 def test_the_most_requests_within_a_limit_are_found_by_doubling_and_bisection():
     found = Machine(lambda _, n: float(n), breaks=lambda n: n > 45, most_starts=1).tried()
     assert 43 <= best(found)[0] <= 45
-    assert found.measured[:7] == [1, 2, 4, 8, 16, 32, 64]
-    assert len(found.measured) < 15
+    assert found.numbers[:7] == [1, 2, 4, 8, 16, 32, 64]
+    assert len(found.numbers) < 15
 
 
 def test_a_limit_that_nothing_reaches_does_not_lengthen_the_climb():
     found = Machine(peak_at(8), breaks=lambda _: False, most_starts=1).tried()
     assert best(found)[0] == 8
-    assert max(found.measured) == 32
+    assert max(found.numbers) == 32
 
 
 def test_settings_that_break_a_limit_when_measured_again_are_not_chosen():

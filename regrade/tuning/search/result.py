@@ -1,15 +1,37 @@
-"""The page of a search for the fastest settings."""
+"""The result of a search for the fastest settings as `--json` prints it, and its page."""
 
 from collections.abc import Iterator
 
+from pydantic import BaseModel, ConfigDict
+
+from regrade.jobs.time_spent import TimeSpent
 from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
-from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import Tuning, settings_text
 from regrade.tuning.search.rule import TOKENS
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 TEXT_COLUMNS = ("start", "settings", "")
+
+
+class TuneResult(BaseModel):
+    """Settings that a search found, and the answers that it made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tuning: Tuning
+    path: str
+    """Path of the measurement in the answer repository."""
+    repository: str
+    answer_set_id: str
+    answers_made: int
+    """Answers of the evaluation that the measurements generated."""
+    rows: int
+    expected_rows: int
+    load_seconds: float
+    measure_seconds: float
+    time_spent: TimeSpent | None = None
+    """Parts of the run's wall-clock."""
 
 
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
