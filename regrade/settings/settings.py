@@ -523,7 +523,7 @@ class _Limits(Settings):
 
 
 class LatencyLimits(_Limits):
-    """Largest accepted latencies of a session, as 99th percentiles in seconds."""
+    """Largest accepted latencies, as 99th percentiles in seconds."""
 
     model_config = ConfigDict(title="Limits")
     option_group = "Search"

