@@ -16,13 +16,13 @@ from regrade.comparing.job import NoiseJob
 from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
 from regrade.engines.base import CheckedEngine, LimitedEngine
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.build import builds, runs_on_cpu
+from regrade.engines.vllm_process.build import runs_on_cpu, versions
+from regrade.engines.vllm_process.hardware import hardware
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
 from regrade.records.specification import AskedAgain
 from regrade.scorers import stored_name
 from regrade.settings.errors import OperationError, SettingsError
-from regrade.tuning.search.hardware import hardware
 from tasks.plan import as_work
 from tasks.publish import publish_answers
 from tasks.work import Work
@@ -108,8 +108,8 @@ def _place(job: NoiseJob) -> str:
     """Return engine and hardware of this machine, as far as they are known before the engine starts."""
     if not isinstance(job.engine, VllmEngine):
         return job.engine.kind
-    versions = ", ".join(build.partition("==")[2] for build in builds()) or "of unknown version"
-    return f"vllm {versions} on {hardware() or 'unknown hardware'}"
+    version = ", ".join(versions()) or "of unknown version"
+    return f"vllm {version} on {hardware() or 'unknown hardware'}"
 
 
 def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:

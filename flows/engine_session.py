@@ -29,7 +29,8 @@ from regrade.results.display import Display, current_clock, current_display
 from regrade.settings import Between, GoodputLimits
 from regrade.settings.errors import EngineError, RegradeError, SettingsError
 from regrade.settings.files import log_file
-from regrade.tuning.search.lookup import with_tuned
+from regrade.stats.speed import Speed
+from regrade.tuning.search.records import with_tuned
 from tasks.generate import generate_missing
 from tasks.work import Work, check_computed
 
@@ -64,6 +65,12 @@ class EngineSession(ExitStack):
         if self._engine is None or self._settings is None:
             raise RuntimeError("no engine is loaded")
         return self._engine, self._settings
+
+    @property
+    def speed(self) -> Speed | None:
+        """Measurements inside the engine since its last answers began; None if it makes none."""
+        engine, _ = self.loaded
+        return engine.measure() if isinstance(engine, MeasuredEngine) else None
 
     def end(self) -> None:
         """Stop the engine; the next one starts anew."""

@@ -10,6 +10,7 @@ from time import monotonic
 
 from regrade.answers.figures import figures_of
 from regrade.answers.sets import AnswerSet
+from regrade.jobs.generate import Progress
 from regrade.jobs.job import ScoringJob
 from regrade.jobs.stored_sets import choose_sets
 from regrade.jobs.time_spent import TimeSpent
@@ -276,7 +277,12 @@ def evaluation_of(scorings: Scorings) -> Evaluation:
 
 def time_spent(works: Iterable[Work]) -> TimeSpent | None:
     """Return where the time of this run went; None if it generated nothing."""
-    made = [work.progress for work in works if work.progress is not None and work.progress.new]
+    return spent_on(work.progress for work in works if work.progress is not None)
+
+
+def spent_on(measured: Iterable[Progress]) -> TimeSpent | None:
+    """Return where the time of this run went, by what it generated; None if that is nothing."""
+    made = [progress for progress in measured if progress.new]
     tokens = sum(progress.completion_tokens for progress in made)
     lost = sum(progress.lost_tokens for progress in made)
     return current_clock().spent(tokens, lost) if made else None

@@ -147,7 +147,7 @@ def _generate_next(todo: Sequence[_Missing], engines: EngineSession) -> None:
 def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) -> None:
     """Ask all questions again, only to measure, while the time that they took is too short for a speed."""
     progress = work.progress
-    if progress is None or progress.new - progress.failed - progress.refused < work.plan.rows:
+    if progress is None or progress.answered < work.plan.rows:
         return  # a point that was continued, or lacks answers
     seconds = [progress.seconds]
     while not is_steady(seconds):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pyarrow as pa
+from pydantic import BaseModel
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from regrade.answers.base import Repository
@@ -62,6 +63,17 @@ def retry_on_conflict(attempt: Callable[[], Result]) -> Result:
         reraise=True,
     )
     return retrying(attempt)
+
+
+def keep_document(repository: Repository, path: str, document: BaseModel, message: str) -> str:
+    """Commit a JSON document, which replaces an earlier one at its path, and return the revision.
+
+    Raises:
+        HubError: If the store failed, or others commit all the time.
+        RepositoryError: If writing is not allowed.
+    """
+    files = {path: json_bytes(document)}
+    return retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
 
 
 def publish_answers(

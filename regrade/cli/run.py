@@ -11,11 +11,11 @@ from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
-from regrade.comparing.checking import begin_evaluation
+from regrade.comparing.checking import begin_evaluation, plans_to_score
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import named_id
 from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob
-from regrade.jobs.plans_of_job import begin, plans_of_all
+from regrade.jobs.plans_of_job import begin
 from regrade.processes.metrics_endpoint import PORT_VARIABLE
 from regrade.results.results import Evaluation, NotPassedError
 from regrade.settings import ANSWER_SET_START
@@ -78,7 +78,7 @@ def generate(
     """Generate and publish missing answers, without scoring them."""
     job = job_of(GenerationJob, options or GenerateOptions())
     _serve_metrics(metrics_port)
-    check = partial(begin, plans_of_all, job)
+    check = partial(begin, plans_to_score, job)
     print_result(run_flow("generate_answers", Evaluation, job, output, check, job), output)
 
 

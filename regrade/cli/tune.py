@@ -9,9 +9,8 @@ from regrade.cli.job_options import JobOptions, options_for
 from regrade.cli.output import TABLE, Output
 from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
-from regrade.tuning.search.job import TuneJob, TuneResult
-from regrade.tuning.search.lookup import begin_tuning
-from regrade.tuning.search.text import blocks
+from regrade.tuning.search.job import TuneJob, begin_tuning
+from regrade.tuning.search.result import TuneResult, blocks
 
 if TYPE_CHECKING:
     TuneOptions = JobOptions

@@ -53,6 +53,11 @@ class Progress:
         return self.done - self.resumed - self.elsewhere
 
     @property
+    def answered(self) -> int:
+        """Rows of this session with an answer."""
+        return self.new - self.failed - self.refused
+
+    @property
     def finished(self) -> bool:
         """True if nothing is left to do: there is a row for every request, here or from another machine, or it is left out."""
         return self.done + self.left_out == self.total
@@ -136,8 +141,9 @@ class Filling:
         self.requests = requests
         self._spool, self._on_progress = spool, on_progress
         self._goodput, self._before_rows, self._on_rows = goodput, before_rows, on_rows
-        stored = requests.plan.rows - len(requests)
-        self.progress = Progress(requests.plan.rows, done=stored, resumed=stored)
+        asked = requests.plan.rows - requests.later
+        stored = asked - len(requests)
+        self.progress = Progress(asked, done=stored, resumed=stored)
         self.unanswered = set(range(len(requests)))
         """Keys of requests without a row, here or from another machine."""
         self._withdrawn: frozenset[int] = frozenset()

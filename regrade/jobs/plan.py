@@ -162,6 +162,8 @@ class PlannedRequests:
     """Keys of requests that need no answer any more. It grows, and is replaced as a whole: engines read it in other threads."""
     stopped: bool = False
     """The rows without an answer are left out, although nobody has answered them."""
+    later: int = 0
+    """Missing rows that are not among these, and are asked after them."""
     _told: dict[int, Before] = field(default_factory=dict, init=False)
     """Earlier turns of each turn, by key, as far as they are known."""
     _next: dict[int, int] = field(default_factory=dict, init=False)

@@ -521,7 +521,28 @@ Limit = Annotated[
 """Longest duration, in seconds; given and passed on as text with a unit."""
 
 
-class GoodputLimits(Settings):
+class _Limits(Settings):
+    @property
+    def given(self) -> dict[str, float]:
+        """The limits that were given, in seconds."""
+        return {name: value for name, value in self if value is not None}
+
+
+class LatencyLimits(_Limits):
+    """Largest accepted latencies, as 99th percentiles in seconds."""
+
+    model_config = ConfigDict(title="Limits")
+    option_group = "Search"
+
+    ttft_p99: float | None = Field(None, gt=0)
+    """Time to first token. Default: no limit."""
+    tpot_p99: float | None = Field(None, gt=0)
+    """Time per output token. Default: no limit."""
+    e2el_p99: float | None = Field(None, gt=0)
+    """Time until the last token. Default: no limit."""
+
+
+class GoodputLimits(_Limits):
     """Longest latencies of an answer that counts as goodput; at least one. Also as text: `ttft=2s,tpot=50ms`."""
 
     model_config = ConfigDict(title="Limits")
@@ -552,11 +573,6 @@ class GoodputLimits(Settings):
         if not self.given:
             raise ValueError("`goodput` needs a limit: ttft, tpot or e2el, such as `ttft=2s`")
         return self
-
-    @property
-    def given(self) -> dict[str, float]:
-        """The limits that were given, in seconds."""
-        return {name: value for name, value in self if value is not None}
 
 
 WHERE = Option(group="Storage and output")

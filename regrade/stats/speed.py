@@ -1,7 +1,7 @@
 """Speed of a session: latencies with their percentiles, goodput, and the load of the engine. docs/speed.md defines each value."""
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Literal
 
 import numpy as np
@@ -112,6 +112,21 @@ class Speed(StrictModel):
             and theirs is not None
             and abs(ours.mean - theirs) > AGREEMENT * max(ours.mean, theirs)
         }
+
+    def above(self, limits: Mapping[str, float]) -> str | None:
+        """Return the first 99th percentile that is above its limit, or was not measured, in words; None if all are within.
+
+        Args:
+            limits: By name, such as `ttft_p99`.
+        """
+        measured = self.scalars()
+        for name, limit in limits.items():
+            latency = name.removesuffix("_p99").upper()
+            if name not in measured:
+                return f"{latency} was not measured"
+            if measured[name] > limit:
+                return f"{latency} p99 {measured[name]:.3g} s is above {limit:g} s"
+        return None
 
     def scalars(self) -> dict[str, float]:
         """Return all known values by name, such as `itl_p99`."""

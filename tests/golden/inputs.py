@@ -29,8 +29,8 @@ from regrade.scoring.score import score_answers
 from regrade.stats.named import Aggregate
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
-from regrade.tuning.search.job import TuneResult
 from regrade.tuning.search.records import TrialRecord
+from regrade.tuning.search.result import TuneResult
 from regrade.tuning.sweep.results import SweepResult
 from tests.builders import description, row, session
 from tests.comparing.sides import answer

@@ -31,7 +31,7 @@ from regrade.results.results import Evaluation, Gated
 from regrade.scoring.diff import Diff
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import MemoryPlan
-from regrade.tuning.search import text as tuning
+from regrade.tuning.search import result as tuning
 from tasks import plan_memory, run_harness
 from tasks import sweep_page as sweeps
 from tasks.gate import show_baseline, show_comparisons, show_verdict

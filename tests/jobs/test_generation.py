@@ -53,6 +53,16 @@ def test_only_what_is_missing_is_asked(spool: Spool):
     assert (progress.done, progress.new, progress.resumed) == (5, 3, 2)
 
 
+def test_rows_that_are_asked_later_are_not_part_of_the_progress(spool: Spool):
+    plan = plan_of(5)
+    requests = plan.requests(plan.missing({("id-0", 0)})[:3])
+    requests.later = 1
+    progress = generate(requests, Answering(), spool, lambda p: None)
+
+    assert (progress.total, progress.new, progress.resumed) == (4, 3, 1)
+    assert progress.finished
+
+
 class Timed(Answering):
     """An engine whose answer `k` takes k tenths of a second; the first fails."""
 

@@ -23,8 +23,7 @@ from regrade.records import Request
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, Reuse, ScoringOptions
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.job import TuneJob
-from regrade.tuning.search.lookup import key_to_tune
+from regrade.tuning.search.job import TuneJob, key_to_tune
 from tests.conversations import Said, Talking, last_user, plan_of_turns, write_turns
 from tests.sums import SERVER
 

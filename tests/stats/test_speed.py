@@ -75,6 +75,21 @@ def spread(mean: float) -> Spread:
     return Spread(mean=mean, p25=mean, p50=mean, p75=mean, p99=mean, n=1)
 
 
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({}, None),
+        ({"ttft_p99": 0.5}, None),
+        ({"ttft_p99": 0.4999}, "TTFT p99 0.5 s is above 0.4999 s"),
+        ({"ttft_p99": 1.0, "tpot_p99": 1.0}, "TPOT was not measured"),
+    ],
+)
+def test_a_latency_above_its_limit_or_not_measured_is_named(
+    limits: dict[str, float], said: str | None
+):
+    assert Speed(ttft=spread(0.5)).above(limits) == said
+
+
 def test_goodput_counts_answers_within_every_limit():
     count = GoodputCount(GoodputLimits.model_validate("ttft=1s,tpot=100ms"))
     count.add(0.5, 1.4, 10)  # 0.1 s a token

@@ -35,6 +35,11 @@ def builds() -> list[str]:
     return [*_builds(engine_python())]
 
 
+def versions() -> list[str]:
+    """Return the version of each installed build."""
+    return [build.partition("==")[2] for build in builds()]
+
+
 @cache
 def _builds(python: str) -> tuple[str, ...]:
     if python == sys.executable:

@@ -122,6 +122,15 @@ class MemoryPlan(StrictModel):
     """Advice in a sentence: the reason of the choice, or what would fit."""
     notes: tuple[str, ...] = ()
 
+    @property
+    def to_try(self) -> list[SplitPlan]:
+        """The splits that fit: the choice first, then those whose KV cache holds most."""
+        first = None if self.choice is None else self.choice.settings
+        return sorted(
+            (split for split in self.splits if split.fits),
+            key=lambda split: (split.settings != first, split.pipeline, -split.total_concurrency),
+        )
+
 
 def splits_of(gpus: int) -> list[SplitPlan]:
     """Return all splits that use a number of GPUs, by size of tensor and pipeline parallel, without their memory."""

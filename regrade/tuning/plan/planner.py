@@ -11,7 +11,7 @@ import psutil
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import readable_sets
-from regrade.engines.base import parallel_by_hand
+from regrade.engines.base import PARALLEL, parallel_by_hand
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.planner import (
     Length,
@@ -20,9 +20,11 @@ from regrade.engines.vllm_process.planner import (
     SplitMemory,
     VllmPlanner,
 )
+from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import prompt_rendering
 from regrade.jobs.plans_of_job import plans_of
 from regrade.settings.errors import OperationError, SettingsError, UserError
+from regrade.settings.files import log_file
 from regrade.stats.scale import percent
 from regrade.stats.speed import gib
 from regrade.text.text import counted
@@ -194,6 +196,24 @@ _ELSEWHERE = (
 )
 _QUANTISED_LATER = "vLLM quantises these weights while it loads them: their size may be that before, and what is kept is smaller."
 _ADAPTER = "The adapter is not counted."
+
+
+def splits_to_try(job: GenerationJob, gpus: int) -> list[dict[str, int]]:
+    """Return the engine settings of the splits of this machine's GPUs that fit, for a job: the plan's choice first.
+
+    Only the split of the job's own settings if there is nothing to divide, or no plan can be made.
+    """
+    given = [parallel_by_hand(job.engine)]
+    if gpus < 2 or set(PARALLEL) <= job.engine.model_fields_set:
+        return given
+    request = make_job(PlanRequest, {**job.shared_with(PlanRequest), "gpus": gpus})
+    try:
+        plan = make_memory_plan(request, log=log_file("plan"))
+    except SettingsError as error:
+        logger.warning("no plan, so that no other split over the GPUs is tried: %s", error)
+        return given
+    logger.info("%s: %s", plan.target.title, plan.advice)
+    return [split.settings for split in plan.to_try] or given
 
 
 def make_memory_plan(

@@ -1,47 +1,19 @@
-"""The job of tuning, and its result as `--json` prints it."""
+"""The job of tuning, and its check."""
 
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
+from regrade.comparing.checking import plans_to_score
 from regrade.jobs.job import GenerationJob
-from regrade.jobs.time_spent import TimeSpent
-from regrade.settings import Settings
+from regrade.jobs.plan import Plan
+from regrade.jobs.plans_of_job import begin
+from regrade.settings import LatencyLimits
+from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FIRST, NOT_MEASURED, Absent, Option
-from regrade.stats.speed import Speed
-from regrade.tuning.search.records import Tuning
+from regrade.tuning.search.records import TuningKey, key_of
 
 SEARCH = Option(group="Search")
-
-
-class LatencyLimits(Settings):
-    """Largest accepted latencies, as 99th percentiles in seconds."""
-
-    model_config = ConfigDict(title="Limits")
-    option_group = "Search"
-
-    ttft_p99: float | None = Field(None, gt=0)
-    """Time to first token. Default: no limit."""
-    tpot_p99: float | None = Field(None, gt=0)
-    """Time per output token. Default: no limit."""
-    e2el_p99: float | None = Field(None, gt=0)
-    """Time until the last token. Default: no limit."""
-
-    @property
-    def given(self) -> dict[str, float]:
-        """The limits that were given, by name."""
-        return self.model_dump(exclude_none=True)
-
-    def broken_by(self, speed: Speed | None) -> str | None:
-        """Return the first latency that is too long, in words; None if all are within the limits or not limited."""
-        for name, limit in self.given.items():
-            latency = name.removesuffix("_p99")
-            spread = getattr(speed, latency, None)
-            if spread is None:
-                return f"{latency.upper()} was not measured"
-            if spread.p99 > limit:
-                return f"{latency.upper()} p99 {spread.p99:.3g} s is above {limit:g} s"
-        return None
 
 
 class TuneJob(GenerationJob):
@@ -78,21 +50,27 @@ class TuneJob(GenerationJob):
         return self
 
 
-class TuneResult(BaseModel):
-    """Settings that a search found, and the answers that it made."""
+def begin_tuning(job: TuneJob) -> list[Plan] | None:
+    """Check and plan what is tuned, whose flow is about to run in this process; see `begin`.
 
-    model_config = ConfigDict(frozen=True)
+    Raises:
+        RegradeError: As `plans_to_score` and `key_to_tune`.
+    """
+    plans = begin(plans_to_score, job)
+    for plan in plans or ():
+        key_to_tune(job, plan)
+    return plans
 
-    tuning: Tuning
-    path: str
-    """Path of the measurement in the answer repository."""
-    repository: str
-    answer_set_id: str
-    answers_made: int
-    """Answers of the evaluation that the measurements generated."""
-    rows: int
-    expected_rows: int
-    load_seconds: float
-    measure_seconds: float
-    time_spent: TimeSpent | None = None
-    """Parts of the run's wall-clock."""
+
+def key_to_tune(job: TuneJob, plan: Plan) -> TuningKey:
+    """Return the key of the measurements of a job.
+
+    Raises:
+        SettingsError: If the answers are to conversations, parts of which cannot be asked in any order; or as `key_of`.
+    """
+    if plan.converses:
+        raise SettingsError(
+            f"{plan.specification.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. "
+            "Tune with another benchmark."
+        )
+    return key_of(plan, job.limits.given)

@@ -1,21 +1,49 @@
-"""Tuned settings as they are kept with the answers: `measurements/tuned/<model>/<key>.json`."""
+"""Tuned settings, kept with the answers as `measurements/tuned/<model>/<key>.json`, and used by `engine.tuned`."""
 
 import hashlib
-from typing import Any
+import logging
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import orjson
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from regrade.answers.base import Repository
-from regrade.answers.publishing import retry_on_conflict
+from regrade.answers.documents import read_json
+from regrade.answers.publishing import keep_document
+from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
+from regrade.engines.vllm_process.hardware import Hardware, hardware, vllm_version
+from regrade.jobs.plan import Plan
 from regrade.records.specification import ModelIdentity
-from regrade.settings import Seconds, StrictModel, Timestamp
-from regrade.settings.errors import DamagedAnswersError
+from regrade.settings import Method, Seconds, StrictModel, Timestamp
+from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.stats.scale import percent
 from regrade.stats.speed import Speed
-from regrade.tuning.search.hardware import Hardware
-from regrade.tuning.search.workload import Workload
 
+logger = logging.getLogger("regrade.tune")
 FOLDER = "measurements/tuned"
+_LOOKED_AT = 200
+"""Most questions whose prompts are read, evenly spaced."""
+
+
+class Workload(StrictModel):
+    """Kind of a workload. Two with equal fields have the same fast settings, as far as is known."""
+
+    method: Method
+    """`generate` text, or `rank` labels."""
+    prompt: int
+    """90th percentile of the length of prompts in characters, as a power of two: 10 means up to 1,024."""
+    answer: int
+    """Limit on new tokens, as a power of two."""
+    thinking: Literal["reasons", "answers"]
+    """The model reasons before its answers, which are then much longer."""
+
+    def __str__(self) -> str:
+        tokens = f"answers of up to {2**self.answer:,} tokens"
+        done = "ranked labels" if self.method == "rank" else tokens
+        reasoned = " after reasoning" if self.thinking == "reasons" else ""
+        return f"prompts of up to {2**self.prompt:,} characters, {done}{reasoned}"
 
 
 class TuningKey(StrictModel):
@@ -37,15 +65,10 @@ class TuningKey(StrictModel):
         return ", ".join(f"{name} {value:g} s" for name, value in self.limits.items())
 
     @property
-    def digest(self) -> str:
-        """First 16 hex digits of a sha256 over the key."""
-        canonical = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
-        return hashlib.sha256(canonical).hexdigest()[:16]
-
-    @property
     def path(self) -> str:
-        """Path of the measurement in a repository."""
-        return f"{FOLDER}/{self.model.slug}/{self.digest}.json"
+        """Path of the measurement in a repository, named by a sha256 over the key."""
+        canonical = orjson.dumps(self.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+        return f"{FOLDER}/{self.model.slug}/{hashlib.sha256(canonical).hexdigest()[:16]}.json"
 
 
 class TrialRecord(StrictModel):
@@ -85,52 +108,137 @@ class Tuning(StrictModel):
     trials: tuple[TrialRecord, ...]
     remarks: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        key = self.key
+        limits = f", within the limits {key.limits_text}" if key.limits else ""
+        return (
+            f"measured on {self.measured_at.date()} with {self.benchmark} ({key.hardware}, vLLM {key.vllm}): "
+            f"{self.rate:,.1f} per second, noise {percent(self.spread)}{limits}"
+        )
 
-def keep(repository: Repository, tuning: Tuning) -> str:
-    """Commit a measurement, which replaces an earlier one of the same key, and return the revision.
 
-    Raises:
-        HubError: If the store failed, or others commit all the time.
-        RepositoryError: If writing is not allowed.
-    """
-    content = tuning.model_dump_json(indent=1).encode()
+def keep(repository: Repository, tuning: Tuning) -> None:
+    """Commit a measurement, which replaces an earlier one of the same key; errors as in `keep_document`."""
     message = f"Tuned {tuning.key.model.name} for {tuning.benchmark}"
-    files = {tuning.key.path: content}
-    return retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
+    keep_document(repository, tuning.key.path, tuning, message)
 
 
-def find(repository: Repository, key: TuningKey) -> Tuning | None:
-    """Return the measurement of a key at the newest revision, or None.
-
-    Raises:
-        DamagedAnswersError: If it cannot be read.
-    """
-    revision = repository.head()
-    if revision is None or key.path not in repository.files(revision, FOLDER):
-        return None
-    tuning = _read(repository, key.path, revision)
-    if tuning.key != key:
-        raise DamagedAnswersError(key.path, "it is the measurement of another model or machine.")
-    return tuning
-
-
-def kept(repository: Repository) -> list[Tuning]:
-    """Return all measurements of a repository at its newest revision, sorted by path.
+def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
+    """Return all measurements of a model, in any revision of it, at the newest revision of a repository.
 
     Raises:
-        DamagedAnswersError: If one cannot be read.
+        DamagedAnswersError: If one cannot be read, or belongs to another key.
     """
-    revision = repository.head()
-    if revision is None:
-        return []
-    return [
-        _read(repository, path, revision) for path in sorted(repository.files(revision, FOLDER))
-    ]
+    head = repository.head()
+    files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
+    found = []
+    for path, file in sorted(files.items()):
+        tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
+        if tuning.key.path != path:
+            raise DamagedAnswersError(path, "it is the measurement of another model or machine.")
+        if tuning.key.model.name == model.name:  # another name may have the same folder
+            found.append(tuning)
+    return found
 
 
-def _read(repository: Repository, path: str, revision: str) -> Tuning:
-    try:
-        return Tuning.model_validate_json(repository.fetch(path, revision).read_bytes())
-    except ValidationError as error:
-        problem = f"it is no measurement that this regrade knows ({error.errors()[0]['msg']})."
-        raise DamagedAnswersError(path, problem) from error
+def key_of(plan: Plan, limits: Mapping[str, float] | None = None) -> TuningKey:
+    """Return the key of an answer set's measurements on this machine.
+
+    Args:
+        plan: The answer set.
+        limits: Limits on latency, as 99th percentiles in seconds. None: only throughput counts.
+
+    Raises:
+        SettingsError: If the hardware or the version of vLLM is not known.
+    """
+    here, version = hardware(), vllm_version()
+    if here is None or version is None:
+        lacking = (
+            "a version of vLLM, and none is installed here. Install it"
+            if version is None
+            else "one kind of hardware, and `nvidia-smi` names no GPU here, or several kinds. Set CUDA_VISIBLE_DEVICES to GPUs "
+            "of one kind"
+        )
+        raise SettingsError(f"Tuned settings belong to {lacking}, or leave out `engine.tuned`.")
+    specification = plan.specification
+    return TuningKey(
+        model=specification.model,
+        engine=dict(specification.engine),
+        hardware=here,
+        vllm=version,
+        workload=workload_of(plan),
+        limits=dict(limits or {}),
+    )
+
+
+def workload_of(plan: Plan) -> Workload:
+    """Return the kind of workload of an answer set."""
+    step = max(1, len(plan.samples) // _LOOKED_AT)
+    prompts = [plan.benchmark.prompt(sample) for sample in plan.samples[::step][:_LOOKED_AT]]
+    lengths = sorted(
+        len(prompt) if isinstance(prompt, str) else sum(len(m["content"]) for m in prompt)
+        for prompt in prompts
+    )
+    sampling = plan.specification.sampling
+    return Workload(
+        method=plan.specification.method,
+        prompt=_power(lengths[math.ceil(0.9 * len(lengths)) - 1]),
+        answer=_power(1 if sampling is None else sampling.max_tokens),
+        thinking="reasons" if plan.reasons else "answers",
+    )
+
+
+def _power(number: int) -> int:
+    """Return the smallest power of two that is not below a number, as its exponent."""
+    return (max(number, 1) - 1).bit_length()
+
+
+def with_tuned(
+    engine: BaseEngineSettings, plan: Plan, repository: Repository
+) -> BaseEngineSettings:
+    """Return engine settings with those that `regrade tune` found; the log says which measurement was used, or why none was.
+
+    Settings that were set by hand stay. A measurement of another split over GPUs than the one set by hand is not used.
+    One without limits on latency goes before those with limits, and of those the newest.
+
+    Args:
+        engine: Settings with `tuned`; others are returned as they are.
+        plan: Answer set with the most work for this engine.
+        repository: Repository that keeps the measurements.
+
+    Raises:
+        SettingsError: If the hardware or the version of vLLM is not known.
+        DamagedAnswersError: If a measurement of the model cannot be read.
+    """
+    if not getattr(engine, "tuned", False):
+        return engine
+    key = key_of(plan)
+    known = kept(repository, key.model)
+    alike = [t for t in known if t.key.model_copy(update={"limits": {}}) == key]
+    tuning = max(alike, key=lambda t: (not t.key.limits, t.measured_at), default=None)
+    given = parallel_by_hand(engine)
+    measured = {name: tuning.settings.get(name, 1) for name in PARALLEL} if tuning else {}
+    if tuning is None:
+        reason = f"{repository.uri} has no measurement of {key.model.name} on {key.hardware} with vLLM {key.vllm} for {key.workload}"
+        places = [f"{t.key.hardware}, vLLM {t.key.vllm}, {t.key.workload}" for t in known]
+        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
+        if places:
+            reason += f". There are measurements for: {'; '.join(places[:3])}{more}"
+    elif not given.items() <= measured.items():
+        reason = f"the settings in {repository.uri} were measured with {settings_text(measured)}, and {settings_text(given)} is set by hand"
+    else:
+        by_hand = sorted(tuning.settings.keys() & engine.model_fields_set)
+        used = {name: value for name, value in tuning.settings.items() if name not in by_hand}
+        as_given = f" ({', '.join(by_hand)} as set by hand)" if by_hand else ""
+        logger.info("tuned: %s%s, %s", settings_text(used), as_given, tuning)
+        return type(engine).model_validate({**engine.model_dump(exclude_unset=True), **used})
+    logger.warning(
+        "not tuned: %s. vLLM's own settings are used; `regrade tune` with the same options measures.",
+        reason,
+    )
+    return engine
+
+
+def settings_text(settings: Mapping[str, int], nothing: str = "nothing to set") -> str:
+    """Return settings as text, such as `max_num_seqs=96`; `nothing` if there are none."""
+    return ", ".join(f"{name}={value:,}" for name, value in settings.items()) or nothing

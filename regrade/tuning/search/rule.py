@@ -1,4 +1,4 @@
-"""The rule of `regrade tune`: which settings are measured next, and which of them are chosen.
+"""The rule of `regrade tune`, a sweep whose next point follows from the measured ones.
 
 An engine start takes minutes, a measurement inside one takes seconds. So requests in flight are varied inside a start; other
 settings, which need a start each, are tried in the order of their usual effect: the split over GPUs, then the tokens of a step.
@@ -6,17 +6,13 @@ Throughput is not monotonic in the requests in flight (https://github.com/vllm-p
 past the top.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from regrade.engines.base import BaseEngineSettings, parallel_by_hand
+from regrade.jobs.generate import Progress
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.plan.plan import MemoryPlan
-from regrade.tuning.search.job import LatencyLimits
-from regrade.tuning.search.records import TrialRecord
+from regrade.tuning.search.records import TrialRecord, settings_text
 
 GAIN = 1.04
 """Least ratio of two rates that counts as a gain while the requests in flight are doubled."""
@@ -29,106 +25,153 @@ REPEATS = 2
 PRECISION = 1.05
 """Ratio of two neighbours at which the bisection of limits ends."""
 FIRST = 8
-"""Requests in flight of the first measurement; with limits on latency, 1."""
+"""Requests in flight of the first measurement if latency is not limited."""
 MOST = 1024
 """Most requests in flight if nothing else limits them."""
-SHORTER = 4
-"""Factor by which more requests are expected to fit than requests of the greatest length: most are shorter."""
 TOKENS = "max_num_batched_tokens"
-
-Split = tuple[Mapping[str, int], int]
-"""Engine settings that divide a model over the GPUs, and the requests whose KV cache fits at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartedEngine:
-    """An engine that runs with some settings."""
-
-    most_in_flight: int
-    """Most requests that it computes at a time, and for which there are questions."""
-    measure: Callable[[int], TrialRecord]
-    """Answers some questions, at most so many at a time. The settings of the trial are those in effect."""
+Start = tuple[Mapping[str, int], int]
+"""Settings of an engine start, and the requests in flight of its first measurement."""
 
 
-Start = Callable[[int, Mapping[str, int]], AbstractContextManager[StartedEngine]]
-"""Starts engine number n (from 0) with some settings; raises `EngineError` or `SettingsError` if it cannot."""
+class Search(ABC):
+    """Measurements so far, and the settings that follow from them. A subclass starts engines and measures them."""
 
-
-def splits_to_try(engine: BaseEngineSettings, planned: MemoryPlan | None = None) -> list[Split]:
-    """Return the splits that fit: the plan's choice first, then those whose KV cache holds most.
-
-    Args:
-        engine: Settings; sizes and tokens of a step that were set by hand are kept.
-        planned: Plan for this machine and these settings. None: only the split that the settings say.
-    """
-    tokens = getattr(engine, TOKENS, None)
-    kept = {} if tokens is None else {TOKENS: tokens}
-    choice = None if planned is None else planned.choice
-    if planned is None or choice is None:
-        return [({**parallel_by_hand(engine), **kept}, MOST)]
-    fitting = sorted(
-        (split for split in planned.splits if split.fits),
-        key=lambda split: (
-            split.settings != choice.settings,
-            split.pipeline,
-            -split.total_concurrency,
-        ),
-    )
-    return [
-        (
-            {**split.settings, **kept},
-            MOST if split.concurrency is None else max(1, int(SHORTER * split.total_concurrency)),
-        )
-        for split in fitting
-    ]
-
-
-@dataclass
-class Search:
-    """Measurements so far, and the settings that follow from them."""
-
-    start: Start
-    limits: LatencyLimits = field(default_factory=LatencyLimits)
-    most_starts: int = 4
-    trials: list[TrialRecord] = field(default_factory=list)
-    starts: int = 0
-    remarks: list[str] = field(default_factory=list)
-    """Decisions in words, in their order."""
-    errors: list[EngineError | SettingsError] = field(default_factory=list)
-    """Errors of engines that did not start, or ended."""
-
-    def run(
-        self, splits: Sequence[Split], prompts_matter: Callable[[], bool] = lambda: True
+    def __init__(
+        self, first: int = FIRST, most_starts: int = 4, *, vary_tokens: bool = True
     ) -> None:
-        """Measure until the starts are used up or nothing is left to try.
+        """Begin.
 
         Args:
-            splits: Splits of the model over GPUs, the most promising first.
-            prompts_matter: Asked after the first start: True if prompts are much of the work, so that it is worth a start
-                to vary the tokens of a step.
+            first: Requests in flight of the first measurement.
+            most_starts: Most engine starts.
+            vary_tokens: False: the tokens of a step were set by hand.
         """
-        by_hand = any(TOKENS in settings for settings, _ in splits)
-        for settings, most in splits:
+        self.first, self.most_starts, self.vary_tokens = first, most_starts, vary_tokens
+        self.trials: list[TrialRecord] = []
+        self.measured: list[Progress] = []
+        """Counts of the measurements."""
+        self.starts = 0
+        self.remarks: list[str] = []
+        """Decisions in words, in their order."""
+        self.error: EngineError | SettingsError | None = None
+        """Why the last engine did not start, or ended, that failed."""
+
+    @abstractmethod
+    def start(self, settings: Mapping[str, int]) -> int:
+        """Start an engine with some settings, and return the most requests in flight that can be measured.
+
+        Raises:
+            EngineError, SettingsError: If it cannot start.
+        """
+
+    @abstractmethod
+    def measure(self, in_flight: int) -> TrialRecord:
+        """Answer some questions with the started engine, at most so many at a time.
+
+        Raises:
+            EngineError, SettingsError: If the engine ends, or answers nothing.
+        """
+
+    def prompts_matter(self) -> bool:
+        """Return True if prompts had at least as many tokens as answers: then it is worth a start to vary the tokens of a step."""
+        prompts = sum(progress.prompt_tokens for progress in self.measured)
+        return prompts >= sum(progress.completion_tokens for progress in self.measured)
+
+    def run(self, splits: Sequence[Mapping[str, int]]) -> None:
+        """Measure until the starts are used up or nothing is left to try.
+
+        An engine that does not start, or ends, costs only what it has not measured.
+
+        Args:
+            splits: Engine settings that divide the model over GPUs, the most promising first.
+        """
+        for settings, first in self._starts(splits):
+            self.starts += 1
+            try:
+                for in_flight in self._ladder(first, self.start(settings)):
+                    self.trials.append(self.measure(in_flight))
+            except (EngineError, SettingsError) as error:
+                self.error = error
+                self.remarks.append(f"{settings_text(settings, 'these settings')}: {error}")
+
+    def _starts(self, splits: Sequence[Mapping[str, int]]) -> Iterator[Start]:
+        """Yield each start, by what was measured before it."""
+        for settings in splits:
             # The tokens of a step need two starts to be tried in both directions.
-            kept = 2 if self.starts and not by_hand and prompts_matter() else 0
+            kept = 2 if self.vary_tokens and self.prompts_matter() else 0
             if self.starts >= max(1, self.most_starts - kept):
                 break
-            chosen = self.best()
-            if chosen is not None and most < chosen.in_flight:
-                self.remarks.append(
-                    f"{_text(settings)} not tried: its KV cache holds {most:,} requests, and {chosen.in_flight:,} in flight "
-                    "are fastest so far"
-                )
-            else:
-                self._try(settings, partial(self._climb, most))
-        if not self.trials:
-            return
-        if by_hand:
+            yield settings, self.first
+        if not self.vary_tokens:
             self.remarks.append(f"{TOKENS} not varied: set by hand")
-        elif prompts_matter():
-            self._vary_tokens()
+        elif self.prompts_matter():
+            yield from self._other_tokens()
         else:
             self.remarks.append(f"{TOKENS} not varied: answers are most of the tokens")
+
+    def _other_tokens(self) -> Iterator[Start]:
+        """Double the tokens of a step while that helps; if it does not help at all, halve them."""
+        chosen = self.best()
+        if chosen is None or TOKENS not in chosen.settings:
+            return
+        first, factor = chosen.settings[TOKENS], 2.0
+        while self.starts < self.most_starts and (tokens := int(chosen.settings[TOKENS] * factor)):
+            yield {**chosen.settings, TOKENS: tokens}, chosen.in_flight
+            chosen = self.best() or chosen
+            if chosen.settings[TOKENS] != tokens:
+                self.remarks.append(f"{TOKENS}={tokens:,}: no gain beyond the noise")
+                if factor < 1 or chosen.settings[TOKENS] != first:
+                    return
+                factor = 0.5
+
+    def _ladder(self, in_flight: int, most: int) -> Iterator[int]:
+        """Yield the requests in flight of each measurement inside a start, by those before it.
+
+        They are doubled until two steps bring no gain or one breaks a limit. Between the last two numbers at a limit, bisection
+        finds the most requests within it. Then the best is measured again.
+        """
+        in_flight = min(in_flight, most)
+        rates: dict[int, float] = {}
+        beyond: int | None = None
+        without_gain = 0
+        while in_flight not in rates and without_gain < PAST_TOP:
+            yield in_flight
+            trial = self.trials[-1]
+            if trial.broken is None:
+                gained = trial.rate >= GAIN * max(rates.values(), default=0.0)
+                without_gain = 0 if gained else without_gain + 1
+                rates[in_flight] = trial.rate
+            elif rates:
+                beyond = in_flight
+            else:
+                return
+            within = max(rates)
+            if beyond is None:
+                in_flight = min(2 * within, most)
+            elif beyond > PRECISION * within:
+                in_flight = (within + beyond) // 2
+            else:
+                break
+        top = max(rates, key=lambda n: rates[n])
+        smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
+        yield from (top, *smaller[:1]) * REPEATS
+
+    def found(self) -> TrialRecord:
+        """Return the fastest settings; see `best`.
+
+        Raises:
+            EngineError, SettingsError: If an engine did not start, or no settings keep the limits.
+        """
+        if (chosen := self.best()) is not None:
+            return chosen
+        if self.error is not None:
+            raise self.error
+        broken = (trial for trial in self.trials if trial.broken is not None)
+        closest = min(broken, key=lambda trial: trial.in_flight)
+        raise SettingsError(
+            f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or "
+            "leave them out."
+        )
 
     @property
     def spread(self) -> float:
@@ -153,80 +196,3 @@ class Search:
             place = (trial.in_flight, *sorted(trial.settings.items()))
             groups.setdefault(place, []).append(trial)
         return [alike for alike in groups.values() if not any(trial.broken for trial in alike)]
-
-    def _try(self, settings: Mapping[str, int], use: Callable[[StartedEngine], None]) -> None:
-        """Start an engine and measure; one that does not start, or ends, costs only what it has not measured."""
-        self.starts += 1
-        try:
-            with self.start(self.starts - 1, settings) as engine:
-                use(engine)
-        except (EngineError, SettingsError) as error:
-            self.errors.append(error)
-            self.remarks.append(f"{_text(settings)}: {error}")
-
-    def _measure(self, engine: StartedEngine, in_flight: int) -> TrialRecord:
-        trial = engine.measure(in_flight)
-        trial = trial.model_copy(update={"broken": self.limits.broken_by(trial.speed)})
-        self.trials.append(trial)
-        return trial
-
-    def _climb(self, most: int, engine: StartedEngine) -> None:
-        """Double the requests in flight until two steps bring no gain or one breaks a limit, then measure the best again.
-
-        Between the last two numbers at a limit, bisection finds the most requests within it.
-        """
-        most = min(most, engine.most_in_flight)
-        rates: dict[int, float] = {}
-        in_flight, beyond, without_gain = min(1 if self.limits.given else FIRST, most), 0, 0
-        while without_gain < PAST_TOP and max(rates, default=0) < most:
-            trial = self._measure(engine, in_flight)
-            if trial.broken is not None:
-                beyond = in_flight
-                break
-            gained = trial.rate >= GAIN * max(rates.values(), default=0.0)
-            without_gain = 0 if gained else without_gain + 1
-            rates[in_flight] = trial.rate
-            in_flight = min(2 * in_flight, most)
-        while rates and beyond > max(max(rates) + 1, PRECISION * max(rates)):
-            in_flight = (max(rates) + beyond) // 2
-            trial = self._measure(engine, in_flight)
-            if trial.broken is None:
-                rates[in_flight] = trial.rate
-            else:
-                beyond = in_flight
-        if not rates:
-            return
-        top = max(rates, key=lambda n: rates[n])
-        smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
-        for in_flight in (top, *smaller[:1]) * REPEATS:
-            self._measure(engine, in_flight)
-
-    def _vary_tokens(self) -> None:
-        """Double the tokens of a step while that helps, or else halve them; each try is a start."""
-        chosen = self.best()
-        if chosen is None or TOKENS not in chosen.settings:
-            return
-        first = chosen.settings[TOKENS]
-        for factor in (2.0, 0.5):
-            tokens = int(first * factor)
-            while self.starts < self.most_starts and tokens >= 1:
-                around = partial(self._measure_around, chosen.in_flight)
-                self._try({**chosen.settings, TOKENS: tokens}, around)
-                chosen = self.best() or chosen
-                if chosen.settings[TOKENS] != tokens:
-                    self.remarks.append(f"{TOKENS}={tokens:,}: no gain beyond the noise")
-                    break
-                tokens = int(tokens * factor)
-            if chosen.settings[TOKENS] != first:
-                return
-
-    def _measure_around(self, in_flight: int, engine: StartedEngine) -> None:
-        """Measure after another setting changed: the best number in flight twice, and between them its double."""
-        is_room = not self.limits.given and 2 * in_flight <= engine.most_in_flight
-        double = (2 * in_flight,) if is_room else ()
-        for number in (in_flight, *double, in_flight):
-            self._measure(engine, number)
-
-
-def _text(settings: Mapping[str, int]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in settings.items()) or "these settings"

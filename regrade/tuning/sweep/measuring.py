@@ -12,9 +12,9 @@ from typing import get_args
 import numpy as np
 from pydantic import Field
 
-from regrade.answers.documents import json_bytes, read_json
+from regrade.answers.documents import read_json
 from regrade.answers.manifest import Manifest, Session
-from regrade.answers.publishing import retry_on_conflict
+from regrade.answers.publishing import keep_document
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import CompareOptions, compare_sets
@@ -63,15 +63,13 @@ def keep_times(answers: AnswerSet, seconds: Sequence[float]) -> None:
         HubError: If the store failed, or others commit all the time.
         RepositoryError: If writing is not allowed.
     """
-    repository = answers.repository
     record = RepeatedTimes(
         answer_set_id=answers.manifest.answer_set_id,
         shards=_shards(answers.manifest),
         seconds=tuple(seconds),
     )
-    files = {_path(answers): json_bytes(record)}
     message = f"Measured {answers.manifest.specification.title} {len(seconds)} times more"
-    retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
+    keep_document(answers.repository, _path(answers), record, message)
 
 
 def _kept_times(answers: AnswerSet) -> tuple[float, ...]:

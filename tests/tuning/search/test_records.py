@@ -10,12 +10,20 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process import hardware
+from regrade.engines.vllm_process.hardware import Hardware
 from regrade.settings.errors import DamagedAnswersError, SettingsError
-from regrade.tuning.search import hardware, lookup
-from regrade.tuning.search.hardware import Hardware
-from regrade.tuning.search.lookup import with_tuned
-from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, find, keep, kept
-from regrade.tuning.search.workload import Workload, workload_of
+from regrade.tuning.search import records
+from regrade.tuning.search.records import (
+    TrialRecord,
+    Tuning,
+    TuningKey,
+    Workload,
+    keep,
+    kept,
+    with_tuned,
+    workload_of,
+)
 from tests.builders import specification
 
 WORK = Workload(method="generate", prompt=8, answer=9, thinking="answers")
@@ -46,20 +54,18 @@ def tuning(key: TuningKey = KEY, **settings: int) -> Tuning:
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A plan whose key is `KEY` on this machine."""
-    monkeypatch.setattr(lookup, "hardware", lambda: KEY.hardware)
-    monkeypatch.setattr(lookup, "vllm_version", lambda: KEY.vllm)
-    monkeypatch.setattr(lookup, "workload_of", lambda _: WORK)
+    monkeypatch.setattr(records, "hardware", lambda: KEY.hardware)
+    monkeypatch.setattr(records, "vllm_version", lambda: KEY.vllm)
+    monkeypatch.setattr(records, "workload_of", lambda _: WORK)
     return SimpleNamespace(specification=specification())
 
 
-def test_a_measurement_is_found_by_its_key_and_replaced_by_the_next(repository: LocalRepository):
-    assert find(repository, KEY) is None
+def test_a_measurement_is_replaced_by_the_next_of_its_key(repository: LocalRepository):
+    assert kept(repository, KEY.model) == []
     keep(repository, tuning())
     keep(repository, tuning(max_num_seqs=128))
-    found = find(repository, KEY)
-    assert found is not None
-    assert found.settings == {"max_num_seqs": 128}
-    assert len(kept(repository)) == 1
+    (found,) = kept(repository, KEY.model)
+    assert (found.key, found.settings) == (KEY, {"max_num_seqs": 128})
 
 
 @pytest.mark.parametrize(
@@ -71,14 +77,14 @@ def test_a_measurement_is_found_by_its_key_and_replaced_by_the_next(repository: 
         {"engine": {"dtype": "float32"}},
         {"workload": WORK.model_copy(update={"prompt": 12})},
         {"model": specification(model="org/other").model},
-        {"limits": {"ttft_p99": 1.0}},
     ],
 )
 def test_a_measurement_of_something_else_is_not_used(
-    repository: LocalRepository, other: dict[str, Any]
+    repository: LocalRepository, plan: Any, other: dict[str, Any]
 ):
-    keep(repository, tuning())
-    assert find(repository, KEY.model_copy(update=other)) is None
+    keep(repository, tuning(KEY.model_copy(update=other)))
+    engine = VllmEngine(tuned=True)
+    assert with_tuned(engine, plan, repository) is engine
 
 
 def test_a_file_under_the_wrong_key_is_damaged(repository: LocalRepository):
@@ -86,7 +92,7 @@ def test_a_file_under_the_wrong_key_is_damaged(repository: LocalRepository):
     content = tuning(elsewhere).model_dump_json().encode()
     repository.commit({KEY.path: content}, "copied", parent=None)
     with pytest.raises(DamagedAnswersError, match="another model or machine"):
-        find(repository, KEY)
+        kept(repository, KEY.model)
 
 
 def test_the_log_says_which_measurement_is_used_and_what_was_set_by_hand_stays(
@@ -147,7 +153,7 @@ def test_a_measurement_with_limits_is_used_if_there_is_no_other_and_the_log_name
     assert "within the limits ttft_p99 0.5 s, tpot_p99 0.02 s" in caplog.text
 
     keep(repository, tuning(max_num_seqs=96))
-    assert len(kept(repository)) == 2
+    assert len(kept(repository, KEY.model)) == 2
     engine = with_tuned(VllmEngine(tuned=True), plan, repository)
     assert isinstance(engine, VllmEngine)
     assert engine.max_num_seqs == 96
@@ -161,7 +167,7 @@ def test_engines_that_are_not_to_be_tuned_look_nothing_up(repository: LocalRepos
 def test_unknown_hardware_is_an_error_with_a_way_out(
     repository: LocalRepository, plan: Any, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(lookup, "hardware", lambda: None)
+    monkeypatch.setattr(records, "hardware", lambda: None)
     with pytest.raises(SettingsError, match="nvidia-smi"):
         with_tuned(VllmEngine(tuned=True), plan, repository)
 

@@ -1,9 +1,9 @@
 """The hardware and the vLLM that an engine of this machine will run on, found without importing vLLM."""
 
-import os
 import re
 
-from regrade.engines.vllm_process.build import builds, gpus_here, runs_on_cpu
+from regrade.engines.vllm_process.build import gpus_here, runs_on_cpu, versions
+from regrade.processes.limited import available_cores
 from regrade.settings import StrictModel
 from regrade.text.text import counted
 
@@ -16,6 +16,11 @@ class Hardware(StrictModel):
     count: int
     """GPUs that the engine may use; on a CPU, cores."""
 
+    @property
+    def gpus(self) -> int:
+        """GPUs that the engine may use; 0 on a CPU."""
+        return 0 if self.device == "cpu" else self.count
+
     def __str__(self) -> str:
         unit = "core" if self.device == "cpu" else "GPU"
         return f"{self.device} with {counted(self.count, unit)}"
@@ -24,7 +29,7 @@ class Hardware(StrictModel):
 def hardware() -> Hardware | None:
     """Return the devices of this machine; None if they are not known, or differ from each other."""
     if runs_on_cpu():
-        return Hardware(device="cpu", count=len(os.sched_getaffinity(0)))
+        return Hardware(device="cpu", count=available_cores())
     names = gpus_here()
     if not names or len(set(names)) > 1:
         return None
@@ -33,6 +38,5 @@ def hardware() -> Hardware | None:
 
 def vllm_version() -> str | None:
     """Return the installed version of vLLM without its last part, such as `0.32`; None if it is not installed."""
-    versions = sorted({build.partition("==")[2] for build in builds()})
-    match = re.match(r"\d+\.\d+", versions[-1]) if versions else None
+    match = re.match(r"\d+\.\d+", max(versions(), default=""))
     return match[0] if match else None

@@ -1,0 +1,87 @@
+"""The result of a search for the fastest settings as `--json` prints it, and its page."""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel, ConfigDict
+
+from regrade.jobs.time_spent import TimeSpent
+from regrade.stats.scale import percent
+from regrade.text.blocks import Block, Heading, Line, Table, with_code
+from regrade.tuning.search.records import Tuning, settings_text
+from regrade.tuning.search.rule import TOKENS
+
+COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
+TEXT_COLUMNS = ("start", "settings", "")
+
+
+class TuneResult(BaseModel):
+    """Settings that a search found, and the answers that it made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tuning: Tuning
+    path: str
+    """Path of the measurement in the answer repository."""
+    repository: str
+    answer_set_id: str
+    answers_made: int
+    """Answers of the evaluation that the measurements generated."""
+    rows: int
+    expected_rows: int
+    load_seconds: float
+    measure_seconds: float
+    time_spent: TimeSpent | None = None
+    """Parts of the run's wall-clock."""
+
+
+def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
+    """Yield a row per measurement, in the order of `COLUMNS`; the chosen settings are marked."""
+    # The chosen settings leave out the default of the tokens of a step, which is that of the first measurement.
+    default = {k: v for k, v in tuning.trials[0].settings.items() if k == TOKENS}
+    chosen = {**default, **tuning.settings}
+    for trial in tuning.trials:
+        measured = {} if trial.speed is None else trial.speed.scalars()
+        settings = {"max_num_seqs": tuning.settings["max_num_seqs"], **trial.settings}
+        is_chosen = trial.in_flight == tuning.in_flight and settings == chosen
+        yield (
+            f"{trial.start + 1}",
+            settings_text(trial.settings, "default"),
+            f"{trial.in_flight:,}",
+            f"{trial.rate:,.1f}",
+            *(
+                f"{1000 * measured[name]:,.1f}" if name in measured else "-"
+                for name in ("ttft_p99", "tpot_p99")
+            ),
+            f"{trial.requests:,}",
+            trial.broken or ("chosen" if is_chosen else ""),
+        )
+
+
+def lines(result: TuneResult) -> Iterator[str]:
+    """Yield the result in sentences."""
+    tuning = result.tuning
+    key = tuning.key
+    unit = "answers" if key.workload.method == "rank" else "tokens"
+    yield (
+        f"Fastest: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s. Differences below {percent(tuning.spread)} are noise: "
+        "of equal settings, the smaller is chosen."
+    )
+    yield f"For {key.model.name} on {key.hardware} with vLLM {key.vllm}: {key.workload}."
+    if key.limits:
+        yield f"Within the limits: {key.limits_text}."
+    yield from (f"{remark.rstrip('.')}." for remark in tuning.remarks)
+    yield (
+        f"{tuning.starts} engine starts ({result.load_seconds:.0f} s), {result.measure_seconds:.0f} s of measuring; "
+        f"{result.answers_made:,} new answers are kept: {result.rows:,} of {result.expected_rows:,}."
+    )
+    yield f"Kept as {result.path} in {result.repository}; `regrade evaluate --engine.tuned` uses it."
+
+
+def blocks(result: TuneResult) -> list[Block]:
+    """Return the page of a search."""
+    return [
+        Heading(f"Tuned: {result.tuning.key.model.name}", 1),
+        Table(COLUMNS, list(trial_rows(result.tuning)), TEXT_COLUMNS, lists=("settings",)),
+        *(Line(with_code(line)) for line in lines(result)),
+        *(result.time_spent.blocks() if result.time_spent is not None else ()),
+    ]
