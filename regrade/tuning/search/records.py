@@ -126,16 +126,19 @@ def keep(repository: Repository, tuning: Tuning) -> None:
 def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
     """Return all measurements of a model, in any revision of it, at the newest revision of a repository.
 
-    Raises:
-        DamagedAnswersError: If one cannot be read, or belongs to another key.
+    One that cannot be read, such as that of a newer version, or belongs to another key, is left out with a warning.
     """
     head = repository.head()
     files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
     found = []
     for path, file in sorted(files.items()):
-        tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
-        if tuning.key.path != path:
-            raise DamagedAnswersError(path, "it is the measurement of another model or machine.")
+        try:
+            tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
+            if tuning.key.path != path:
+                raise DamagedAnswersError(path, "it is of another model or machine.")
+        except DamagedAnswersError as error:
+            logger.warning("tuned settings are left out: %s", error)
+            continue
         if tuning.key.model.name == model.name:  # another name may have the same folder
             found.append(tuning)
     return found
@@ -208,7 +211,6 @@ def with_tuned(
 
     Raises:
         SettingsError: If the hardware or the version of vLLM is not known.
-        DamagedAnswersError: If a measurement of the model cannot be read.
     """
     if not getattr(engine, "tuned", False):
         return engine

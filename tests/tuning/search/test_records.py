@@ -12,7 +12,7 @@ from regrade.answers.local import LocalRepository
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import hardware
 from regrade.engines.vllm_process.hardware import Hardware
-from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.settings.errors import SettingsError
 from regrade.tuning.search import records
 from regrade.tuning.search.records import (
     TrialRecord,
@@ -87,12 +87,23 @@ def test_a_measurement_of_something_else_is_not_used(
     assert with_tuned(engine, plan, repository) is engine
 
 
-def test_a_file_under_the_wrong_key_is_damaged(repository: LocalRepository):
-    elsewhere = KEY.model_copy(update={"vllm": "0.31"})
-    content = tuning(elsewhere).model_dump_json().encode()
-    repository.commit({KEY.path: content}, "copied", parent=None)
-    with pytest.raises(DamagedAnswersError, match="another model or machine"):
-        kept(repository, KEY.model)
+def test_measurements_of_another_key_or_a_newer_version_are_left_out_by_name(
+    repository: LocalRepository, plan: Any, caplog: pytest.LogCaptureFixture
+):
+    keep(repository, tuning(max_num_seqs=96))
+    others = [KEY.model_copy(update={"vllm": version}) for version in ("0.30", "0.31")]
+    moved = tuning(others[0]).model_dump_json().encode()
+    newer = tuning(others[1]).model_dump_json().replace('"schema_version":1', '"schema_version":2')
+    files = {others[1].path: newer.encode(), f"{KEY.path[:-6]}0.json": moved}
+    repository.commit(files, "by hand", parent=repository.head())
+
+    engine = with_tuned(VllmEngine(tuned=True), plan, repository)
+
+    assert isinstance(engine, VllmEngine)
+    assert engine.max_num_seqs == 96
+    left_out = [text for text in caplog.messages if text.startswith("tuned settings are left out")]
+    assert len(left_out) == 2
+    assert all(any(path in text for text in left_out) for path in files)
 
 
 def test_the_log_says_which_measurement_is_used_and_what_was_set_by_hand_stays(
