@@ -98,8 +98,8 @@ def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Docum
         return kind.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])[:200]
-        raise DamagedAnswersError(path, f"not {what}: {where}: {first['msg'][:200]}.") from error
+        where = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))[:200]] if part)
+        raise DamagedAnswersError(path, f"not {what}: {where}{first['msg'][:200]}.") from error
 
 
 def json_bytes(document: BaseModel) -> bytes:

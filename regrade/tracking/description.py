@@ -51,6 +51,8 @@ class Row:
 
 _COLUMNS = ("Benchmark", "Scorer", "Accuracy", "n", "Unparsed", "Truncated", "Failed", "Answers")
 _TEXT = (*_COLUMNS[:2], _COLUMNS[-1])
+MAX_VERDICT = 1000
+"""Characters for which a description has room above it."""
 
 
 def evaluation_text(
@@ -60,12 +62,12 @@ def evaluation_text(
 
     Rows beyond MLflow's limit on the length of a tag are counted instead of shown.
     """
-    notes = existing.partition(NOTES)[2].strip()
+    written = existing.partition(NOTES)[2].strip()
+    notes = "\n".join([NOTES, *(["", written] if written else [])])
     cells = [_cells(row) for row in rows]
 
     def page(shown: int) -> str:
-        results = markdown(list(blocks(shown)), width=None)
-        return "\n".join([results, NOTES, *(["", notes] if notes else [])])
+        return f"{markdown(list(blocks(shown)), width=None)}\n{notes}"
 
     def blocks(shown: int) -> Iterator[Block]:
         # The page folds the text after about five lines, so the headline numbers come first.
@@ -79,15 +81,20 @@ def evaluation_text(
         if command:
             yield from (Line("Score the answers again:"), Commands([command]))
 
-    fitting = bisect_right(range(len(rows) + 1), MAX_TAG, key=lambda shown: len(page(shown)))
-    return page(max(0, fitting - 1))[:MAX_TAG]
+    room = MAX_TAG - MAX_VERDICT
+    fitting = bisect_right(range(len(rows) + 1), room, key=lambda shown: len(page(shown)))
+    results = page(max(0, fitting - 1)).removesuffix(f"\n{notes}")
+    return f"{results[: max(0, MAX_TAG - len(notes) - 1)]}\n{notes}"
 
 
 def with_verdict(description: str, verdict: str) -> str:
     """Return the description of an evaluation with the verdict of its gate as the first line, in place of an earlier one."""
     if verdict_in(description):
         description = description.partition("\n")[2].lstrip("\n")
-    return f"{_GATE}{verdict}\n\n{description}"[:MAX_TAG]
+    room = MAX_TAG - len(description) - 2
+    if room <= len(_GATE):
+        return description  # what people wrote below leaves no room
+    return f"{f'{_GATE}{verdict}'[:room]}\n\n{description}"
 
 
 def verdict_in(description: str) -> str:

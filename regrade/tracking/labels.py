@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from regrade.text.markdown import escape
 from regrade.tracking.connection import PARENT_TAG, connect, scoring_runs
-from regrade.tracking.description import with_verdict
+from regrade.tracking.description import MAX_VERDICT, with_verdict
 from regrade.tracking.runs import NOTE
 from regrade.tracking.scoring import MAX_TAG, cut
 
@@ -57,7 +57,9 @@ def tag_answer_sets(
         for parent in sorted(parents - {""}):
             run = client.get_run(parent)
             note = run.data.tags.get(NOTE, "")
-            described = {NOTE: with_verdict(note, escape(cut(verdict, 1000)))} if verdict else {}
+            described = (
+                {NOTE: with_verdict(note, escape(cut(verdict, MAX_VERDICT)))} if verdict else {}
+            )
             _set(client, run, {**model_tags, **described})
     return count
 

@@ -27,7 +27,13 @@ from regrade.settings.errors import TrackingError
 from regrade.stats.charts import accuracy_chart
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.tracking import Scoring, default_tracking_uri, track
-from regrade.tracking.description import Row, evaluation_text
+from regrade.tracking.description import (
+    NOTES,
+    Row,
+    evaluation_text,
+    verdict_in,
+    with_verdict,
+)
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
 from tests.builders import session
@@ -502,6 +508,22 @@ def test_a_description_never_exceeds_what_mlflow_takes() -> None:
     assert f"And {60 - shown} more" in text
     assert "```\nregrade score\n```" in text
     assert len(evaluation_text("model", 0, [], "x" * 9000)) <= MAX_TAG
+
+
+@pytest.mark.parametrize("length", [100, 6_800, MAX_TAG])
+def test_what_people_wrote_is_kept_whole_however_little_room_is_left(length: int):
+    written = "n" * length
+    note = f"results\n{NOTES}\n\n{written}"[:MAX_TAG]
+    kept = note.partition(NOTES)[2]
+
+    text = evaluation_text("model", 0, [], "regrade score", note)
+    again = with_verdict(with_verdict(text, "v" * 1_000), "w" * 1_000)
+
+    assert max(map(len, (text, again))) <= MAX_TAG
+    assert text.endswith(kept)
+    assert again.endswith(kept)
+    assert "v" not in verdict_in(again)
+    assert ("w" * 1_000 in again) == (length == 100)
 
 
 def test_keys_that_would_become_equal_stay_apart() -> None:
