@@ -49,6 +49,8 @@ class EngineSession(ExitStack):
         """Engines that were started."""
         self.coming: Following | None = None
         """Models that come, whose weights are read ahead."""
+        self.left: list[list[Work]] = []
+        """Works of the models that `generate` has not done yet, of the present one first."""
         self._told: Found | None = None
         """The last one whose weights were: to resolve one reads its files."""
         self._engine: Engine | None = None
@@ -111,13 +113,14 @@ class EngineSession(ExitStack):
             on_complete: Called with each answer set that is complete, while the others are generated.
             later: Requests that may be planned once these are answered.
         """
-        left = _by_model(works)
-        while left:
-            engine = self.load(job, *left, later=later)
-            together = left.pop(0)
-            if left and isinstance(engine, SwitchingEngine):
-                engine.read_ahead(left[0][0].plan.model)
+        self.left = by_model(works)
+        while self.left:
+            engine = self.load(job, *self.left, later=later)
+            together, *others = self.left
+            if others and isinstance(engine, SwitchingEngine):
+                engine.read_ahead(others[0][0].plan.model)
             self.answer(together, job.goodput, on_complete)
+            self.left = others
 
     def answer(
         self,
@@ -191,7 +194,7 @@ class EngineSession(ExitStack):
             SettingsError: If earlier answers of a work were computed otherwise.
             EngineError: If the engine does not start.
         """
-        works, *others = _by_model([work for together in rounds for work in together])
+        works, *others = by_model([work for together in rounds for work in together])
         model, identity = works[0].plan.model, _model_of(works[0])
         name = model.identity.name
         given = (job.engine, prompt_rendering(job.prompt))
@@ -282,7 +285,7 @@ def _covered(pool: PooledRequests, planned: Sequence[PooledRequests]) -> bool:
     return all(any(part.is_part_of(known) for known in parts) for part in pool.parts)
 
 
-def _by_model(works: Sequence[Work]) -> list[list[Work]]:
+def by_model(works: Sequence[Work]) -> list[list[Work]]:
     """Return the works of each model, in the order of the models."""
     groups: dict[str, list[Work]] = {}
     for work in works:

@@ -136,15 +136,16 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         score_early(work, scorers or own_scorers(work.answers), job.scoring_options)
 
     if job.machines is None:
-        with generating.plan(job) as works:
-            check(works)
-            if any(work.requests for work in works):
+        with generating.plan(job) as planned:
+            check(planned)
+            if any(work.requests for work in planned):
                 call_later(prepare_report)
             # Each answer set is published and scored while the others are generated.
-            generating.generate(job, works, score_published, session)
-            sets = generating.publish(works)
+            generating.generate(job, planned, score_published, session)
+            sets = generating.publish(generating.answered(planned))
     else:
-        works, sets = generating.generate_on_machines(job, job.machines, check)
+        planned, sets = generating.generate_on_machines(job, job.machines, check)
+    works = generating.answered(planned)
     sure: dict[str, Stopped] = {}
     for work in works:
         if work.stopped is not None:
@@ -156,6 +157,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     whole = [found for found in sets if is_to_be_scored(found, works) and found not in left]
     if not whole:
         evaluation = finish_unscored(works)
+        generating.check_failures(planned)
         if job.gate is None or not early:
             return SCORED_ELSEWHERE, evaluation
         stopped = judge_answers(early, job.gate, sure)
@@ -197,6 +199,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         logger.info("%s", note)
     scorings.check_tracked()  # last, because the verdict needs published scores, but not MLflow
     check_answered(evaluation)
+    generating.check_failures(planned)
     if others := [work for work in works if not work.ends_here]:
         check_answered(unscored(others))  # answer sets that another machine scores
     message = headline(evaluation) if verdict is None else verdict.summary
@@ -215,7 +218,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
         A message, and the results of all.
 
     Raises:
-        OperationError: If some failed.
+        OperationError: If some failed, or were not complete at the end.
         ModelError: If none came.
     """
     done: list[Evaluation] = []
@@ -244,6 +247,8 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
                 engines.rest(job.between)
             display.ended(found.model, error)
     engine_no_longer_needed()
+    if done and not job.only_new:  # a later run on the schedule finds it
+        failed += following.incomplete
     if failed:
         count = len(done) + len(failed)
         raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")

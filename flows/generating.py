@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from prefect.futures import wait
 from prefect.runtime import flow_run
 
-from flows.engine_session import EngineSession
+from flows.engine_session import EngineSession, by_model
 from flows.scoring import unscored
 from regrade.answers import parquet
 from regrade.answers.base import Repository
@@ -34,6 +35,7 @@ from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.settings.files import spool_root
+from regrade.text.text import counted
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
 from tasks.watch import look_at_stored, watch_verdicts
@@ -99,7 +101,8 @@ def generate(
     Must run on the main thread: it owns the engine and stops it on any exit, unless a session keeps it. One engine serves all
     benchmarks of a model, one model after the other, and the models that may take each other's place in it. On
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
-    replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried.
+    replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried. A model
+    that fails stops no other, unless the next one fails with the same words: its works have a `failure` (`answered`).
 
     Args:
         job: The job with the engine's settings.
@@ -124,14 +127,18 @@ def generate(
                 break
             except (OperationError, UserError) as error:
                 left = [work for work in todo if work.publishing is None]
-                is_last = not engines.may_retry(error, retried=retrying)
-                if is_last and session is None:
-                    engine_no_longer_needed()
+                if not engines.may_retry(error, retried=retrying):
+                    todo = _of_others(engines.left, error, works)
+                    if not todo and session is None:
+                        engine_no_longer_needed()
+                    _publish_finished([work for work in left if work not in todo])
+                    if all(work.failure for work in works if work.requests):
+                        _publish_finished([work for work in works if not work.requests])
+                        wait([work.publishing for work in works if work.publishing is not None])
+                        raise
+                    retrying = False
+                    continue
                 _publish_finished(left)
-                if is_last:
-                    _publish_finished([work for work in works if not work.requests])
-                    wait([work.publishing for work in works if work.publishing is not None])
-                    raise
                 logger.warning("%s Retrying once with a new engine.", error)
                 retrying = True
                 for work in left:
@@ -139,6 +146,43 @@ def generate(
                 todo = [work for work in left if work.requests]
     if session is None:
         engine_no_longer_needed()
+
+
+def _of_others(
+    left: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]
+) -> list[Work]:
+    """Note an error at the works of a model, and return those of the models after it, if they may do better."""
+    failing, *others = left
+    is_same = str(error) in {str(work.failure) for work in works}
+    for work in chain(failing, *(others if is_same else ())):
+        work.failure = error
+    if len(by_model(works)) > 1:
+        logger.error("%s: %s", failing[0].plan.specification.model.name, error)
+    if is_same and others:
+        logger.error(
+            "%s after it: not tried, because two failed alike", counted(len(others), "model")
+        )
+    return [] if is_same else [*chain.from_iterable(others)]
+
+
+def answered(works: Sequence[Work]) -> list[Work]:
+    """Return the works whose models did not fail."""
+    return [work for work in works if work.failure is None]
+
+
+def check_failures(works: Sequence[Work]) -> None:
+    """Refuse to end well if models failed.
+
+    Raises:
+        OperationError: With the number and names of the models, and the first reason.
+    """
+    failed = by_model([work for work in works if work.failure is not None])
+    if failed:
+        names = ", ".join(group[0].plan.specification.model.name for group in failed)
+        count = len(by_model(works))
+        raise OperationError(
+            f"{len(failed)} of {count} models failed: {names}. {failed[0][0].failure}"
+        )
 
 
 def _whole(works: Sequence[Work]) -> PooledRequests:

@@ -22,7 +22,7 @@ from regrade.jobs.shares import Share
 from regrade.processes.metrics_state import AnswerSetState
 from regrade.records.computed import Computed, computed_differences
 from regrade.settings import Reuse, TokenPrice
-from regrade.settings.errors import OperationError, SettingsError
+from regrade.settings.errors import OperationError, RegradeError, SettingsError
 from regrade.stats.speed import Speed
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Work:
         self.spool = spool
         self.reuse = reuse
         self.share = share
+        self.failure: RegradeError | None = None
+        """Why the model could not answer, while other models of the run could."""
         self.point = ""
         """Point of a sweep to which it belongs, for log lines."""
         self.requests = plan.requests([])

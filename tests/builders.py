@@ -15,6 +15,9 @@ from regrade.records.specification import (
 )
 from regrade.settings import SamplingParams
 
+WEIGHTS = (2).to_bytes(8, "little") + b"{}"
+"""A safetensors file without a tensor."""
+
 
 def specification(
     benchmark: str | BenchmarkIdentity = "sums",

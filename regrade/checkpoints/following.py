@@ -93,6 +93,8 @@ class Following:
         """Seconds between two looks."""
         self.left_out = 0
         """Revisions that the notes left out."""
+        self.incomplete: list[str] = []
+        """Models that were not complete at the end."""
 
     def __iter__(self) -> Iterator[Found]:
         """Yield each model.
@@ -128,6 +130,7 @@ class Following:
                 last = time.monotonic()
         for model in waiting:
             logger.warning("%s is not evaluated: %s", model.model, model.waits_for)
+            self.incomplete.append(model.model)
         if problem is not None:
             raise problem
 

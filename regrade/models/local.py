@@ -193,6 +193,9 @@ def _check_weights(folder: Path, weights: list[Path]) -> None:
             )
     if not weights:
         raise ModelError(str(folder), f"the folder has no weights. {_EXPECTED}")
+    for path in weights:
+        if path.suffix == ".safetensors" and (problem := _problem_of_weights(path)):
+            raise ModelError(str(folder), f"'{path.name}' {problem}.")
     if missing := missing_parts(path.name for path in weights):
         raise ModelError(
             str(folder),
@@ -257,9 +260,6 @@ class _Header(BaseModel, extra="allow"):
 def find_missing(folder: Path) -> str | None:
     """Name the part that a model in a folder lacks (so far); None if it is complete."""
     try:
-        for path in sorted(folder.glob("*.safetensors")):
-            if problem := _problem_of_weights(path):
-                return f"'{path.name}' {problem}"
         check_folder(folder, needs_weights=True)
     except ModelError as error:
         return error.problem.rstrip(".")

@@ -15,7 +15,7 @@ from flows.sweep_settings import sweep_settings
 from perf.workloads import checkpoint
 from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import EvaluationJob, make_job
@@ -55,11 +55,19 @@ class SwitchingTestEngine(LimitedTestEngine):
         self.events.append(f"ahead {model.identity.name}")
 
     def switch(self, model: ResolvedModel, requests: Sequence[Iterable[Request]]) -> None:
+        refuse_broken(model)
         if self._dies:
             raise EngineError("The engine ended.", "", True)
         self.model = model.identity.name
         self.info = replace(self.info, weights=LoadedWeights(memory="abc", replaced=True))
         self.events.append(f"switch {self.model}, {len(requests)} streams")
+
+
+def refuse_broken(model: ResolvedModel) -> None:
+    """Raise the error of an engine that cannot load a model, whose folder says so."""
+    if (Path(model.path) / "broken").exists():
+        problem = (Path(model.path) / "broken").read_text()
+        raise EngineError(f"The engine did not start: {problem}.", "", False)
 
 
 class Evaluated:
@@ -72,6 +80,7 @@ class Evaluated:
         def opened(
             _: VllmEngine, model: ResolvedModel, *, requests: Sequence[Any], **__: Any
         ) -> SwitchingTestEngine:
+            refuse_broken(model)
             self.engines.append(
                 SwitchingTestEngine(model, requests, len(self.engines) < self.dying)
             )
@@ -94,11 +103,15 @@ class Evaluated:
         return self._folder / "answers"
 
     @property
+    def stored(self) -> list[AnswerSet]:
+        repository = LocalRepository(self.repository)
+        return list_sets(repository, repository.head() or "")
+
+    @property
     def answers(self) -> dict[str, set[str]]:
         """Texts of the answers by model."""
-        repository = LocalRepository(self.repository)
         found = {}
-        for stored in list_sets(repository, repository.head() or ""):
+        for stored in self.stored:
             rows = [row for batch in stored.batches(["text"]) for row in batch.to_pylist()]
             assert (len(rows), stored.manifest.state) == (ROWS, "complete")
             found[stored.manifest.specification.model.name] = {row["text"] for row in rows}
@@ -151,6 +164,40 @@ def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_ar
     assert (len(first.asked), len(second.asked)) == (ROWS, ROWS)
     assert second.events == [f"open {names[1]}", "end"]
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
+
+
+def test_a_model_that_fails_stops_no_other_and_is_named_at_the_end(
+    evaluated: Evaluated, training: Path, caplog: pytest.LogCaptureFixture
+):
+    (training / "checkpoint-200" / "broken").write_text("a tensor has another shape")
+    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model)
+
+    with pytest.raises(OperationError, match="^1 of 3 models failed: run/checkpoint-200. The eng"):
+        state.result()
+    assert [*evaluated.answers] == ["run/checkpoint-100", "run/checkpoint-1000"]
+    assert all(stored.scores() for stored in evaluated.stored)
+    assert "run/checkpoint-200: The engine did not start: a tensor has" in caplog.text
+    assert len(evaluated.engines) == 2
+
+
+def test_models_after_two_that_fail_alike_are_not_tried(
+    evaluated: Evaluated, training: Path, caplog: pytest.LogCaptureFixture
+):
+    for step in (200, 1000):
+        (training / f"checkpoint-{step}" / "broken").write_text("no room")
+    checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=1)
+    state = evaluated.run(f"{training}/checkpoint-*")
+
+    with pytest.raises(OperationError, match="^3 of 4 models failed"):
+        state.result()
+    assert [*evaluated.answers] == ["run/checkpoint-100"]
+    assert "1 model after it: not tried, because two failed alike" in caplog.text
+
+
+def test_the_error_of_the_only_model_is_raised_as_it_is(evaluated: Evaluated, training: Path):
+    (training / "checkpoint-200" / "broken").write_text("no room")
+    with pytest.raises(EngineError, match="^The engine did not start: no room.$"):
+        evaluated.run(str(training / "checkpoint-200")).result()
 
 
 def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training: Path):
@@ -265,6 +312,24 @@ def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fa
     with pytest.raises(OperationError, match="1 of 4 models failed: .*checkpoint-200"):
         state.result()
     assert len(evaluated.answers) == 3
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("only_new", [False, True])
+def test_a_checkpoint_that_never_became_complete_fails_a_run_that_was_asked_for_it(
+    evaluated: Evaluated, training: Path, only_new: bool
+):
+    weights = training / "checkpoint-200" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    models = f"{training}/checkpoint-*"
+    state = evaluated.run(models, flow=evaluate_model, follow=0.2, only_new=only_new)
+
+    assert len(evaluated.answers) == 2
+    if only_new:  # it may be complete at the next run on the schedule
+        assert len(state.result().answer_sets) == 2
+    else:
+        with pytest.raises(OperationError, match="^1 of 3 models failed: .*checkpoint-200"):
+            state.result()
 
 
 def test_an_evaluation_to_which_no_model_comes_says_so(evaluated: Evaluated, tmp_path: Path):

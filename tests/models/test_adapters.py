@@ -9,6 +9,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
 from regrade.settings.errors import AdapterError, ModelError
+from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
 
 
@@ -18,7 +19,7 @@ def base(tmp_path: Path) -> Path:
     folder = tmp_path / "Model-8B"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
     (folder / "tokenizer.json").write_text("{}")
     return folder
 

@@ -21,6 +21,7 @@ from regrade.models.served import resolve_served
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError, SettingsError
 from regrade.settings.files import cache_folder
+from tests.builders import WEIGHTS
 from tests.http_server import Handler, serving
 from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.fixtures import Hub
@@ -35,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "run-7" / "checkpoint-1500"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(CONFIG))
-    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
     (folder / "tokenizer.json").write_text("{}")
     (folder / "tokenizer_config.json").write_text(json.dumps({"chat_template": "{{ messages }}"}))
     return folder
@@ -89,7 +90,7 @@ def test_the_revision_does_not_depend_on_where_the_folder_lies(folder: Path):
 @pytest.mark.parametrize(
     ("file", "content"),
     [
-        ("model.safetensors", "others"),
+        ("model.safetensors", f"{WEIGHTS.decode()}others"),
         ("config.json", '{"max_position_embeddings": 8}'),
         ("tokenizer.json", '{"other": 1}'),
         ("chat_template.jinja", "{{ x }}"),
@@ -171,7 +172,7 @@ def test_what_trainers_leave_behind_is_no_weights(folder: Path):
 )
 def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, str]):
     (folder / "model.safetensors").unlink()
-    (folder / shards[0]).write_bytes(b"x")
+    (folder / shards[0]).write_bytes(WEIGHTS)
     weight_map = {"layer.0": shards[0], "layer.1": shards[1]}
     (folder / index).write_text(json.dumps({"weight_map": weight_map}))
 
@@ -180,14 +181,22 @@ def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, s
     ):
         resolve_here(str(folder))
 
-    (folder / shards[1]).write_bytes(b"y")
+    (folder / shards[1]).write_bytes(WEIGHTS)
     assert _revision(folder)
 
 
-def test_an_empty_weight_file_is_refused(folder: Path):
-    (folder / "model.safetensors").write_bytes(b"")
+@pytest.mark.parametrize("left", [0, 4, 9])
+def test_a_weight_file_that_is_cut_is_refused(folder: Path, left: int):
+    (folder / "model.safetensors").write_bytes(WEIGHTS[:left])
 
-    with pytest.raises(ModelError, match="'model.safetensors' is empty"):
+    with pytest.raises(ModelError, match="'model.safetensors' is shorter than its header says"):
+        resolve_here(str(folder))
+
+
+def test_an_empty_weight_file_is_refused(folder: Path):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin").write_bytes(b"")
+
+    with pytest.raises(ModelError, match="'pytorch_model.bin' is empty"):
         resolve_here(str(folder))
 
 

@@ -14,6 +14,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.models.base import ResolvedModel
 from regrade.settings.errors import ModelError
+from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
 
 TRUSTED = ("trust_remote_code=true",)
@@ -94,7 +95,7 @@ def test_a_folder_whose_code_is_on_the_hub_has_its_commit(
     auto_map = {"AutoModel": f"{code}--modeling.Model", "AutoConfig": "configuration.Config"}
     (folder / "config.json").write_text(json.dumps({"auto_map": auto_map}))
     (folder / "tokenizer.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
     _, identity, arguments = resolved(str(folder))
 
     assert arguments["code_revision"] == commit

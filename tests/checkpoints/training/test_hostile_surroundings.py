@@ -79,7 +79,7 @@ def vanish(weights: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (vanish, "a file cannot be read"),
+        (vanish, "the folder has no weights"),
         (lambda weights: shutil.rmtree(weights.parent), "the folder does not exist"),
     ],
 )
