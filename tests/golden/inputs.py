@@ -17,7 +17,7 @@ from regrade.comparing.noise import MeasuredFloor, NoiseReport, floors_of
 from regrade.exchange.importing.importer import Imports, import_files
 from regrade.jobs.time_spent import TimeSpent
 from regrade.records.computed import BatchCheck
-from regrade.records.specification import AskedAgain, ModelIdentity
+from regrade.records.specification import AskedAgain, ModelIdentity, PromptIdentity
 from regrade.results.results import (
     AnswerSetResult,
     EarlyEnd,
@@ -26,6 +26,7 @@ from regrade.results.results import (
     score_result,
 )
 from regrade.scoring.score import score_answers
+from regrade.settings import SamplingParams
 from regrade.stats.named import Aggregate
 from regrade.stats.speed import Goodput, OtherSide, Speed, Spread
 from regrade.tuning.plan.plan import MemoryPlan
@@ -37,7 +38,7 @@ from tests.comparing.sides import answer
 from tests.exchange.importing.test_lm_eval import TIME, results, sample
 from tests.exchange.importing.writing import jsonl
 from tests.judged import fill, judge, rows_of
-from tests.stored import again, result_of, score, score_with_an_older_scorer
+from tests.stored import again, publish, result_of, score, score_with_an_older_scorer
 from tests.tuning.plan.made import FITTING, LACKING, REFUSED, WITHOUT_KV_CACHE, plan
 from tests.tuning.search.test_records import KEY, tuning
 from tests.tuning.sweep.made import paired_test, point, sweep
@@ -96,9 +97,7 @@ def make_answers(folder: Path) -> dict[str, AnswerSet]:
         "candidate": answer(
             repository, "org/candidate", wrong=(2, 3, 5, 7), total=QUESTIONS, unparsed=1
         ),
-        "sampled": answer(
-            repository, "org/sampled", wrong=(3,), total=QUESTIONS, repeats=2, temperature=0.7
-        ),
+        "sampled": sampled(repository),
         "fast": generated(folder, repository, "org/fast", right=6, seconds=6),
         "slow": generated(folder, repository, "org/slow", right=11, seconds=60, quantization="fp8"),
     }
@@ -119,6 +118,24 @@ def make_answers(folder: Path) -> dict[str, AnswerSet]:
         ),
     )
     return {name: again(found) for name, found in sets.items()}
+
+
+def sampled(repository: LocalRepository) -> AnswerSet:
+    """Three answers to each question, of which avg@3, pass@3 and maj@3 differ."""
+    wrong = {3: (0, 1, 2), 6: (0, 2), 9: (1, 2)}
+    rows = [
+        row(number, f"#### {number + 1}" if repeat in wrong.get(number, ()) else "", repeat=repeat)
+        for number in range(QUESTIONS)
+        for repeat in range(3)
+    ]
+    return publish(
+        repository,
+        rows,
+        model="org/sampled",
+        repeats=3,
+        sampling=SamplingParams(temperature=0.7),
+        prompt=PromptIdentity(format="chat", template="{{ question }}", n_shots=0),
+    )
 
 
 def generated(
