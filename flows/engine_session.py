@@ -228,7 +228,9 @@ class EngineSession(ExitStack):
             self._given, self._settings, self._planned = given, settings, planned
         self._engine, self._model = engine, identity
         info = engine.info
-        current_clock().loaded(info.load_seconds, info.compile_seconds)
+        current_clock().loaded(
+            info.load_seconds, info.compile_seconds, weights_only=_is_shared(engine)
+        )
         display.loaded()
         check_computed(info, works)
         logger.info(

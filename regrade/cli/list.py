@@ -15,6 +15,7 @@ from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
+from regrade.judging.labels.calibrated import Calibrated
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.links import Links
 from regrade.pages.viewer.set_list import Order, SetFilters, SetRow, set_list
@@ -30,6 +31,8 @@ MORE_COLUMNS = ("date", "differs in", "remarks")
 HEADINGS = ("model", "benchmark")
 SHOWN_MODELS = 20
 """Most models named if none of them matches."""
+_Calibrations = Mapping[tuple[str, str], Calibrated | None]
+"""By id of the answer set and label of the scoring."""
 _TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
@@ -63,11 +66,19 @@ def list_answers(
     damaged = [*shelf.damaged, *(error for stored in shelf.sets for error in stored.damaged)]
     aliases, unreadable = aliases_by_set(repository, revision)
     damaged += unreadable
-    entries = [{**_entry(row), "aliases": aliases.get(row.stored.id, [])} for row in sets]
+    calibrations: _Calibrations = {
+        (row.stored.id, file.label): calibrate(row.stored.answers, file, on_damage=damaged.append)
+        for row in sets
+        for file in row.stored.scorings
+    }
+    damaged = list({str(error): error for error in damaged}.values())
+    entries = [
+        {**_entry(row, calibrations), "aliases": aliases.get(row.stored.id, [])} for row in sets
+    ]
 
     def draw() -> None:
         if sets:
-            _print(sets, shelf, aliases)
+            _print(sets, shelf, aliases, calibrations)
         else:
             _print_unmatched(model, benchmark, shelf)
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
@@ -102,7 +113,12 @@ def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> 
     stdout.print(f"No answer set matches `--model {plain(model or '')}`. Models: {plain(names)}.")
 
 
-def _print(sets: Sequence[SetRow], shelf: Shelf, aliases: Mapping[str, Sequence[str]]) -> None:
+def _print(
+    sets: Sequence[SetRow],
+    shelf: Shelf,
+    aliases: Mapping[str, Sequence[str]],
+    calibrations: _Calibrations,
+) -> None:
     models: dict[str, set[str | None]] = {}
     for stored in shelf.sets:
         model = stored.answers.manifest.specification.model
@@ -113,14 +129,18 @@ def _print(sets: Sequence[SetRow], shelf: Shelf, aliases: Mapping[str, Sequence[
     rows = [
         cells
         for row in sets
-        for cells in _rows(row, models, repeated, aliases.get(row.stored.id, ()))
+        for cells in _rows(row, models, repeated, aliases.get(row.stored.id, ()), calibrations)
     ]
     lists = ("scorer", "differs in", "remarks", "with repeats")
     print_blocks([Table(columns, rows, _TEXT, headings=HEADINGS, lists=lists)])
 
 
 def _rows(
-    row: SetRow, models: dict[str, set[str | None]], repeated: bool, aliases: Sequence[str]
+    row: SetRow,
+    models: dict[str, set[str | None]],
+    repeated: bool,
+    aliases: Sequence[str],
+    calibrations: _Calibrations,
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each scoring; one row for a set without any."""
     stored, manifest = row.stored, row.stored.manifest
@@ -144,7 +164,7 @@ def _rows(
             result = ("", "", "", *([""] if repeated else []))
             notes = ["damaged" if stored.damaged else "not scored", *state]
         else:
-            overall, calibrated = file.summary.overall, calibrate(stored.answers, file)
+            overall, calibrated = file.summary.overall, calibrations[stored.id, file.label]
             result = (
                 file.title,
                 average_text(overall.accuracy, overall.accuracy_stderr, repeats, scale=file.scale),
@@ -170,7 +190,7 @@ def _rows(
         )
 
 
-def _entry(row: SetRow) -> dict[str, Any]:
+def _entry(row: SetRow, calibrations: _Calibrations) -> dict[str, Any]:
     """Return the entry of an answer set in the JSON document."""
     stored, manifest = row.stored, row.stored.manifest
     run = judge_run(manifest.specification)
@@ -190,12 +210,13 @@ def _entry(row: SetRow) -> dict[str, Any]:
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),
         "differs_in": row.apart,
         "settings": manifest.specification.model_dump(mode="json"),
-        "scores": [_score(file, stored) for file in stored.scorings],
+        "scores": [
+            _score(file, stored, calibrations[stored.id, file.label]) for file in stored.scorings
+        ],
     }
 
 
-def _score(file: ScoreFile, stored: StoredSet) -> dict[str, Any]:
-    calibrated = calibrate(stored.answers, file)
+def _score(file: ScoreFile, stored: StoredSet, calibrated: Calibrated | None) -> dict[str, Any]:
     return {
         "scorer": file.scorer,
         "title": file.title,

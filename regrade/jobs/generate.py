@@ -36,6 +36,7 @@ class Progress:
     """Rows that were not generated, because the verdict was sure."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    """Tokens of answers: generated, or of stored answers that were read."""
     lost_tokens: int = 0
     """Those of answers that failed, or were cut off where no more tokens were left."""
     failed: int = 0
@@ -201,7 +202,10 @@ class Filling:
     def _count(self, completion: Completion) -> None:
         progress, goodput = self.progress, self._goodput
         progress.prompt_tokens += completion.prompt_tokens or 0
-        progress.completion_tokens += completion.completion_tokens or 0
+        read = completion.token_logprobs
+        progress.completion_tokens += (
+            completion.completion_tokens or 0 if read is None else len(read)
+        )
         cut = completion.finish_reason == "length" and completion.label_logprobs is None
         if cut or completion.error is not None:
             progress.lost_tokens += completion.completion_tokens or 0

@@ -25,7 +25,7 @@ _SIGNS: dict[Part, str] = {
 _WIDTH = 60
 """Characters of the bar."""
 _ADVICE: dict[Part, str] = {
-    "loading": "Several benchmarks and checkpoints in one run (`--benchmark`, `--model 'run/checkpoint-*'`) load the engine once.",
+    "loading": "More benchmarks and checkpoints in one run (`--benchmark`, `--model 'run/checkpoint-*'`) share a load.",
     "compiling": "`--engine.enforce-eager` leaves it out; answers take longer then, so that it pays for few of them.",
     "filling": "Requests were too few, or came too slowly, to fill the engine: more benchmarks in one run keep it full.",
     "full": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
@@ -33,6 +33,7 @@ _ADVICE: dict[Part, str] = {
     "generating": "`regrade tune` looks for faster settings of the engine, and `--engine.tuned` uses them.",
 }
 _BEFORE = "Before loading, a run waits for the engines of others, and starts Prefect unless `PREFECT_API_URL` names a server that runs."
+_LOADS = "An engine was loaded {} times: models share one if their configurations and the engine's settings are equal."
 _AFTER = "`regrade generate` ends with the last answer, and `regrade score` then needs no GPU."
 
 
@@ -52,6 +53,8 @@ class TimeSpent(BaseModel):
     """Tokens that were generated."""
     lost_tokens: int
     """Those in answers that failed or were truncated."""
+    loads: int = 1
+    """Loads of an engine, without those that only replaced its weights."""
 
     @property
     def largest(self) -> Part:
@@ -63,6 +66,8 @@ class TimeSpent(BaseModel):
         """A setting or command that would take the largest part away."""
         if self.largest == "idle":
             return _BEFORE if self.before > self.after else _AFTER
+        if self.largest == "loading" and self.loads > 1:
+            return _LOADS.format(self.loads)
         return _ADVICE[self.largest]
 
     @property
@@ -73,7 +78,11 @@ class TimeSpent(BaseModel):
         )
         idle = f" ({self.before:,.1f} s before loading, {self.after:,.1f} s after the last answer)"
         answering = sum(self.parts.get(part, 0.0) for part in _ANSWERING)
-        rate = f"; {self.tokens / answering:,.0f} tokens/s" if self.tokens and answering else ""
+        rate = (
+            f"; {self.tokens / answering:,.0f} tokens/s while answering"
+            if self.tokens and answering
+            else ""
+        )
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
         lost = (
             f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
@@ -112,6 +121,7 @@ def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
         after=sum(run.after for run in spent),
         tokens=sum(run.tokens for run in spent),
         lost_tokens=sum(run.lost_tokens for run in spent),
+        loads=sum(run.loads for run in spent),
     )
 
 
@@ -129,12 +139,22 @@ class RunClock:
         """Beginning of the first load."""
         self._last = self._begun
         """Time of the last answer, or of the end of a load."""
+        self._loads = 0
         self._loading = self._compiling = self._generating = 0.0
         self._occupancy = Occupancy()
 
-    def loaded(self, load_seconds: float, compile_seconds: float) -> None:
-        """Count the seconds of a load that has just ended, of which a part is compiling. Waiting for another run's engine is idle."""
+    def loaded(
+        self, load_seconds: float, compile_seconds: float, *, weights_only: bool = False
+    ) -> None:
+        """Count the seconds of a load that has just ended, of which a part is compiling. Waiting for another run's engine is idle.
+
+        Args:
+            load_seconds: Seconds of the load.
+            compile_seconds: Those of compiling.
+            weights_only: The weights took the place of another model's in an engine that had been loaded.
+        """
         self._last = monotonic()
+        self._loads += not weights_only
         if self._first is None:
             self._first = self._last - load_seconds
         self._loading += load_seconds - compile_seconds
@@ -170,4 +190,5 @@ class RunClock:
             after=now - self._last,
             tokens=tokens,
             lost_tokens=lost_tokens,
+            loads=self._loads,
         )

@@ -11,8 +11,8 @@ import numpy as np
 
 from regrade.answers.base import Repository
 from regrade.answers.rows import RowKey
-from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.judging.readings import Verdict, run_of, verdicts
+from regrade.answers.sets import AnswerSet
+from regrade.judging.readings import Verdict, intact_sets, run_of, verdicts
 from regrade.judging.stored import is_unchanged
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
 from regrade.settings import ScoringOptions, StrictModel
@@ -203,7 +203,7 @@ def panels_at(
                 wanted.append(asked)
     if not wanted:
         return []
-    sets, _ = readable_sets(repository, revision)
+    sets = intact_sets(repository, revision)
     found = []
     for question, of, baseline in wanted:
         runs = [

@@ -32,8 +32,6 @@ from typing import (
 )
 
 from prefect import Flow
-from prefect.client.schemas.objects import State
-from prefect.states import Crashed
 from prefect.utilities.callables import parameter_schema
 from pydantic import MISSING, BaseModel, ConfigDict, Field, JsonValue, WithJsonSchema, create_model
 from pydantic.fields import FieldInfo
@@ -42,7 +40,6 @@ from regrade.jobs.job import make_job
 from regrade.orchestration.worker import set_up_if_under_worker
 from regrade.settings import SamplingParams, SamplingSettings, Settings
 from regrade.settings.marks import parameters_of
-from regrade.settings.worker_limits import RefusedParameterError
 
 OVERRIDES = (SamplingParams, SamplingSettings)
 _F = TypeVar("_F", bound=Flow[Any, Any])
@@ -51,11 +48,10 @@ _R = TypeVar("_R")
 _NONE = type(None)
 
 
-def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R | State[Any]]]:
+def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]]:
     """Return a decorator for the function of a flow, which gets a job: the flow's parameters are the job's fields.
 
-    A parameter that is None, or not given, has the job's default. A run with parameters that its worker does not allow is
-    crashed, as one that the worker itself refuses.
+    A parameter that is None, or not given, has the job's default.
     """
     parameters = [
         inspect.Parameter(
@@ -68,14 +64,10 @@ def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R 
     ]
     signature = inspect.Signature(parameters)
 
-    def shape(function: Callable[[_Job], _R]) -> Callable[..., _R | State[Any]]:
+    def shape(function: Callable[[_Job], _R]) -> Callable[..., _R]:
         @wraps(function)
-        def run(*places: object, **names: object) -> _R | State[Any]:
-            try:
-                made = make_job(job, signature.bind(*places, **names).arguments)
-            except RefusedParameterError as error:
-                return Crashed(message=str(error))
-            return function(made)
+        def run(*places: object, **names: object) -> _R:
+            return function(make_job(job, signature.bind(*places, **names).arguments))
 
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

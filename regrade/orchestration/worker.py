@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from prefect.exceptions import CrashedRun, ParameterTypeError
+from prefect.exceptions import ParameterTypeError
 
 from regrade.processes.shutdown import end_soon_after_signals
 from regrade.settings.errors import RegradeError
@@ -59,7 +59,7 @@ def configure_run_logs() -> None:
 def without_traceback(record: logging.LogRecord) -> bool:
     """Shorten the record of a regrade error to one line (a filter for loggers)."""
     error = record.exc_info[1] if record.exc_info else None
-    if not isinstance(error, RegradeError | ParameterTypeError | CrashedRun):
+    if not isinstance(error, RegradeError | ParameterTypeError):
         return True
     if record.getMessage().startswith(_REPEATED):
         return False

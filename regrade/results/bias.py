@@ -52,15 +52,23 @@ def self_test_lines(results: Iterable[Aggregate], scale: Scale) -> Iterator[str]
     """
     found = {result.name: result for result in results}
     if (moved := found.get(MOVED)) is not None:
-        means = (
-            f"; mean verdict on {kind} answers: {scale.text(found[name].value)}"
+        means = {
+            kind: found[name].value
             for kind in (RIGHT, WRONG)
             if (name := f"self_test_{kind}") in found
-        )
-        yield (
-            f"the judge followed {round(moved.value * moved.n)} of {moved.n} instructions in answers, and should "
-            f"follow none{''.join(means)}"
-        )
+        }
+        parts = [
+            f"the judge followed {round(moved.value * moved.n)} of {moved.n} instructions in answers, and should follow none",
+            *(
+                f"mean verdict on {kind} answers: {scale.text(mean)}"
+                for kind, mean in means.items()
+            ),
+        ]
+        if len(means) == 2 and means[RIGHT] <= means[WRONG]:
+            parts.append(
+                "the verdicts do not tell right from wrong answers, so that the count of instructions says nothing"
+            )
+        yield "; ".join(parts)
 
 
 def _share(estimate: Estimate | None) -> str:

@@ -1,5 +1,6 @@
 """Runs of MLflow: find, create, and log to them."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -53,6 +54,11 @@ def oldest_run(client: "MlflowClient", experiment: str, query: str) -> "Run | No
 def changed_values(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
     """Return the metrics that are not stored with the same value, so that a metric has one point per result."""
     return {key: value for key, value in current.items() if stored.get(key) != value}
+
+
+def gone_values(current: Mapping[str, float], stored: Mapping[str, float]) -> dict[str, float]:
+    """Return NaN for each stored metric that has no value any more: a metric cannot be removed."""
+    return {key: math.nan for key in stored.keys() - current if not math.isnan(stored[key])}
 
 
 def log_values(

@@ -165,10 +165,10 @@ class Scoring:
         started = sessions[0].started_at if sessions else self.manifest.created_at
         return int(started.timestamp() * 1000)
 
-    def end_time(self, track_seconds: float) -> int:
-        """Milliseconds since 1970 after the seconds that all stages took, so that the run's duration is that of the work."""
+    def duration(self, track_seconds: float) -> int:
+        """Milliseconds that all stages took."""
         stages = (seconds for key, seconds in self.timings().items() if key.startswith("seconds/"))
-        return self.start_time + round(1000 * (sum(stages) + track_seconds))
+        return round(1000 * (sum(stages) + track_seconds))
 
     def examples_table(self) -> dict[str, list[Any]]:
         """Return the wrong answers in the JSON format of MLflow's tables."""

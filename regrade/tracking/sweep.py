@@ -6,7 +6,6 @@ metric per combination of the other settings, such as `tokens_per_second/sums/ma
 
 import hashlib
 import json
-import math
 import re
 import time
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url
-from regrade.tracking.runs import NOTE, SHOWN, changed_values, create_run, log_values, oldest_run
+from regrade.tracking.runs import (
+    NOTE,
+    SHOWN,
+    changed_values,
+    create_run,
+    gone_values,
+    log_values,
+    oldest_run,
+)
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, cut, metric_names
 
 if TYPE_CHECKING:
@@ -207,9 +214,8 @@ def track_panel(uri: str, panel: PanelRun) -> str:
                 client, parent.experiment_id, query, panel.name, tags, parent.start_time
             )
         run_id = str(run.info.run_id)
-        # A metric cannot be removed: a figure that there is no longer, such as a majority with too many draws, becomes NaN.
-        gone = {name: math.nan for name, old in run.data.metrics.items() if not math.isnan(old)}
-        changed = changed_values(gone | metrics, run.data.metrics)
+        stored = run.data.metrics
+        changed = changed_values(metrics, stored) | gone_values(metrics, stored)
         fresh = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
         log_values(client, run_id, changed, step=0, parameters={}, tags=fresh)
         if changed or fresh or run.info.status != "FINISHED":

@@ -6,7 +6,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from regrade.tracking.runs import (
     SHOWN,
     changed_values,
     create_run,
+    gone_values,
     log_values,
     oldest_run,
 )
@@ -150,7 +151,7 @@ def track(
     """Log scorings of a model, each as a child of the run of the model's evaluation.
 
     A scoring logged before is updated: unchanged values are not logged again, so that the history of a metric has one
-    point per result. Durations are kept as first logged unless a result changed.
+    point per result.
 
     Args:
         uri: MLflow tracking URI.
@@ -248,21 +249,22 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
     stored = run.data.metrics
-    changed = changed_values(scoring.results(), stored)
+    if complete and scoring.figures.get("seconds/generate") == stored.get("seconds/generate"):
+        # The same answers: to score them again publishes none. Others would have other seconds.
+        scoring = replace(scoring, publish_seconds=stored["seconds/publish"])
     timings = scoring.timings()
-    metrics = changed | {
-        key: value for key, value in timings.items() if changed or key not in stored
-    }
+    measured = {key: value for key, value in stored.items() if key.startswith("generation/")}
+    changed = changed_values(scoring.results() | timings, stored) | gone_values(timings, measured)
     tags = scoring.tags() | {
         NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
         SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),
     }
     tags = {key: value for key, value in tags.items() if run.data.tags.get(key) != value}
-    if metrics or tags or not complete:
+    if changed or tags or not complete:
         tags["regrade.tracked_at"] = datetime.now(UTC).isoformat()
     parameters = scoring.parameters() | {"model": cut(family, MAX_PARAMETER)}
     missing = {key: value for key, value in parameters.items() if key not in run.data.params}
-    log_values(client, run_id, metrics, step=0, parameters=missing, tags=tags)
+    log_values(client, run_id, changed, step=0, parameters=missing, tags=tags)
     if run.inputs is None or not run.inputs.dataset_inputs:
         _log_dataset(client, run_id, scoring)
     if changed or not complete:
@@ -272,7 +274,7 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     if changed or not complete:
         seconds = time.monotonic() - started
         client.log_metric(run_id, "seconds/track", seconds)
-        client.set_terminated(run_id, end_time=scoring.end_time(seconds))
+        client.set_terminated(run_id, end_time=run.info.start_time + scoring.duration(seconds))
 
 
 def _tables(scoring: Scoring) -> list[str]:

@@ -6,11 +6,14 @@ from typing import Any
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.judging.labels.sheet import write_sheet
+from regrade.judging.labels.task import open_task
 from regrade.records.specification import ModelIdentity
 from tests.builders import session
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
 from tests.golden.inputs import generated
+from tests.judged import fill, read_in, rows_of
 from tests.stored import (
     again,
     commit_manifest,
@@ -68,6 +71,27 @@ def test_the_aliases_of_a_set_are_listed_and_a_damaged_one_is_named(repository: 
     assert ran.code == 1
     assert "alias baseline, alias last-good" in ran.out
     assert "left out: aliases/odd.json" in ran.err.replace("'", "")
+
+
+def test_a_damaged_table_of_scores_whose_labels_calibrate_it_is_named(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = answer(repository, "team/good", right=30, total=40)
+    score(answers)
+    task = open_task(again(answers))
+    sheet = tmp_path / "labels.csv"
+    write_sheet(sheet, [task], task.sample(20, 0), 0, show_verdict=False)
+    fill(sheet, [row | {"label": "right"} for row in rows_of(sheet)])
+    read_in(sheet, task)
+    [file] = again(answers).scores()
+    table = f"{answers.scores_folder}/{file.label}.parquet"
+    repository.commit({table: b"PAR1"}, "damage", parent=repository.head())
+
+    ran = show(repository)
+
+    assert (ran.code, "uncalibrated" in ran.out) == (1, True)
+    (line,) = [line for line in ran.err.splitlines() if "left out" in line]
+    assert table in line
 
 
 def test_filters_and_order(repository: LocalRepository):

@@ -178,3 +178,19 @@ def test_a_set_has_a_speed_until_another_set_has_a_share_of_the_seconds(
     assert (first.progress.seconds, first.progress.speed_text) == (6.0, ", 2 tokens/s")
     assert second.progress.seconds == 6.0
     assert (second.progress.tokens_per_second, second.progress.speed_text) == (None, "")
+
+
+def test_the_speed_of_a_replay_is_that_of_the_tokens_that_were_read(
+    at: list[float], spools: list[Spool]
+):
+    class Reading(Answering):
+        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+            for request in requests:
+                at[0] += 1.0
+                logprobs = (-0.5, -0.5, -0.5)
+                yield [Completion(request.key, "", completion_tokens=1, token_logprobs=logprobs)]
+
+    filling = Filling(requests(4), spools[0], lambda _: None)
+    fill([filling], Reading())
+
+    assert filling.progress.speed_text == ", 3 tokens/s"

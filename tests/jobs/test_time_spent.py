@@ -54,14 +54,14 @@ def test_the_bar_has_the_parts_in_the_order_of_time(now: list[float]):
 def test_the_line_tells_the_parts_the_speed_and_the_tokens_that_were_lost(now: list[float]):
     assert spent_of(now).text == (
         "Where the time went, 100.0 s: ░ loading 20.0 s, ▒ compiling 10.0 s, ▂ filling 1.0 s, █ full 30.0 s, ▅ draining 8.0 s, "
-        "· idle 31.0 s (5.0 s before loading, 25.0 s after the last answer); 26 tokens/s; 3.1 % of the tokens in failed or truncated answers."
+        "· idle 31.0 s (5.0 s before loading, 25.0 s after the last answer); 26 tokens/s while answering; 3.1 % of the tokens in failed or truncated answers."
     )
 
 
 @pytest.mark.parametrize(
     ("parts", "before", "advice"),
     [
-        ({"loading": 9.0, "full": 1.0}, 0.0, "load the engine once"),
+        ({"loading": 9.0, "full": 1.0}, 0.0, "share a load"),
         ({"compiling": 9.0, "full": 1.0}, 0.0, "`--engine.enforce-eager`"),
         ({"full": 9.0, "idle": 1.0}, 1.0, "`regrade tune`"),
         ({"draining": 9.0, "idle": 1.0}, 1.0, "`--max-tokens`"),
@@ -85,11 +85,18 @@ def test_the_advice_would_take_the_largest_part_away(
     assert advice in found.advice
 
 
+def test_the_advice_for_several_loads_says_what_shares_one(now: list[float]):
+    run = spent_of(now).model_copy(update={"parts": {"loading": 9.0}})
+
+    assert "share a load" in run.advice
+    assert run.model_copy(update={"loads": 2}).advice.startswith("An engine was loaded 2 times")
+
+
 def test_several_models_in_a_run_add_up(now: list[float]):
     clock = RunClock(begun=100.0)
-    for _ in range(2):
+    for weights_only in (False, True):
         now[0] += 3
-        clock.loaded(load_seconds=3.0, compile_seconds=0.0)
+        clock.loaded(load_seconds=3.0, compile_seconds=0.0, weights_only=weights_only)
         started, now[0] = now[0], now[0] + 7
         clock.generated(started, Occupancy(full=7))
 
@@ -97,6 +104,7 @@ def test_several_models_in_a_run_add_up(now: list[float]):
 
     assert found is not None
     assert found.parts == {"loading": 6.0, "full": 14.0}
+    assert found.loads == 1
 
 
 def test_time_in_which_another_runs_engine_is_waited_for_is_idle(now: list[float]):
@@ -136,6 +144,6 @@ def test_runs_one_after_the_other_add_up_part_by_part(now: list[float]):
     assert found.seconds == sum(found.parts.values()) == 200.0
     assert (found.parts["full"], found.parts["generating"], found.parts["idle"]) == (30, 90, 41)
     assert (found.before, found.after) == (10.0, 50.0)
-    assert (found.tokens, found.lost_tokens) == (2000, 62)
+    assert (found.tokens, found.lost_tokens, found.loads) == (2000, 62, 2)
     assert len(found.bar) == 60
     assert together([None]) is None

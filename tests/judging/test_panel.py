@@ -11,7 +11,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.choosing import is_judge_set
 from regrade.judging.panel import one_run_each, panel, panels_at
-from regrade.judging.readings import run_of
+from regrade.judging.readings import judge_sets_of, run_of
 from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
@@ -59,6 +59,23 @@ def test_a_majority_has_a_row_for_each_answer_and_none_in_a_draw(three: Sequence
         (0.75, 4),
         (pytest.approx(2 / 3), 3),
     ]
+
+
+def test_a_judge_run_that_cannot_be_read_is_named_where_it_is_left_out(
+    three: Sequence[AnswerSet], caplog: pytest.LogCaptureFixture
+):
+    repository, gone = three[0].repository, three[0]
+    manifest = f"{gone.folder}/manifest.json"
+    head = repository.commit({manifest: b"{"}, "damage", parent=repository.head())
+    judged_set = run_of(gone).judged
+    assert judged_set is not None
+
+    found = judge_sets_of(repository, head, judged_set.answer_set_id)
+
+    assert [answers.folder for answers in found] == [answers.folder for answers in three[1:]]
+    (line,) = caplog.messages
+    assert line.startswith("a judge run is left out: ")
+    assert manifest in line
 
 
 def test_a_mean_needs_a_combined_value_of_nearly_all_answers(

@@ -23,6 +23,8 @@ from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.settings import Reuse
 from regrade.settings.errors import RegradeError, RepositoryError, SettingsError
+from regrade.stats.named import Aggregate
+from regrade.stats.scale import Scale
 from tests.builders import row
 from tests.judging.running import others, run_judge, scored
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
@@ -268,6 +270,22 @@ def test_an_answer_that_tells_the_judge_what_to_say_is_shown_by_the_self_test(tm
         "mean verdict on right answers: 100.0 %; mean verdict on wrong answers: 0.0 %"
     ]
     assert bias_of(judge_set, score_answers(judge_set, "judge", force=True).table) == Bias()
+
+
+def test_a_judge_whose_verdicts_do_not_tell_right_from_wrong_is_told_by_the_self_test():
+    def lines(right: float, wrong: float) -> str:
+        values = {"self_test_right": right, "self_test_wrong": wrong, "self_test_moved": 0.0}
+        results = [
+            Aggregate(subset="", name=name, value=value, n=40) for name, value in values.items()
+        ]
+        return "".join(self_test_lines(results, Scale()))
+
+    assert lines(right=1.0, wrong=1.0).endswith(
+        "mean verdict on wrong answers: 100.0 %; the verdicts do not tell right from wrong answers, so that the count of "
+        "instructions says nothing"
+    )
+    assert "do not tell" in lines(right=0.0, wrong=0.5)
+    assert "do not tell" not in lines(right=0.5, wrong=0.4)
 
 
 def test_a_rubric_that_does_not_fit_is_refused_before_the_judge_is_asked(tmp_path: Path):

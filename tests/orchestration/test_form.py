@@ -19,6 +19,7 @@ from regrade.scorers import scorer_names
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import FIRST, PATH, Absent
+from regrade.settings.worker_limits import RefusedParameterError
 from tests.command_line import ROOT
 
 ENTRYPOINTS = [
@@ -152,6 +153,15 @@ def test_a_flow_gets_a_job_with_the_defaults_of_what_was_not_given():
         made_up.fn("m")
     with pytest.raises(TypeError, match="share"):
         made_up.fn(**given, share="1/2")
+
+
+def test_a_parameter_that_its_worker_does_not_allow_fails_a_flow_like_other_wrong_settings(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("PREFECT__FLOW_RUN_ID", "x")
+    monkeypatch.setenv("REGRADE_FOLDERS", "")
+    with pytest.raises(RefusedParameterError, match="none of the folders"):
+        made_up.fn("/etc", benchmarks=["gsm8k"])
 
 
 def test_the_flow_itself_still_takes_what_it_took():

@@ -77,7 +77,7 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
 
         command = ["sh", "-c", shell, "{output}"]
         evil = {"env": {"PYTHONPATH": str(tmp_path)}}
-        runs = {
+        foreign = {
             start("pull", pull_steps=[step]): "the deployment 'pull' has other pull steps",
             start("more", pull_steps=[*PULL, step]): "the deployment 'more' has other pull steps",
             start(
@@ -89,6 +89,8 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             start("folder", {"job_variables": {"working_dir": str(tmp_path)}}): "'working_dir'",
             start("paths", {"job_variables": evil}): "environment variable 'PYTHONPATH' is set",
             start("dots", {"job_variables": {"env.LD_PRELOAD": "x"}}): "variable 'LD_PRELOAD'",
+        }
+        wrong = {
             generate("task", lm_eval={"tasks": ["evil"], "path": str(stranger)}): (
                 "`lm_eval.path`: '"
             ),
@@ -109,10 +111,11 @@ def test_a_worker_runs_no_shell_for_someone_who_can_write_to_the_server(
             REGRADE_FOLDERS=str(tmp_path / "data"),
         )
         assert ended.code == 0, ended.out + ended.err
-        for flow_run, reason in runs.items():
-            found = api.get(f"/flow_runs/{flow_run}").json()
-            assert found["state_type"] == "CRASHED", (reason, found["state"], ended.err)
-            assert reason in found["state"]["message"]
+        for state, runs in (("CRASHED", foreign), ("FAILED", wrong)):
+            for flow_run, reason in runs.items():
+                found = api.get(f"/flow_runs/{flow_run}").json()
+                assert found["state_type"] == state, (reason, found["state"], ended.err)
+                assert reason in found["state"]["message"]
     assert not proof.exists()
     assert 'File "' not in ended.err.partition("Starting flow run process")[0]
 

@@ -1,4 +1,5 @@
 import json
+import math
 import pickle
 import socket
 import subprocess
@@ -370,10 +371,11 @@ def test_table_and_chart_lie_beside_the_database_and_nothing_in_the_working_fold
 
 
 def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
-    first = track(uri, [scoring()], step=300, regrade_command="regrade score")
+    published = scoring(publish_seconds=1.5)
+    first = track(uri, [published], step=300, regrade_command="regrade score")
     before = [histories(uri, run_id) for run_id in (first.parent_run_id, *first.run_ids)]
 
-    later = scoring(score_seconds=9.9, revision="beef" * 10)
+    later = scoring(revision="beef" * 10, publish_seconds=0.0)
     second = track(uri, [later])
 
     assert second == first
@@ -399,6 +401,25 @@ def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path
     assert "0.8000 ±" in parent.tags["mlflow.note.content"]
     table = tmp_path / "mlartifacts" / first.run_ids[0] / "artifacts" / "results.json"
     assert json.loads(table.read_text())["data"][0][1] == 0.8
+
+
+def test_the_timings_of_a_run_are_those_of_the_answers_that_its_tags_name(uri: str) -> None:
+    first = track(uri, [scoring(publish_seconds=1.5)])
+    answers = manifest()
+    seconds_now = {"load_seconds": 31.6, "generate_seconds": 3.9}
+    sessions = (answers.sessions[0].model_copy(update=seconds_now),)
+    others = answers.model_copy(update={"sessions": sessions})
+
+    track(uri, [scoring(others, repository="/elsewhere", latency={"latency_p50": 0.1})])
+
+    run = client_of(uri).get_run(first.run_ids[0])
+    assert run.data.tags["regrade.repository"] == "/elsewhere"
+    found = run.data.metrics
+    assert (found["seconds/load"], found["seconds/generate"]) == (31.6, 3.9)
+    assert (found["seconds/publish"], found["generation/latency_p50"]) == (0, 0.1)
+    assert math.isnan(found["generation/time_to_first_token_p99"])  # not known of these answers
+    seconds = sum(value for key, value in found.items() if key.startswith("seconds/"))
+    assert run.info.end_time - run.info.start_time == pytest.approx(1000 * seconds, abs=2)
 
 
 def test_a_new_scorer_version_gets_a_run_of_its_own_and_the_old_one_stays(uri: str) -> None:

@@ -1,6 +1,6 @@
 """Stored labels of a stored scoring, and those of other answers under the same judge and rubric."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
@@ -15,18 +15,23 @@ from regrade.settings.errors import DamagedAnswersError
 
 
 def calibrate(
-    answers: AnswerSet, file: ScoreFile, table: pa.Table | None = None
+    answers: AnswerSet,
+    file: ScoreFile,
+    table: pa.Table | None = None,
+    *,
+    on_damage: Callable[[DamagedAnswersError], object] = lambda _: None,
 ) -> Calibrated | None:
     """Return a scoring calibrated by labels, with the further fields of its verdicts.
 
     None if no judge gave it and nobody labelled its answers.
 
-    A scoring whose labels are damaged is uncalibrated, with the damage as the reason.
+    A scoring whose labels or scores are damaged is uncalibrated, with the damage as the reason.
 
     Args:
         answers: The scored answer set.
         file: The scoring.
         table: Its table, if it is not stored at the revision of `answers`.
+        on_damage: Called with the damage.
     """
     try:
         found = _calibrate(answers, file, table)
@@ -36,6 +41,7 @@ def calibrate(
         fields = {name: _calibrate(answers, file, table, name) for name in names}
         return found.with_fields({name: of for name, of in fields.items() if of is not None})
     except DamagedAnswersError as error:
+        on_damage(error)
         return Calibrated(scale=file.scale, reason=str(error))
 
 
