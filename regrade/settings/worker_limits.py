@@ -146,5 +146,5 @@ def _given(settings: BaseModel, group: str = "") -> Iterator[tuple[str, list[Any
         for item in value if isinstance(value, tuple) else (value,):
             if isinstance(item, BaseModel):
                 yield from _given(item, f"{group}{name}.")
-            elif isinstance(item, str):
-                yield f"`{group}{name}`", marks, item
+            elif isinstance(item, str | Path):
+                yield f"`{group}{name}`", marks, str(item)

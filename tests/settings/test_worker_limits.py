@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 from pydantic import BaseModel
@@ -15,7 +15,7 @@ from regrade.jobs.replay import ReplayJob
 from regrade.settings import Settings
 from regrade.settings.marks import ABSENT, PATH, OnWorker
 from regrade.settings.problems import models_in
-from regrade.settings.worker_limits import RefusedParameterError, marks_of
+from regrade.settings.worker_limits import RefusedParameterError, check_parameters, marks_of
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.search.job import TuneJob
 from regrade.tuning.sweep.points import SweepJob
@@ -92,6 +92,15 @@ def own(**changes: Any) -> list[dict[str, Any]]:
 def test_a_path_outside_of_the_folders_of_a_worker_is_refused(change: dict[str, Any], shared: Path):
     with pytest.raises(RefusedParameterError, match=f"none of the folders .* {shared}, ~/none"):
         make_job(EvaluationJob, RUN | change)
+
+
+def test_a_path_is_limited_whatever_type_its_field_has(shared: Path):
+    class Job(Settings):
+        folder: Annotated[Path, PATH]
+
+    with pytest.raises(RefusedParameterError, match="`folder`"):
+        check_parameters(Job(folder=Path("/etc")))
+    check_parameters(Job(folder=shared / "answers"))
 
 
 def test_a_link_does_not_lead_out_of_the_folders(shared: Path):
