@@ -325,7 +325,9 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         url=answers.repository.url(revision, answers.folder) if revision else None,
         rows=manifest.rows,
         expected_rows=manifest.expected,
-        stopped=EarlyEnd.of_set(manifest, work.stopped) if work and work.stopped else None,
+        stopped=EarlyEnd.of_set(manifest, work.stopped, work.full_rate)
+        if work and work.stopped
+        else None,
         failed=manifest.failed,
         refused=manifest.refused,
         repeats=answers_per_question(manifest.specification),

@@ -216,7 +216,9 @@ class _Set:
             note_stop(work.spool, str(self._session.id), work.stopped)
         self._advance(progress)
         work.progress = progress
-        work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
+        if isinstance(engine, MeasuredEngine):
+            work.speed = engine.measure()
+            work.full_rate = engine.occupancy.full_rate if engine.occupancy else None
         if work.speed is not None and work.speed.requests > progress.new:
             progress.shared = True  # as `Session.shared` tells of what is stored
         if self._goodput is not None:
