@@ -423,10 +423,10 @@ def _is_whole(answers: AnswerSet) -> bool:
     manifest = answers.manifest
     if manifest.stopped is not None:
         logger.info(
-            "%s: answer set %s is not scored: %s. `regrade evaluate` without `--stop-when-sure` asks the rest",
+            "%s: answer set %s is not scored: %s",
             manifest.specification.title,
             manifest.answer_set_id,
-            manifest.stopped,
+            manifest.to_score(),
         )
     return manifest.stopped is None
 
