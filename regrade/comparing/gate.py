@@ -66,15 +66,11 @@ def gate(
     """
     accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
-    named, lacking = isinstance(candidate, str), ()
-    if isinstance(candidate, str):
-        try:
-            candidate = find_side(candidate, answers, benchmarks)
-        except IncompleteError as error:
-            candidate, lacking = Side(candidate, {}, one_set=False), (error.problem,)
+    side, lacking = _side(candidate, answers, benchmarks)
+    named = isinstance(candidate, str)
     compared = compare_sides(
         settings.baseline,
-        candidate,
+        side,
         answers=answers,
         base_answers=settings.base_answers,
         benchmarks=benchmarks,
@@ -89,6 +85,18 @@ def gate(
     )
     report = gate_report(compared, settings, stopped or {}, just_made=not named)
     return report.model_copy(update={"notes": (*report.notes, *lacking)})
+
+
+def _side(
+    candidate: str | Side, answers: str, benchmarks: Collection[str]
+) -> tuple[Side, tuple[str, ...]]:
+    """Return the candidate's answer sets; none, and a note, if it has no complete ones."""
+    if isinstance(candidate, Side):
+        return candidate, ()
+    try:
+        return find_side(candidate, answers, benchmarks), ()
+    except IncompleteError as error:
+        return Side(candidate, {}, one_set=False), (error.problem,)
 
 
 def gate_report(
