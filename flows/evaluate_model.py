@@ -150,7 +150,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     for work in works:
         if work.stopped is not None:
             sure[work.plan.specification.benchmark.name] = work.stopped
-            saved = EarlyEnd.of_set(work.answers.manifest, work.stopped).saved
+            saved = EarlyEnd.of_set(work.answers.manifest, work.stopped, work.full_rate).saved
             logger.info("%s: %s", work.title, saved)
     early = [work.answers for work in works if work.stopped is not None]
     left = [work.published for work in works if work.stopped is not None]

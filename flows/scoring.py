@@ -325,7 +325,9 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         url=answers.repository.url(revision, answers.folder) if revision else None,
         rows=manifest.rows,
         expected_rows=manifest.expected,
-        stopped=EarlyEnd.of_set(manifest, work.stopped) if work and work.stopped else None,
+        stopped=EarlyEnd.of_set(manifest, work.stopped, work.full_rate)
+        if work and work.stopped
+        else None,
         failed=manifest.failed,
         refused=manifest.refused,
         repeats=answers_per_question(manifest.specification),
@@ -421,10 +423,10 @@ def _is_whole(answers: AnswerSet) -> bool:
     manifest = answers.manifest
     if manifest.stopped is not None:
         logger.info(
-            "%s: answer set %s is not scored: %s. `regrade evaluate` without `--stop-when-sure` asks the rest",
+            "%s: answer set %s is not scored: %s",
             manifest.specification.title,
             manifest.answer_set_id,
-            manifest.stopped,
+            manifest.to_score(),
         )
     return manifest.stopped is None
 

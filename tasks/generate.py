@@ -4,6 +4,7 @@ import logging
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from threading import Lock
 from typing import cast
 from uuid import UUID
@@ -72,13 +73,12 @@ def generate_missing(
     sets = [_Set(work, engine, settings, goodput, len(works)) for work in works]
     open_ = [*sets]
 
-    def in_engine() -> int:
-        return engine.unanswered if isinstance(engine, MeasuredEngine) else 0
-
-    def count_requests() -> None:
+    def in_engine(number: int) -> int:
         """Count the engine's requests to the first set that lacks answers: they are sent in order."""
-        for generated in sets:
-            generated.work.in_engine = in_engine if generated in open_[:1] else (lambda: 0)
+        asked = next((one for one in open_ if one.work.stopped is None), None)
+        if asked is not sets[number] or not isinstance(engine, MeasuredEngine):
+            return 0
+        return engine.unanswered
 
     def publish() -> None:
         """Publish the set with most rows on disk, so that several sets make no more commits than one."""
@@ -98,11 +98,11 @@ def generate_missing(
 
     def complete(number: int) -> None:
         open_.remove(sets[number])
-        count_requests()
         sets[number].complete()
         on_complete(works[number])
 
-    count_requests()
+    for number, work in enumerate(works):
+        work.in_engine = partial(in_engine, number)
     watched = any(work.watch is not None for work in works)
     with (
         RepeatingThread(seconds, publish, "publish", first=first),
@@ -216,7 +216,9 @@ class _Set:
             note_stop(work.spool, str(self._session.id), work.stopped)
         self._advance(progress)
         work.progress = progress
-        work.speed = engine.measure() if isinstance(engine, MeasuredEngine) else None
+        if isinstance(engine, MeasuredEngine):
+            work.speed = engine.measure()
+            work.full_rate = engine.occupancy.full_rate if engine.occupancy else None
         if work.speed is not None and work.speed.requests > progress.new:
             progress.shared = True  # as `Session.shared` tells of what is stored
         if self._goodput is not None:

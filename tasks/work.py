@@ -88,6 +88,8 @@ class Work:
         self.generate_seconds = 0.0
         self.speed: Speed | None = None
         """Measurements inside the engine, or None."""
+        self.full_rate: float | None = None
+        """Tokens per second while the engine was full; None: it was not, or they are not known."""
         self.publish_seconds = 0.0
         self.live: Progress | None = None
         """Progress of the current engine, while it generates and after it."""

@@ -202,8 +202,18 @@ class Manifest(StrictModel):
 
     @property
     def answered(self) -> str:
-        """Number of its answers that exist, such as `53 of 400 answers`."""
-        return f"{self.rows:,} of {self.expected:,} answers"
+        """Number of its answers that exist, and why no more: `228 of 400 answers, stopped after 169 of 400: regression`."""
+        why = f", {self.stopped}" if self.stopped else ""
+        return f"{self.rows:,} of {self.expected:,} answers{why}"
+
+    def to_score(self, options: str = "") -> str:
+        """Return the command that scores it, with commands in backticks.
+
+        Of a set that was stopped, a number would mislead: it is what asks the rest, after the reason.
+        """
+        if self.stopped:
+            return f"{self.answered}. `regrade evaluate` without `--stop-when-sure` asks the rest"
+        return f"`regrade score --answer-set {self.answer_set_id}{options}`"
 
     @property
     def mixed(self) -> tuple[str, ...]:

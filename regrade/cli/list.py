@@ -152,7 +152,6 @@ def _rows(
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
     state = [f"alias {name}" for name in aliases]
     state += [manifest.answered] if manifest.state != "complete" else []
-    state += [str(manifest.stopped)] if manifest.stopped else []
     state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
     state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []
@@ -205,6 +204,7 @@ def _entry(row: SetRow, calibrations: _Calibrations) -> dict[str, Any]:
         "judged": run.judged.model if run is not None and run.judged is not None else None,
         "repeats": answers_per_question(manifest.specification),
         "complete": manifest.state == "complete",
+        "stopped": manifest.stopped and manifest.stopped.model_dump(mode="json"),
         **stored.figures,
         "created_at": manifest.created_at.isoformat(timespec="seconds"),
         "updated_at": manifest.updated_at.isoformat(timespec="seconds"),

@@ -147,6 +147,8 @@ def show(
         and {**calibrated.model_dump(mode="json"), "text": calibrated.text},
         "matching": len(rows),
         "total": index.rows,
+        "expected": stored.manifest.expected,
+        "stopped": stored.manifest.stopped and stored.manifest.stopped.model_dump(mode="json"),
         "first": start + 1,
         "figures": figures_of(stored.manifest, index.scoring),
     }

@@ -277,7 +277,9 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
         steps = [wrong, ("read in a browser", f"{shown} view{viewed} {first}")]
     else:
         read = f"{shown} show {first}{where}"
-        steps = [("read the answers", read), ("score them", f"{shown} score{where}")]
+        steps = [("read the answers", read)]
+        if any(answers.stopped is None for answers in found):
+            steps.append(("score them", f"{shown} score{where}"))
     stderr.print()
     for purpose, step in steps:
         stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)

@@ -13,11 +13,11 @@ from regrade.comparing.gate_report import (
     Verdict,
     summarised,
 )
-from regrade.comparing.sides import Side
+from regrade.comparing.sides import Side, find_side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.comparing.verdict import judge
 from regrade.settings import GateSettings, ScoringOptions
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import IncompleteError, SettingsError
 
 _SAME: dict[bool, tuple[Verdict, str]] = {
     # A run judges what its model is now; whoever names two sides wants two, and may have promoted before the gate.
@@ -66,9 +66,11 @@ def gate(
     """
     accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
+    side, lacking = _side(candidate, answers, benchmarks)
+    named = isinstance(candidate, str)
     compared = compare_sides(
         settings.baseline,
-        candidate,
+        side,
         answers=answers,
         base_answers=settings.base_answers,
         benchmarks=benchmarks,
@@ -79,9 +81,22 @@ def gate(
             examples=examples,
             scoring=scoring,
         ),
-        check=partial(check_pairs, settings) if isinstance(candidate, str) else None,
+        check=partial(check_pairs, settings) if named else None,
     )
-    return gate_report(compared, settings, stopped or {}, just_made=isinstance(candidate, Side))
+    report = gate_report(compared, settings, stopped or {}, just_made=not named)
+    return report.model_copy(update={"notes": (*report.notes, *lacking)})
+
+
+def _side(
+    candidate: str | Side, answers: str, benchmarks: Collection[str]
+) -> tuple[Side, tuple[str, ...]]:
+    """Return the candidate's answer sets; none, and a note, if it has no complete ones."""
+    if isinstance(candidate, Side):
+        return candidate, ()
+    try:
+        return find_side(candidate, answers, benchmarks), ()
+    except IncompleteError as error:
+        return Side(candidate, {}, one_set=False), (error.problem,)
 
 
 def gate_report(

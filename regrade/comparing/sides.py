@@ -9,7 +9,7 @@ from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
 from regrade.records.rubrics.facts import judge_run
 from regrade.settings import ANSWER_SET_START
-from regrade.settings.errors import RepositoryError
+from regrade.settings.errors import IncompleteError, RepositoryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Side:
     name: str
     """Alias, answer set id or model, as given by the user."""
     sets: dict[str, AnswerSet]
-    """Answer sets by benchmark; not empty."""
+    """Answer sets by benchmark; empty only of a gate's candidate without complete answers."""
     one_set: bool
     """The name is an answer set id, not a model or an alias."""
 
@@ -37,6 +37,7 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
 
     Raises:
         RepositoryError: If the repository does not exist, or no answer set in it fits.
+        IncompleteError: If none is complete, or complete ones are of other benchmarks.
         DamagedAnswersError: If the fitting answer set is damaged.
     """
     repository = open_repository(answers, create=False)
@@ -65,10 +66,12 @@ def side_at(
         if not sets:
             if damaged:
                 raise damaged[0]
-            raise RepositoryError(repository.uri, _nothing_fits(name, readable))
+            if readable:
+                raise IncompleteError(repository.uri, _only_incomplete(name, readable))
+            raise RepositoryError(repository.uri, _nothing_fits(name))
     chosen = {key: sets[key] for key in sets if not benchmarks or key in benchmarks}
     if not chosen:
-        raise RepositoryError(
+        raise IncompleteError(
             repository.uri,
             f"'{name}' has no complete answers to {', '.join(sorted(benchmarks))}, only to {', '.join(sorted(sets))}.",
         )
@@ -99,7 +102,7 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
         if not sets and damaged:
             raise damaged[0]
     if not sets:
-        raise RepositoryError(repository.uri, _nothing_fits(name, []))
+        raise RepositoryError(repository.uri, _nothing_fits(name))
     sets.sort(key=lambda answers: answers.manifest.updated_at)
     if len(sets) > 1 and not newest:
         listed = "; ".join(
@@ -123,17 +126,18 @@ def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:
     return fullest
 
 
-def _nothing_fits(name: str, incomplete: list[AnswerSet]) -> str:
-    if incomplete:
-        ids = ", ".join(
-            f"{manifest.answer_set_id} ({manifest.rows:,} of "
-            f"{manifest.n_samples * manifest.specification.repeats:,} rows)"
-            for manifest in (answers.manifest for answers in incomplete[-5:])
-        )
-        return (
-            f"model '{name}' has no complete answers, only {ids}. Finish them with `regrade generate`, or give the "
-            "id of an answer set."
-        )
+def _only_incomplete(name: str, incomplete: list[AnswerSet]) -> str:
+    ids = ", ".join(
+        f"{manifest.answer_set_id} ({manifest.answered})"
+        for manifest in (answers.manifest for answers in incomplete[-5:])
+    )
+    return (
+        f"model '{name}' has no complete answers, only {ids}. Finish them with `regrade generate`, or give the "
+        "id of an answer set."
+    )
+
+
+def _nothing_fits(name: str) -> str:
     alias = (
         ", and no alias of that name (`regrade promote` creates one)" if is_alias_name(name) else ""
     )

@@ -3,7 +3,7 @@
 import logging
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from time import monotonic
@@ -32,8 +32,8 @@ class Progress:
     """Rows from earlier sessions."""
     elsewhere: int = 0
     """Rows that other machines published meanwhile."""
-    left_out: int = 0
-    """Rows that were not generated, because the verdict was sure."""
+    stopped: bool = False
+    """Rows that are missing are left out, because the verdict is sure."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     """Tokens of answers: generated, or of stored answers that were read."""
@@ -47,6 +47,11 @@ class Progress:
     """The set's seconds of the session until its last answer: all of them, or its share if several sets share the engine."""
     shared: bool = False
     """Other sets had a share of these seconds."""
+
+    @property
+    def left_out(self) -> int:
+        """Rows without an answer that nobody waits for; answers that were on their way make them fewer."""
+        return self.total - self.done if self.stopped else 0
 
     @property
     def new(self) -> int:
@@ -89,32 +94,31 @@ class SharedClock:
 
     def __init__(self, sets: int) -> None:
         self.seconds = [0.0] * sets
-        """Seconds of each set so far. They only grow, and stay as they are after `close`."""
+        """Seconds of each set so far. They only grow."""
         self._started = monotonic()
         self._tokens = [0] * sets
-        self._open = set(range(sets))
 
-    def settle(self, tokens: Mapping[int, int]) -> None:
-        """Divide the seconds since the last call, after answers with these numbers of tokens arrived for some open sets."""
+    def settle(self, tokens: Mapping[int, int], waiting: Collection[int]) -> None:
+        """Divide the seconds since the last call.
+
+        Args:
+            tokens: Tokens of the answers that arrived, by set.
+            waiting: Sets that wait for answers, or waited for these. The seconds of the others stay as they are.
+        """
         for number, count in tokens.items():
             self._tokens[number] += count
-        total = sum(self._tokens[number] for number in self._open)
+        total = sum(self._tokens[number] for number in waiting)
         if not total:
             return
         now = monotonic() - self._started
-        closed = sum(s for number, s in enumerate(self.seconds) if number not in self._open)
+        others = sum(s for number, s in enumerate(self.seconds) if number not in waiting)
         lacking = {
-            n: max(0.0, (now - closed) * self._tokens[n] / total - self.seconds[n])
-            for n in self._open
+            n: max(0.0, (now - others) * self._tokens[n] / total - self.seconds[n]) for n in waiting
         }
         passed, lack = now - sum(self.seconds), sum(lacking.values())
         for number, seconds in lacking.items():
             if lack:
                 self.seconds[number] += passed * seconds / lack
-
-    def close(self, number: int) -> None:
-        """Keep the seconds of a set that is complete."""
-        self._open.remove(number)
 
 
 class Filling:
@@ -151,16 +155,14 @@ class Filling:
         self._varying = {s.id for s in requests.plan.samples if s.by_repeat or s.previous}
 
     def leave_out_withdrawn(self) -> None:
-        """Count the rows that other machines published since the last call, or that are left out from now on."""
-        if self.requests.withdrawn is not self._withdrawn:
+        """Count the rows that other machines published since the last call. Of a set that is stopped, late answers still count."""
+        self.progress.stopped = self.requests.stopped
+        if not self.progress.stopped and self.requests.withdrawn is not self._withdrawn:
             self._withdrawn = self.requests.withdrawn
             gone = self.unanswered & self._withdrawn
             self.unanswered.difference_update(gone)
-            if self.requests.stopped:
-                self.progress.left_out += len(gone)
-            else:
-                self.progress.done += len(gone)
-                self.progress.elsewhere += len(gone)
+            self.progress.done += len(gone)
+            self.progress.elsewhere += len(gone)
 
     def take(self, batch: Sequence[tuple[int, Completion]], seconds: float) -> None:
         """Write rows for answers.
@@ -232,7 +234,8 @@ def fill(
 ) -> None:
     """Generate several answer sets with one stream of requests, so that the engine is full until the last of them.
 
-    Requests that are withdrawn meanwhile may stay unanswered; a late answer to one is dropped.
+    Requests that are withdrawn meanwhile may stay unanswered. A late answer to one is dropped if another machine has published
+    its row, and kept if its set is stopped: such a set waits for late answers until the engine has ended the stream.
 
     Args:
         fillings: The answer sets, in the order of their requests.
@@ -246,34 +249,43 @@ def fill(
     pool = PooledRequests(tuple(filling.requests for filling in fillings))
     clock, incomplete = SharedClock(len(fillings)), {*range(len(fillings))}
 
-    def advance(batches: Mapping[int, Sequence[tuple[int, Completion]]]) -> None:
+    def advance(
+        batches: Mapping[int, Sequence[tuple[int, Completion]]], *, ended: bool = False
+    ) -> None:
         for number in incomplete:
             fillings[number].leave_out_withdrawn()
+        stopped = {n for n in incomplete if fillings[n].progress.stopped}
         clock.settle(
-            {n: sum(_tokens(c) for _, c in batches[n]) for n in incomplete & batches.keys()}
+            {n: sum(_tokens(c) for _, c in batches[n]) for n in incomplete & batches.keys()},
+            incomplete - (stopped - batches.keys()),
         )
         for number, batch in batches.items():
             fillings[number].progress.shared = clock.seconds[number] < sum(clock.seconds)
             fillings[number].take(batch, clock.seconds[number])
-        for number in sorted(n for n in incomplete if not fillings[n].unanswered):
+        done = {n for n in incomplete if not fillings[n].unanswered}
+        for number in sorted(done | stopped if ended else done):
             incomplete.remove(number)
-            clock.close(number)
             on_complete(number)
 
     impossible = {n: [*filling.requests.unasked()] for n, filling in enumerate(fillings)}
     advance({n: known for n, known in impossible.items() if known})
     stream: Iterable[Request] = pool
-    while stream:
-        for batch in engine.generate(stream):
-            batches: dict[int, list[tuple[int, Completion]]] = {}
-            for completion in batch:
-                place = pool.place(completion.key)
-                if place is None:
-                    raise _unknown(completion)
-                batches.setdefault(place[0], []).append((place[1], completion))
-            advance(batches)
-        advance({})
-        stream = pool.ready(len(pool))  # of an engine that did not ask for them
+    try:
+        while stream:
+            for batch in engine.generate(stream):
+                batches: dict[int, list[tuple[int, Completion]]] = {}
+                for completion in batch:
+                    place = pool.place(completion.key)
+                    if place is None:
+                        raise _unknown(completion)
+                    batches.setdefault(place[0], []).append((place[1], completion))
+                advance(batches)
+            advance({})
+            stream = pool.ready(len(pool))  # of an engine that did not ask for them
+    except EngineError:
+        advance({}, ended=True)  # another engine need not ask what a sure verdict left out
+        raise
+    advance({}, ended=True)
     if incomplete:
         left = sum(len(fillings[number].unanswered) for number in incomplete)
         raise EngineError(f"The engine ended with {left} of {len(pool)} requests unanswered.")

@@ -73,6 +73,8 @@ class TimeSpent(BaseModel):
     @property
     def text(self) -> str:
         """The parts in a line."""
+        from regrade.stats.scale import percent  # noqa: PLC0415 - slow, and few commands show this
+
         parts = ", ".join(
             f"{_SIGNS[part]} {part} {seconds:,.1f} s" for part, seconds in self.parts.items()
         )
@@ -84,9 +86,7 @@ class TimeSpent(BaseModel):
             else ""
         )
         share = self.lost_tokens / self.tokens if self.tokens else 0.0
-        lost = (
-            f"; {100 * share:.1f} % of the tokens in failed or truncated answers" if share else ""
-        )
+        lost = f"; {percent(share)} of the tokens in failed or truncated answers" if share else ""
         return f"Where the time went, {self.seconds:,.1f} s: {parts}{idle}{rate}{lost}."
 
     @property

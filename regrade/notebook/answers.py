@@ -270,7 +270,7 @@ class Answers:
         headline = _headline(stored)
         if headline is None:
             raise SettingsError(
-                f"Answer set '{stored.id}' is not scored: name a `scorer`, or run `regrade score --answer-set {stored.id}`."
+                f"Answer set '{stored.id}' is not scored: {stored.manifest.to_score()}. Or name a `scorer`."
             )
         return headline
 

@@ -68,7 +68,7 @@ class ScoreResult(Document):
 
 
 class EarlyEnd(Document):
-    """Questions that were left out because the verdict was sure, and what that saved, from the means of those asked."""
+    """Questions that were left out because the verdict was sure, and what that saved, from the mean tokens of those asked."""
 
     verdict: str
     """`pass` or `regression`."""
@@ -80,29 +80,41 @@ class EarlyEnd(Document):
     """The three in words: `stopped after 312 of 1,319: regression`."""
     saved_questions: int
     saved_tokens: int
-    saved_seconds: float
+    saved_seconds: float | None
+    """Of an engine as fast as this run's was while it was full; None if it was not, or the tokens it computed are not known."""
 
     @classmethod
-    def of_set(cls, manifest: Manifest, stopped: Stopped) -> Self:
-        """Return what an answer set that is incomplete saved."""
+    def of_set(cls, manifest: Manifest, stopped: Stopped, rate: float | None) -> Self:
+        """Return what an answer set that is incomplete saved.
+
+        Args:
+            manifest: The answer set.
+            stopped: Its verdict.
+            rate: `Occupancy.full_rate` of the engine in this run.
+        """
         totals, left = manifest.totals, manifest.expected - manifest.rows
         per_row = left / manifest.rows if manifest.rows else 0.0
+        tokens = round((totals.prompt_tokens + totals.completion_tokens) * per_row)
+        # A question whose choices are ranked one by one has more tokens than its row counts.
+        one_by_one = any("per_choice" in session.label_methods for session in manifest.sessions)
         return cls(
             verdict=stopped.verdict,
             questions=stopped.questions,
             of=stopped.of,
             text=str(stopped),
             saved_questions=left // manifest.specification.repeats,
-            saved_tokens=round((totals.prompt_tokens + totals.completion_tokens) * per_row),
-            saved_seconds=totals.seconds * per_row,
+            saved_tokens=tokens,
+            saved_seconds=None if rate is None or one_by_one else tokens / rate,
         )
 
     @property
     def saved(self) -> str:
         """Sentences about what was saved, and the command that asks the rest."""
+        seconds = self.saved_seconds
+        time = "" if seconds is None else f" and {duration_text(seconds)}"
         return (
-            f"{self.text}. Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens and "
-            f"{duration_text(self.saved_seconds)}. The same command without `--stop-when-sure` asks them."
+            f"{self.text}. Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens{time}. "
+            "The same command without `--stop-when-sure` asks them."
         )
 
 

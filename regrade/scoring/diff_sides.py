@@ -61,8 +61,8 @@ def diff_scorings(
         elif not any(file.scorer == scorer for file in files) and before is None:
             set_id = answers.manifest.answer_set_id
             raise SettingsError(
-                f"Answer set '{set_id}' has no stored scoring by '{scorer}' to compare '{label}' with: `regrade score --answer-set "
-                f"{set_id}` stores one, or name another with `--baseline`. {_known(files)}"
+                f"Answer set '{set_id}' has no stored scoring by '{scorer}' to compare '{label}' with: "
+                f"{answers.manifest.to_score()}. `--baseline` names another. {_known(files)}"
             )
         elif before is None or label_of(before, options) == label:
             changed = (

@@ -9,6 +9,7 @@ RegradeError
 │   ├── ModelError               the model is missing or incomplete
 │   ├── SourceError              a benchmark's data cannot be read, or lacks a column or value
 │   ├── RepositoryError          the answer repository is missing, not accessible, or no answer repository
+│   │   └── IncompleteError      a model has no complete answers to what is asked for
 │   └── NotInstalledError        an optional part is not installed
 └── OperationError               something outside regrade failed (exit code 1)
     ├── EngineError              the engine did not start, or ended before its work was done
@@ -130,6 +131,10 @@ class RepositoryError(UserError):
 
     def __str__(self) -> str:
         return f"Answer repository '{self.uri}': {self.problem}"
+
+
+class IncompleteError(RepositoryError):
+    """A model has answers, and no complete ones to what is asked for."""
 
 
 class NotInstalledError(UserError):

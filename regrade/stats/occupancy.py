@@ -3,7 +3,7 @@
 import time
 from itertools import pairwise
 
-from pydantic import BaseModel
+from pydantic import BaseModel, NonNegativeInt
 
 from regrade.settings import Seconds
 
@@ -19,6 +19,13 @@ class Occupancy(BaseModel):
     """After that, until the last answer."""
     idle: Seconds = 0.0
     """Without a request; in none of the others."""
+    full_tokens: NonNegativeInt = 0
+    """Tokens of prompts and answers that were computed while it was full, as far as they are known."""
+
+    @property
+    def full_rate(self) -> float | None:
+        """Tokens per second while it was full; None if it never was, or they are not known."""
+        return self.full_tokens / self.full if self.full_tokens and self.full else None
 
     def __add__(self, other: "Occupancy") -> "Occupancy":
         """Return the sums."""
@@ -27,6 +34,7 @@ class Occupancy(BaseModel):
             full=self.full + other.full,
             draining=self.draining + other.draining,
             idle=self.idle + other.idle,
+            full_tokens=self.full_tokens + other.full_tokens,
         )
 
 
@@ -35,7 +43,7 @@ class OccupancyClock:
 
     def __init__(self) -> None:
         self._begun: float | None = None
-        self._requests = self._most = 0
+        self._requests = self._most = self._tokens = self._tokens_before = self._full_tokens = 0
         self._idle = 0.0
         self._now = self._filled = self._emptied = self._at_most = (0.0, 0.0)
         """Times, of the last step and others, each with the idle seconds before it."""
@@ -54,12 +62,13 @@ class OccupancyClock:
             self._idle += now - self._now[0]
         self._requests, self._now = 1, (now, self._idle)
 
-    def step(self, requests: int, *, full: bool, now: float | None = None) -> None:
+    def step(self, requests: int, *, full: bool, tokens: int = 0, now: float | None = None) -> None:
         """Note what is in the engine after a step, or whenever it changes.
 
         Args:
             requests: Requests in it.
             full: True if more requests wait than it can take.
+            tokens: Tokens of prompts and answers since the step before.
             now: Time of `time.monotonic`.
         """
         if self._begun is None:
@@ -67,9 +76,11 @@ class OccupancyClock:
         now = time.monotonic() if now is None else now
         if full and not self._is_filled:
             self._is_filled, self._filled = True, self._now
+            self._tokens_before = self._tokens
+        self._tokens += tokens
         self._requests, self._now = requests, (now, self._idle)
         if full:
-            self._emptied = self._now
+            self._emptied, self._full_tokens = self._now, self._tokens - self._tokens_before
         if requests > self._most:
             self._most, self._at_most = requests, self._now
 
@@ -83,4 +94,10 @@ class OccupancyClock:
             max(0.0, later - earlier - (idle - idle_before))
             for (earlier, idle_before), (later, idle) in pairwise(places)
         ]
-        return Occupancy(filling=busy[0], full=busy[1], draining=busy[2], idle=self._idle)
+        return Occupancy(
+            filling=busy[0],
+            full=busy[1],
+            draining=busy[2],
+            idle=self._idle,
+            full_tokens=self._full_tokens,
+        )

@@ -102,14 +102,30 @@ def in_parts(
         yield names, every
         return
     key = _key(table, names, above, fits)
+    parts = _divided(names, key, fits)
+    told = _count(table, [*above, *key])
+    if told < len(table.rows) and any(
+        name not in table.text or _count(table, [*above, *key, name]) > told
+        for shown in parts[1:]
+        for name in shown[len(key) :]
+    ):
+        key = _telling(table, names, above) or key  # however wide it is
+        parts = _divided(names, key, fits)
+    yield parts[0], every
+    for shown in parts[1:]:
+        yield shown, _told(table, [*above, *shown], shown[len(key) :])
+
+
+def _divided(
+    names: Sequence[str], key: Sequence[str], fits: Callable[[Sequence[str]], bool]
+) -> list[list[str]]:
+    """Return the columns of each part, of which each begins with the key."""
     parts = [list(key)]
     for name in (name for name in names if name not in key):
         if len(parts[-1]) > len(key) and not fits([*parts[-1], name]):
             parts.append(list(key))
         parts[-1].append(name)
-    yield parts[0], every
-    for shown in parts[1:]:
-        yield shown, _told(table, [*above, *shown], shown[len(key) :])
+    return parts
 
 
 def _key(
@@ -118,29 +134,31 @@ def _key(
     above: Sequence[str],
     fits: Callable[[Sequence[str]], bool],
 ) -> list[str]:
-    """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column.
-
-    Where these do not tell the rows apart, but others do, it is those, however wide: a value must not stand beside another row.
-    """
-
-    def leaves_room(key: Sequence[str]) -> bool:
-        return all(fits([*key, other]) for other in names if other not in key)
-
-    def count(key: Sequence[str]) -> int:
-        return len(set(_cells(table, [*above, *key])))
-
+    """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column."""
     key: list[str] = []
-    for name in names[:-1]:
-        if name not in table.text or (key and not leaves_room([*key, name])):
+    for place, name in enumerate(names[:-1]):
+        rest = names[place + 1 :]
+        if name not in table.text or (key and not all(fits([*key, name, other]) for other in rest)):
             break
         key.append(name)
-        if count(key) == len(table.rows):
-            return key
+        if _count(table, [*above, *key]) == len(table.rows):
+            break
+    return key
+
+
+def _telling(table: Grid, names: Sequence[str], above: Sequence[str]) -> list[str]:
+    """Return the columns with text that tell all rows apart, without those that tell none; empty if there are none such."""
     telling: list[str] = []
     for name in names:
-        if name in table.text and count([*telling, name]) > count(telling):
+        found = _count(table, [*above, *telling])
+        if name in table.text and _count(table, [*above, *telling, name]) > found:
             telling.append(name)
-    return telling if count(telling) == len(table.rows) else key
+    return telling if _count(table, [*above, *telling]) == len(table.rows) else []
+
+
+def _count(table: Grid, names: Sequence[str]) -> int:
+    """Return the number of different rows of some columns."""
+    return len(set(_cells(table, names)))
 
 
 def _told(table: Grid, shown: Sequence[str], values: Sequence[str]) -> Sequence[int]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Stopped
 from regrade.judging.labels.sheet import write_sheet
 from regrade.judging.labels.task import open_task
 from regrade.records.specification import ModelIdentity
@@ -56,6 +57,29 @@ def test_sets_are_told_apart_by_what_differs_in_their_settings(repository: Local
         (line,) = [line for line in shown.splitlines() if line.startswith(set_id)]
         assert f"prompt.n_shots={entry['differs_in']['prompt.n_shots']}" in line
         assert entry["updated_at"][:10] in line
+
+
+def test_a_stopped_set_is_told_from_a_broken_off_run_and_is_not_to_be_scored(
+    repository: LocalRepository, tmp_path: Path
+):
+    broken_off = answer(repository, "team/good", right=2, total=3, declared=10).manifest
+    asked = answer(repository, "team/bad", right=0, total=3, declared=10)
+    stopped = Stopped(verdict="regression", questions=2, of=10, baseline="b" * 16)
+    ended = session(stopped=stopped).model_dump(mode="json")
+    commit_manifest(asked, sessions=[ended])
+    early, page = again(asked).manifest, tmp_path / "report.md"
+
+    told = {entry["answer_set_id"]: entry["stopped"] for entry in listed(repository)}
+    shown = regrade("show", early.answer_set_id, "--answers", repository.uri, "--json").document
+    regrade("report", early.answer_set_id, page, "--answers", repository.uri)
+
+    assert told == {broken_off.answer_set_id: None, early.answer_set_id: stopped.model_dump()}
+    assert (shown["total"], shown["expected"], shown["stopped"]) == (3, 10, stopped.model_dump())
+    assert early.answered == "3 of 10 answers, stopped after 2 of 10: regression"
+    rest = "`regrade evaluate` without `--stop-when-sure` asks the rest"
+    assert f"not scored: {early.answered}. {rest}" in page.read_text()
+    assert "regrade score" not in page.read_text()
+    assert broken_off.to_score() == f"`regrade score --answer-set {broken_off.answer_set_id}`"
 
 
 def test_the_aliases_of_a_set_are_listed_and_a_damaged_one_is_named(repository: LocalRepository):

@@ -211,6 +211,18 @@ def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: 
     assert judged.comparison.high == 0.0
 
 
+def test_a_candidate_with_incomplete_answers_cannot_be_judged_by_name_nor_by_id(
+    repository: LocalRepository,
+) -> None:
+    unfinished = answer(repository, "org/half", right=9, total=10, declared=TOTAL).manifest
+
+    by_name = verdict(repository, "half")
+    by_id = verdict(repository, unfinished.answer_set_id)
+
+    assert by_name.verdict == by_id.verdict == "cannot tell"
+    assert f"only {unfinished.answer_set_id} (10 of 400 answers)" in by_name.notes[0]
+
+
 def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository) -> None:
     answer(repository, "org/half", right=380)
     answer(repository, "org/half", right=380, benchmark="roots")

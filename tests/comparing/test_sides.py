@@ -47,7 +47,7 @@ def test_a_model_with_incomplete_answers_only_is_refused_with_their_ids(
     answers = answer(repository, "org/a", right=5, total=10, declared=20)
 
     with pytest.raises(
-        RepositoryError, match=rf"{answers.manifest.answer_set_id} \(10 of 20 rows\)"
+        RepositoryError, match=rf"{answers.manifest.answer_set_id} \(10 of 20 answers\)"
     ):
         find_side("a", repository.uri)
     assert find_side(answers.manifest.answer_set_id, repository.uri).one_set

@@ -151,7 +151,7 @@ def test_a_clear_regression_stops_early_and_is_no_result(
     assert str(answers.manifest.stopped) == found.stopped.text
     assert answers.scores() == []
     score_stored(ScoringJob(answers=str(setup.folder / "answers")))
-    assert "is not scored: stopped after" in caplog.text
+    assert f"is not scored: {found.rows} of {ROWS} answers, stopped after" in caplog.text
     assert setup.stored().scores() == []
 
 

@@ -102,7 +102,7 @@ def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(
     assert 0 < stopped["questions"] <= early["rows"] < LIMIT
     assert early["scores"] == []
     assert stopped["saved_questions"] == LIMIT - early["rows"]
-    assert min(stopped["saved_tokens"], stopped["saved_seconds"]) > 0
+    assert stopped["saved_tokens"] > 0
     assert part["manifest"].state == "incomplete"
     assert f"stopped after {stopped['questions']} of {LIMIT}: regression" in early["log"]
     assert whole["answer_set_id"] == alone["answer_set_id"] == early["answer_set_id"]

@@ -107,9 +107,6 @@ def test_a_set_whose_last_answers_come_from_another_machine_is_complete(spools: 
     assert (fillings[0].progress.elsewhere, fillings[0].progress.new) == (2, 0)
 
 
-# The seconds of each set; docs/speed.md has the definition.
-
-
 @pytest.fixture
 def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, which a test sets."""
@@ -118,11 +115,61 @@ def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
+class Stopping(Answering):
+    """Takes all requests of two sets; after the first set is stopped, two answers to each set still come."""
+
+    def __init__(self, at: list[float], first: PlannedRequests) -> None:
+        self.at, self.first = at, first
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        keys = [request.key for request in requests]
+        self.first.stop()
+        for key in (keys[0], keys[-2], keys[1], keys[-1]):
+            self.at[0] += 1.0
+            yield [Completion(key, "sent", text="1", completion_tokens=9)]
+
+
+def test_a_stopped_set_keeps_answers_that_still_come_and_its_seconds_are_those_of_its_last_row(
+    at: list[float], spools: list[Spool]
+):
+    sets = [requests(5), requests(2)]
+    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+
+    fill(fillings, Stopping(at, sets[0]))
+
+    first, second = (filling.progress for filling in fillings)
+    assert (first.new, first.left_out, first.finished) == (2, 3, True)
+    stored = [max(pq.read_table(s.seal()[0].path)["finished_at"].to_pylist()) for s in spools[:2]]
+    assert stored == [first.seconds, second.seconds]
+    assert sum(stored) == 4.0
+
+
+def test_a_stopped_set_is_complete_when_the_engine_has_ended_also_by_a_failure(
+    at: list[float], spools: list[Spool]
+):
+    class Failing(Stopping):
+        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+            yield from super().generate(requests)
+            raise EngineError("The engine ended.", "", False)
+
+    sets = [requests(5), requests(3)]
+    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+    complete: list[int] = []
+
+    with pytest.raises(EngineError):
+        fill(fillings, Failing(at, sets[0]), complete.append)
+
+    assert complete == [0]
+
+
+# The seconds of each set; docs/speed.md has the definition.
+
+
 def test_sets_that_share_an_engine_share_its_seconds_by_their_tokens(at: list[float]):
     clock = SharedClock(2)
     for number in range(1, 9):  # one answer per second, by turns: 10 tokens here, 30 there
         at[0] = 100.0 + number
-        clock.settle({number % 2: 30 if number % 2 else 10})
+        clock.settle({number % 2: 30 if number % 2 else 10}, {0, 1})
 
     assert clock.seconds == pytest.approx([2.0, 6.0])
 
@@ -130,19 +177,18 @@ def test_sets_that_share_an_engine_share_its_seconds_by_their_tokens(at: list[fl
 def test_the_seconds_of_all_sets_add_up_to_the_session_at_any_time_and_never_shrink(
     at: list[float],
 ):
-    clock, before = SharedClock(3), [0.0, 0.0, 0.0]
+    clock, before, waiting = SharedClock(3), [0.0, 0.0, 0.0], {0, 1, 2}
     for number, tokens in enumerate([{0: 5}, {0: 1, 1: 90}, {2: 1}, {1: 7, 2: 7}, {2: 1000}]):
         at[0] += 1.0 + number
-        clock.settle(tokens)
+        clock.settle(tokens, waiting)
         assert sum(clock.seconds) == pytest.approx(at[0] - 100.0)
         assert all(now >= then for now, then in zip(clock.seconds, before, strict=True))
         before = [*clock.seconds]
         if number == 1:
-            clock.close(0)
+            waiting.remove(0)
     assert clock.seconds[0] == pytest.approx(1.0)
-    clock.close(1)
     at[0] += 5.0
-    clock.settle({2: 1})
+    clock.settle({2: 1}, {2})
     assert clock.seconds[1] == before[1]
 
 

@@ -310,7 +310,7 @@ def test_answers_that_were_never_scored_have_nothing_to_compare_and_it_says_how_
     answers = publish(repository, numbers(0, 2))
 
     set_id = answers.manifest.answer_set_id
-    with pytest.raises(SettingsError, match=f"`regrade score --answer-set {set_id}` stores one"):
+    with pytest.raises(SettingsError, match=f"`regrade score --answer-set {set_id}`. `--baseline`"):
         diff_scorings(answers, None, None)
 
 

@@ -30,6 +30,19 @@ def test_an_engine_that_was_never_full_fills_until_most_requests_are_in_it():
     assert found == Occupancy(filling=2.0, draining=4.0)
 
 
+def test_tokens_are_counted_while_the_engine_is_full():
+    clock = OccupancyClock()
+    clock.arrive(0.0)
+    for now, full, tokens in ((1, False, 10), (2, True, 20), (4, True, 70), (9, False, 40)):
+        clock.step(8, full=full, tokens=tokens, now=now)
+
+    found = clock.result()
+
+    assert found is not None
+    assert (found.full, found.full_tokens, found.full_rate) == (3.0, 90, 30.0)
+    assert Occupancy(filling=2.0, draining=4.0).full_rate is None
+
+
 def test_one_request_at_a_time_counts_from_its_arrival():
     found = occupancy(100.0, (101, 0, False), 101.5, (103, 0, False))
 

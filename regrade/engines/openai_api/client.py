@@ -292,10 +292,13 @@ class OpenAIClient:
         async with slots:
             started, meter = time.monotonic(), self._meter
             meter.begin(len(group), full=slots.locked())
+            tokens = 0
             try:
-                return await self._answer(group)
+                answers = await self._answer(group)
+                tokens = sum((a.prompt_tokens or 0) + (a.completion_tokens or 0) for a in answers)
+                return answers
             finally:
-                meter.end(len(group), time.monotonic() - started)
+                meter.end(len(group), time.monotonic() - started, tokens)
 
     async def _answer(self, group: list[Request]) -> list[Completion]:
         """Return a completion for each request; if the server rejects the group, send each request alone."""

@@ -25,11 +25,11 @@ class ClientMeter:
         self._occupancy.arrive()
         self._occupancy.step(self._in_flight, full=full)
 
-    def end(self, requests: int, seconds: float) -> None:
-        """Count the end of requests that were in flight for this long."""
+    def end(self, requests: int, seconds: float, tokens: int) -> None:
+        """Count the end of requests that were in flight for this long, and the tokens of their prompts and answers."""
         self._in_flight -= requests
         self._seconds_in_flight += requests * seconds
-        self._occupancy.step(self._in_flight, full=False)
+        self._occupancy.step(self._in_flight, full=False, tokens=tokens)
 
     def add(self, times: ChunkTimes, tokens: int | None) -> None:
         """Add an answer.

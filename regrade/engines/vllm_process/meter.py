@@ -42,8 +42,7 @@ class Meter:
         """Add the statistics of a step of a copy of the model; `engine_idx` numbers the copies."""
         with self._lock:
             if scheduler_stats is not None:
-                ended = 0 if iteration_stats is None else len(iteration_stats.finished_requests)
-                self._add_step(scheduler_stats, ended, engine_idx)
+                self._add_step(scheduler_stats, iteration_stats, engine_idx)
             if iteration_stats is not None:
                 self._add_tokens(iteration_stats)
 
@@ -111,7 +110,13 @@ class Meter:
             return None
         return OtherSide(by="client", requests=seen.n, e2el=seen.mean)
 
-    def _add_step(self, stats: "SchedulerStats", ended: int, copy: int) -> None:
+    def _add_step(
+        self, stats: "SchedulerStats", iteration: "IterationStats | None", copy: int
+    ) -> None:
+        ended = tokens = 0
+        if iteration is not None:
+            ended = len(iteration.finished_requests)
+            tokens = iteration.num_prompt_tokens + iteration.num_generation_tokens
         # vLLM counts after the step, without the requests that it finished; other copies keep their last count.
         waiting = stats.num_waiting_reqs + stats.num_skipped_waiting_reqs
         others = [left for index, left in self._left.items() if index != copy]
@@ -123,7 +128,8 @@ class Meter:
         waiting += sum(left[1] for left in others)
         self._waiting_max = max(self._waiting_max, waiting)
         left = running - ended
-        self._occupancy.step(left + waiting, full=waiting + self._held_back > 0)
+        full = waiting + self._held_back > 0
+        self._occupancy.step(left + waiting, full=full, tokens=tokens)
         self._usage = max(self._usage, stats.kv_cache_usage)
         self._queries += stats.prefix_cache_stats.queries
         self._hits += stats.prefix_cache_stats.hits

@@ -110,6 +110,5 @@ def fresh_result(answers: AnswerSet, scorer: str | None = None) -> Result:
     by = "its first scorer" if scorer is None else f"'{scorer}'"
     option = "" if scorer is None else f" --scorer {scorer}"
     raise SettingsError(
-        f"Answer set '{answers.manifest.answer_set_id}' has no up-to-date scoring by {by}. Make it first: "
-        f"`regrade score --answer-set {answers.manifest.answer_set_id}{option}`."
+        f"Answer set '{answers.manifest.answer_set_id}' has no up-to-date scoring by {by}: {answers.manifest.to_score(option)}."
     )

@@ -33,6 +33,7 @@ from regrade.text.blocks import (
     Table,
     Text,
     Words,
+    with_code,
 )
 from regrade.text.html import html_page
 from regrade.text.markdown import markdown
@@ -127,8 +128,7 @@ def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
     )
     if metrics is None or item.scoring is None:
         by = f" by {report.request.scorer}" if report.request.scorer else ""
-        command = Code(f"regrade score --answer-set {item.stored.id}")
-        unscored = (f"not scored{by}: ", command)
+        unscored = with_code(f"not scored{by}: {manifest.to_score()}")
         return model, benchmark, "", "", "", unscored, *("",) * 5
     expected = f" of {manifest.expected:,}: incomplete" * (manifest.rows < manifest.expected)
     repeats = answers_per_question(manifest.specification)

@@ -52,6 +52,8 @@ def test_the_engine_says_how_full_it_was(vllm_engine: Engine):
     found = vllm_engine.occupancy
     assert found is not None
     assert found.full > found.filling
+    assert found.full_rate is not None
+    assert found.full_rate * found.full <= 600 * 5 * TOKENS
     assert found.draining > 0
     busy = found.filling + found.full + found.draining + found.idle
     assert 0.5 * seconds < busy <= seconds
