@@ -21,7 +21,7 @@ from regrade.engines.base import (
     SwitchingEngine,
 )
 from regrade.jobs.generate import Progress, generate
-from regrade.jobs.job import EngineJob
+from regrade.jobs.job import EngineJob, GenerationJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
@@ -194,7 +194,7 @@ class EngineSession(ExitStack):
             SettingsError: If earlier answers of a work were computed otherwise.
             EngineError: If the engine does not start.
         """
-        works, *others = by_model([work for together in rounds for work in together])
+        works, *_ = by_model([work for together in rounds for work in together])
         model, identity = works[0].plan.model, _model_of(works[0])
         name = model.identity.name
         given = (job.engine, prompt_rendering(job.prompt))
@@ -212,7 +212,8 @@ class EngineSession(ExitStack):
                 self._planned = planned
         else:
             self.end()
-            name = name if others else job.model
+            if not (isinstance(job, GenerationJob) and job.several_models):
+                name = job.model
             largest = max(rounds[0], key=lambda work: len(work.requests))
             settings = with_tuned(job.engine, largest.plan, largest.repository)
             engine = settings.open(

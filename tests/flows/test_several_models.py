@@ -1,6 +1,7 @@
 """Several models in one evaluation: the engine goes on with the next one, and every row belongs to the model that gave it."""
 
 import json
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,7 @@ def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_ar
 def test_a_model_that_fails_stops_no_other_and_is_named_at_the_end(
     evaluated: Evaluated, training: Path, caplog: pytest.LogCaptureFixture
 ):
+    caplog.set_level(logging.INFO, logger="regrade")
     (training / "checkpoint-200" / "broken").write_text("a tensor has another shape")
     state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model)
 
@@ -177,6 +179,7 @@ def test_a_model_that_fails_stops_no_other_and_is_named_at_the_end(
     assert [*evaluated.answers] == ["run/checkpoint-100", "run/checkpoint-1000"]
     assert all(stored.scores() for stored in evaluated.stored)
     assert "run/checkpoint-200: The engine did not start: a tensor has" in caplog.text
+    assert "run/checkpoint-1000 is ready" in caplog.text
     assert len(evaluated.engines) == 2
 
 
