@@ -132,7 +132,7 @@ def generate(
                     if not todo and session is None:
                         engine_no_longer_needed()
                     _publish_finished([work for work in left if work not in todo])
-                    if all(work.failure for work in works if work.requests):
+                    if all(any(work.failure for work in group) for group in by_model(works)):
                         _publish_finished([work for work in works if not work.requests])
                         wait([work.publishing for work in works if work.publishing is not None])
                         raise
@@ -151,9 +151,12 @@ def generate(
 def _of_others(
     left: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]
 ) -> list[Work]:
-    """Note an error at the works of a model, and return those of the models after it, if they may do better."""
+    """Note an error at the works of a model, and return those of the models after it; none if the model before failed alike."""
     failing, *others = left
-    is_same = str(error) in {str(work.failure) for work in works}
+    asked = by_model([work for work in works if work.requests])
+    place = next(n for n, group in enumerate(asked) if failing[0] in group)
+    before = asked[place - 1][0].failure if place else None
+    is_same = before is not None and str(error) == str(before)
     for work in chain(failing, *(others if is_same else ())):
         work.failure = error
     if len(by_model(works)) > 1:

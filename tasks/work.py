@@ -61,7 +61,7 @@ class Work:
         self.reuse = reuse
         self.share = share
         self.failure: RegradeError | None = None
-        """Why the model could not answer, while other models of the run could."""
+        """The error at which the model failed, while other models of the run answered."""
         self.point = ""
         """Point of a sweep to which it belongs, for log lines."""
         self.requests = plan.requests([])

@@ -81,7 +81,7 @@ class EarlyEnd(Document):
     saved_questions: int
     saved_tokens: int
     saved_seconds: float | None
-    """Of an engine as fast as this run's was while it was full; None if it was not, or the tokens it computed are not known."""
+    """Seconds of an engine as fast as this run's was while it was full; None if it was not, or the tokens it computed are not known."""
 
     @classmethod
     def of_set(cls, manifest: Manifest, stopped: Stopped, rate: float | None) -> Self:

@@ -197,6 +197,33 @@ def test_models_after_two_that_fail_alike_are_not_tried(
     assert "1 model after it: not tried, because two failed alike" in caplog.text
 
 
+def test_two_that_fail_alike_with_a_good_one_between_them_stop_no_other(
+    evaluated: Evaluated, training: Path
+):
+    for step in (100, 1000):
+        (training / f"checkpoint-{step}" / "broken").write_text("status 1")
+    checkpoint(training / "checkpoint-200", training / "checkpoint-2000", seed=1)
+    state = evaluated.run(f"{training}/checkpoint-*")
+
+    with pytest.raises(OperationError, match="^2 of 4 models failed"):
+        state.result()
+    assert [*evaluated.answers] == ["run/checkpoint-200", "run/checkpoint-2000"]
+
+
+def test_models_that_are_complete_are_scored_beside_one_that_fails(
+    evaluated: Evaluated, training: Path
+):
+    evaluated.run(str(training / "checkpoint-100"))
+    assert not any(stored.scores() for stored in evaluated.stored)
+    (training / "checkpoint-200" / "broken").write_text("no room")
+    models = [str(training / f"checkpoint-{step}") for step in (100, 200)]
+    state = evaluated.run(*models, flow=evaluate_model)
+
+    with pytest.raises(OperationError, match="^1 of 2 models failed: run/checkpoint-200"):
+        state.result()
+    assert [bool(stored.scores()) for stored in evaluated.stored] == [True]
+
+
 def test_the_error_of_the_only_model_is_raised_as_it_is(evaluated: Evaluated, training: Path):
     (training / "checkpoint-200" / "broken").write_text("no room")
     with pytest.raises(EngineError, match="^The engine did not start: no room.$"):

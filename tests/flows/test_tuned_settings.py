@@ -31,7 +31,7 @@ def trial(
 
 
 def tuning(*trials: TrialRecord, vary_tokens: bool = True) -> Tuning:
-    """What is kept of some measurements."""
+    """A kept document with some measurements."""
     work: Any = SimpleNamespace(plan=SimpleNamespace(specification=specification()))
     search = Machine(lambda *_: 0.0, vary_tokens=vary_tokens)
     search.starts, search.trials = 1, list(trials)

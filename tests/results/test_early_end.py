@@ -1,4 +1,4 @@
-"""What a verdict that was sure early saved."""
+"""Questions, tokens and seconds that an early verdict saved."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,7 @@ STOPPED = Stopped(verdict="regression", questions=50, of=400, baseline="b" * 16)
 
 
 def early(rate: float | None, **counts: Any) -> EarlyEnd:
-    """Of a set that was stopped after 52 of 400 rows, with 3,640 tokens in 4.74 seconds."""
+    """The savings of a set that was stopped after 52 of 400 rows, with 3,640 tokens in 4.74 seconds."""
     made = session()
     fields = {"rows": 52, "session": made.id, "seconds": 4.74, "completion_tokens": 3_640}
     name, sha256 = "part-00000-00000000.parquet", "0" * 64

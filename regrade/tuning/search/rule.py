@@ -54,7 +54,7 @@ class Search(ABC):
         self.remarks: list[str] = []
         """Decisions in words, in their order."""
         self.error: EngineError | SettingsError | None = None
-        """Why the last engine did not start, or ended, that failed."""
+        """The error of the last engine that did not start, or that ended."""
 
     @abstractmethod
     def start(self, settings: Mapping[str, int]) -> int:
