@@ -7,7 +7,6 @@ from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
@@ -24,9 +23,6 @@ from regrade.stats.drawing import ImageFormat
 _FORMATS = ("png", "svg")
 
 
-@short_help(
-    "--benchmark", "--model", "--over", "--gpu-hour", "--token-price", "--image", *RUN_OPTIONS[1:]
-)
 def chart(
     *,
     over: Over = "seconds",

@@ -9,7 +9,6 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
@@ -25,17 +24,6 @@ SHOWN_FIELDS = 20
 """Most fields of a format that are named on the terminal; `--json` has all."""
 
 
-@short_help(
-    "--format",
-    "--model",
-    "--benchmark",
-    "--scorer",
-    "--strict",
-    "--column.text",
-    "--column.question",
-    "--column.target",
-    *RUN_OPTIONS[1:],
-)
 def import_answers(
     paths: tuple[str, ...],
     /,

@@ -1,33 +1,21 @@
 """`regrade judge`: let judge models grade stored answers."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.jobs.job import JudgeJob
 from regrade.results.results import Evaluation
 
-if TYPE_CHECKING:
-    JudgeOptions = JobOptions
-else:
-    JudgeOptions = options_for(JudgeJob)
+
+class JudgeOptions(JobOptions, job=JudgeJob):
+    """Options of `regrade judge`."""
 
 
-@short_help(
-    "--judge",
-    "--rubric",
-    "--judge-repeats",
-    "--baseline",
-    "--self-test",
-    "--engine",
-    "--base-url",
-    *RUN_OPTIONS,
-)
 def judge(
     *answer_set: Annotated[
         str,

@@ -15,7 +15,6 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
@@ -63,19 +62,6 @@ DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
-@short_help(
-    "--wrong",
-    "--unparsed",
-    "--verdict",
-    "--subset",
-    "--search",
-    "--baseline",
-    "--change",
-    "--scorer",
-    "--limit",
-    "--page",
-    *RUN_OPTIONS[1:],
-)
 def show(
     answer_set: str,
     *,

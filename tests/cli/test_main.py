@@ -8,13 +8,13 @@ import subprocess
 import sys
 from functools import cache
 from importlib import import_module
-from inspect import getdoc, getsource
+from inspect import getsource
 from pathlib import Path
 
 import pytest
 
-from regrade.cli.command_list import COMMANDS, NOUNS, names_under, without_noun
-from regrade.cli.commands import GROUPS, command_line, epilogue, in_short_help
+from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, names_under, without_noun
+from regrade.cli.commands import command_line
 from regrade.cli.job_options import as_json
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
@@ -24,13 +24,6 @@ from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO, regrade
 
 ALL_MODULES = {f"regrade.cli.{command.function.partition(':')[0]}" for command in COMMANDS.values()}
-
-
-def test_a_commands_docstring_begins_with_its_line_in_the_list():
-    for command in COMMANDS.values():
-        module, _, name = command.function.partition(":")
-        docstring = getdoc(getattr(import_module(f"regrade.cli.{module}"), name)) or ""
-        assert docstring.splitlines()[0] == command.line
 
 
 def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for_scoring_which_needs_none():
@@ -102,18 +95,8 @@ def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(name: str):
     )
     assert page(name, "--help").count("\n") <= 40
     assert options - {"--help-all"} <= every
-    if (named := in_short_help(name)) is not None:
-        assert {*named} <= options
-        assert len(options) < len(every)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_a_short_help_use_the_options_that_it_shows(name: str):
-    if (named := in_short_help(name)) is not None:
-        examples = re.findall(rf"`regrade ({name}[^`]*)`", epilogue(name, is_short=True))
-        used = {word for text in examples for word in shlex.split(text.partition(" -- ")[0])}
-        assert {word for word in used if word.startswith("--")} <= {*named, "--help-all"}
-        assert len(examples) > 1 or len(COMMANDS[name].examples) == 1
+    examples = " ".join(text.partition(" -- ")[0] for text in COMMANDS[name].examples[:3])
+    assert {*re.findall(r"(?<!\S)--[\w.-]+", examples)} <= options
 
 
 def test_all_commands_are_listed_in_their_groups():
