@@ -1,9 +1,5 @@
 """`regrade judge`: let judge models grade stored answers."""
 
-from typing import Annotated
-
-from cyclopts import Parameter
-
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions
@@ -17,15 +13,14 @@ class JudgeOptions(JobOptions, job=JudgeJob):
 
 
 def judge(
-    *answer_set: Annotated[
-        str,
-        Parameter(
-            help="Id of an answer set (the first digits are enough), model or alias. Default: all answers that wait for a judge."
-        ),
-    ],
+    *answer_set: str,
     options: JudgeOptions | None = None,
     output: Output = TABLE,
 ) -> None:
-    """Let judge models grade stored answers, and keep their verdicts as answer sets of their own."""
+    """Let judge models grade stored answers, and keep their verdicts as answer sets of their own.
+
+    Args:
+        answer_set: Id of an answer set (the first digits are enough), model or alias. Default: all answers that wait for a judge.
+    """
     job = job_of(JudgeJob, options or JudgeOptions(), answer_sets=answer_set)
     print_result(run_flow("judge_answers", Evaluation, job, output), output)

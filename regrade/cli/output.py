@@ -27,23 +27,15 @@ from regrade.text.text import visible
 _ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=_ONE_FORM)
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """Form of a command's output on stdout."""
 
-    json: Annotated[
-        bool,
-        Parameter(group=_ONE_FORM, help="Print one JSON document on stdout instead of a table."),
-    ] = False
-    quiet: Annotated[
-        bool,
-        Parameter(
-            name=("--quiet", "-q"),
-            group=_ONE_FORM,
-            help="Print only warnings and errors; the exit code is the result.",
-        ),
-    ] = False
+    json: bool = False
+    """Print one JSON document on stdout instead of a table."""
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False
+    """Print only warnings and errors; the exit code is the result."""
 
     def show(self, document: BaseModel | Mapping[str, Any], draw: Callable[[], None]) -> None:
         """Print a result on stdout, unless the command is quiet.

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import BaseModel
@@ -23,28 +22,19 @@ from regrade.text.markdown import markdown
 logger = logging.getLogger("regrade")
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=WHERE)
 @dataclass(frozen=True, kw_only=True)
 class VerdictFiles:
     """Files for a verdict."""
 
-    markdown: Annotated[
-        Path | None,
-        Parameter(
-            group=WHERE,
-            help="File for the verdict as markdown, which a GitHub job also shows in its summary.",
-        ),
-    ] = None
-    junit: Annotated[
-        Path | None, Parameter(group=WHERE, help="File for the verdict as JUnit XML.")
-    ] = None
-    report: Annotated[Path | None, Parameter(group=WHERE, help="File for the verdict as JSON.")] = (
-        None
-    )
-    html: Annotated[
-        Path | None,
-        Parameter(group=WHERE, help="File for a report to hand on, as `regrade report` writes it."),
-    ] = None
+    markdown: Path | None = None
+    """File for the verdict as markdown, which a GitHub job also shows in its summary."""
+    junit: Path | None = None
+    """File for the verdict as JUnit XML."""
+    report: Path | None = None
+    """File for the verdict as JSON."""
+    html: Path | None = None
+    """File for a report to hand on, as `regrade report` writes it."""
 
     def chosen(self) -> list[str]:
         """Return the options that were given."""

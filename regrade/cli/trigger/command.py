@@ -18,23 +18,20 @@ class TriggerOptions(JobOptions, job=EvaluationJob, taken=("--timeout",)):  # of
 
 
 def trigger(
-    deployment: Annotated[
-        str, Parameter(help="Deployment: `evaluate-model`, or `flow/deployment`.")
-    ],
+    deployment: str,
     /,
     options: TriggerOptions | None = None,
     *,
-    param: Annotated[
-        tuple[str, ...],
-        Parameter(
-            group=RUN,
-            help="`NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.",
-        ),
-    ] = (),
+    param: Annotated[tuple[str, ...], Parameter(group=RUN)] = (),
     following: Following | None = None,
     output: Output = TABLE,
 ) -> None:
-    """Start a deployment on the Prefect server at PREFECT_API_URL."""
+    """Start a deployment on the Prefect server at PREFECT_API_URL.
+
+    Args:
+        deployment: Deployment: `evaluate-model`, or `flow/deployment`.
+        param: `NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.
+    """
     chosen = as_json(EvaluationJob, (options or TriggerOptions()).parameters())
     schema = schema_of(EvaluationJob)
     chosen = from_this_folder(chosen, schema, root=schema)
