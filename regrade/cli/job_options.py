@@ -156,10 +156,8 @@ class JobOptions:
 
     job: ClassVar[type[Settings]]
     options: ClassVar[tuple[JobOption, ...]]
-    config: Annotated[
-        Path | None,
-        Parameter(group=WHERE, help="YAML file with the flow's parameters; options override it."),
-    ] = None
+    config: Annotated[Path | None, Parameter(group=WHERE)] = None
+    """YAML file with the flow's parameters; options override it."""
 
     def __init_subclass__(
         cls, *, job: type[Settings], without: Sequence[str] = (), taken: Sequence[str] = ()

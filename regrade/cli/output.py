@@ -27,14 +27,14 @@ from regrade.text.text import visible
 _ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
 
 
-@Parameter(name="*", group=_ONE_FORM)
+@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """Form of a command's output on stdout."""
 
-    json: bool = False
+    json: Annotated[bool, Parameter(group=_ONE_FORM)] = False
     """Print one JSON document on stdout instead of a table."""
-    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=_ONE_FORM)] = False
     """Print only warnings and errors; the exit code is the result."""
 
     def show(self, document: BaseModel | Mapping[str, Any], draw: Callable[[], None]) -> None:

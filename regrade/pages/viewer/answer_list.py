@@ -242,7 +242,7 @@ def _truncated(
     if not index.truncated.any():
         return None
     chosen = filters.truncated == "yes"
-    href = links.answers(set_id, filters.but(truncated="" if chosen else "yes"))
+    href = links.answers(set_id, filters.but(truncated=None if chosen else "yes"))
     return Chip("truncated", selection.truncated, href, chosen)
 
 
