@@ -1,10 +1,11 @@
 """State of the list of answers, and of a comparison's pages: what they show, in which order. The address of a page holds all of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 from regrade.pages.viewer import parameters as p
-from regrade.pages.viewer.verdicts import VERDICTS, Verdict
+from regrade.pages.viewer.verdicts import Verdict
 from regrade.settings import Difference
 
 PAGE_ROWS = 50
@@ -79,11 +80,6 @@ class AnswerFilters(p.PageState):
             raise p.AddressError("q", f"{found.q[:40]}…", f"{MAX_SOUGHT} characters or shorter")
         return replace(found, change=(found.change or "any") if found.against else None)
 
-    def toggled(self, verdict: str) -> Self:
-        """Return the filters with a verdict added, or removed if it is there."""
-        chosen = {*self.verdict} ^ {verdict}
-        return self.but(verdict=tuple(name for name in VERDICTS if name in chosen))
-
     @property
     def narrows(self) -> bool:
         """True if a filter leaves answers out."""
@@ -104,3 +100,9 @@ class PairFilters(p.PageState):
     view: Literal["plain", "difference"] = "plain"
     """`plain`, or `difference`."""
     at: str | None = None
+
+
+def toggled(chosen: Sequence[str], name: str, every: Sequence[str]) -> tuple[str, ...]:
+    """Return the chosen names with one added, or removed if it is among them, in the order of all."""
+    now = {*chosen} ^ {name}
+    return tuple(known for known in every if known in now)

@@ -11,8 +11,8 @@ from markupsafe import Markup
 from regrade.comparing.models import Comparison
 from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answer
 from regrade.pages.viewer.filters import KINDS, AnswerFilters, PairFilters
-from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.library import NotFoundError, StoredSet
+from regrade.pages.viewer.links import PairVisit
 from regrade.pages.viewer.one_answer import Spot, pictures_of, spot_in
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
 from regrade.records.patterns import compiled
@@ -125,22 +125,15 @@ class PairPage:
 
 
 def pair_page(
-    library: Library,
-    pairing: Pairing,
-    base: StoredSet,
-    candidate: StoredSet,
-    sample_id: str,
-    filters: PairFilters,
-    links: Links,
-    *,
-    full: bool = False,
+    visit: PairVisit, pairing: Pairing, sample_id: str, *, full: bool = False
 ) -> PairPage:
     """Return the page of a question; errors as in `Pairing.of`. `full` shows long texts whole.
 
     Raises:
         NotFoundError: If the comparison has no such question.
     """
-    found = pairing.of(base, candidate, filters)
+    library, base, filters = visit.library, visit.base, visit.filters
+    found = pairing.of(base, visit.candidate, filters)
     fitting = np.flatnonzero(found.sample_id == sample_id)
     if not fitting.size:
         raise NotFoundError(
@@ -153,18 +146,20 @@ def pair_page(
     if filters.subset is not None:
         mask &= found.subset == filters.subset
     rows = np.flatnonzero(mask)
-    spot = spot_in(
-        rows,
-        place,
-        lambda other: links.pair(base.id, candidate.id, str(found.sample_id[other]), filters.but()),
-    )
+    spot = spot_in(rows, place, lambda other: visit.question(str(found.sample_id[other])))
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
     base_row, candidate_row = int(found.base_row[place]), int(found.candidate_row[place])
     of_base, of_candidate = found.compared.sides
     both = (
         (base, of_base, base_row, sample_id, pairs.base[at]),
-        (candidate, of_candidate, candidate_row, str(pairs.candidate_id[at]), pairs.candidate[at]),
+        (
+            visit.candidate,
+            of_candidate,
+            candidate_row,
+            str(pairs.candidate_id[at]),
+            pairs.candidate[at],
+        ),
     )
     stored_texts = [
         library.readers.take(stored.answers, [row], COLUMNS).to_pylist()[0]
@@ -191,7 +186,9 @@ def pair_page(
             thought=None if text.thought is None else makers.plain(text.thought),
             thought_open=text.is_open,
             answer=Text(answer, text.cut),
-            href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
+            href=visit.links.answer(
+                stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)
+            ),
         )
         for (stored, scored, row, own_id, value), texts, text, answer in zip(
             both, stored_texts, shown, answers, strict=True
@@ -208,14 +205,14 @@ def pair_page(
         sample_id=sample_id,
         subset=str(found.subset[place]),
         kind=KINDS[found.kind[place]],
-        question=makers.sent(text or "", pictures_of(library, base, left, links)),
+        question=makers.sent(text or "", pictures_of(library, base, left, visit.links)),
         target=None if target is None else as_html(target),
         same=same,
         spot=spot,
         matching=len(rows),
-        back=links.comparison(base.id, candidate.id, filters.but(page=spot.page, view="plain")),
-        all_texts=links.pair(base.id, candidate.id, sample_id, filters.but(), "full=yes"),
-        toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
+        back=visit.questions(page=spot.page, view="plain"),
+        all_texts=visit.question(sample_id, "full=yes"),
+        toggled_view=visit.question(sample_id, view=toggled),
     )
 
 
