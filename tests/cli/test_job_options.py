@@ -114,33 +114,6 @@ def test_a_path_in_a_file_that_begins_with_a_dot_begins_in_the_folder_of_the_fil
     assert found("settings/job.yaml") == beside
 
 
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("mood: 0", "`mood` in '{}' should be 1 or more, not 0"),
-        ("weather: {wind: -1}", "`weather.wind` in '{}' should be 0 or more"),
-        (
-            "weather: 5",
-            "`weather:` in '{}' should be a group of settings, such as `weather: {wind: 2}`",
-        ),
-        (
-            "weather: {wnid: 1}",
-            "`weather.wnid` in '{}' is unknown. Did you mean 'wind'?",
-        ),
-        ("share: 1/2", "Unknown parameter 'share'"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_named_by_its_key(tmp_path: Path, content: str, says: str):
-    file = tmp_path / "job.yaml"
-    file.write_text(f"model: m\nbenchmarks: [gsm8k]\n{content}\n")
-    options = parsed("--config", str(file))
-
-    with pytest.raises(SettingsError) as refused:
-        checked_job(MadeUpJob, options.parameters(), options.config)
-
-    assert says.replace("'{}'", f"'{file}'") in options.named(str(refused.value))
-
-
 def test_a_job_has_the_options_of_its_own_fields_only():
     of_judge = {name for option in options_of(JudgeJob) for name in option.names}
     assert {"--judge", "--baseline", "--engine.dtype", "--temperature"} <= of_judge

@@ -116,33 +116,6 @@ def test_the_completion_of_a_shell_knows_commands_and_options(shell: str):
         assert word in script
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("evaluat", ["evaluat", "Did you mean", "evaluate"]),
-        ("evaluate --modle m", ["--modle", "Did you mean --model"]),
-        ("evaluate --temperature -1", ["`--temperature` should be 0 or more, not -1"]),
-        ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
-        ("evaluate --limit x", ["`--limit x` should be a whole number."]),
-        ("compare a b --min-coverage x", ["`--min-coverage x` should be a number."]),
-        ("show", ["ANSWER-SET is missing", "regrade show --help"]),
-        ("worker", ["`--pool` is missing", "regrade worker --help"]),
-        ("worker --pool gpu --limit 0", ["`--limit 0` should be at least 1."]),
-        ("completion tcsh", ["tcsh", "bash"]),
-        ("import a.jsonl --scorer nmber", ["Unknown scorer 'nmber'. Did you mean 'number'?"]),
-        ("import a.jsonl --format tabel", ["--format", 'Did you mean "table"']),
-    ],
-)
-def test_bad_usage_is_one_line_that_names_the_option(
-    arguments: str, says: list[str], capsys: pytest.CaptureFixture[str]
-):
-    assert run(arguments.split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    for part in says:
-        assert part in line
-    assert "pydantic" not in line
-
-
 def test_a_refused_command_that_would_run_a_flow_leaves_no_log(tmp_path: Path):
     words = ("evaluate", "--model", "org/m", "--benchmark", "gsm8k", "--tracking-uri", "no://x")
     refused = regrade(*words, process=True, REGRADE_LOGS=str(tmp_path))
