@@ -36,22 +36,9 @@ from regrade.text.blocks import Badge, Block, Heading, Line, Link, Quote, Strong
 from regrade.text.numbers import average_text
 
 SHOWN = (
-    "sample_id",
-    "repeat",
-    "index",
-    "subset",
-    "question",
-    "prompt",
-    "prompt_kind",
-    "choices",
-    "target",
-    "text",
-    "reasoning",
-    "tool_calls",
-    "trajectory",
-    "label_logprobs",
-    "error",
-    "images",
+    *("sample_id", "repeat", "index", "subset", "question", "prompt", "prompt_kind", "choices"),
+    *("target", "text", "reasoning", "tool_calls", "trajectory", "label_logprobs", "error"),
+    *("images",),
 )
 """Columns of an answer in the JSON document."""
 SETS_NAMED = 8

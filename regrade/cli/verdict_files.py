@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from pydantic import BaseModel
 
 from regrade.cli.options import WHERE
-from regrade.cli.output import begin_reports, json_text, reported_on_failure
+from regrade.cli.output import json_text, reported_on_failure
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
 from regrade.comparing.verdict_text import blocks
@@ -47,9 +47,6 @@ class VerdictFiles:
         Raises:
             SettingsError: If a file cannot be written.
         """
-        begin_reports(command, self.markdown, self.report, self.html, junit=self.junit)
-        if self.html is not None:
-            self.html.unlink()
         verdicts: list[BaseModel] = []
         try:
             with reported_on_failure(
@@ -57,8 +54,10 @@ class VerdictFiles:
                 lambda problem: markdown(
                     [Heading(f"regrade {command}: no verdict", 1), Line(problem)]
                 ),
+                self.report,
                 markdown=self.markdown,
                 junit=self.junit,
+                html=self.html,
             ):
                 yield verdicts
         finally:

@@ -64,15 +64,8 @@ def _parts(pieces: Sequence[str], same: Sequence[tuple[int, int]]) -> list[tuple
 
 
 COLUMNS = (
-    "question",
-    "prompt",
-    "target",
-    "text",
-    "reasoning",
-    "reasoning_open",
-    "error",
-    "repeat",
-    "index",
+    *("question", "prompt", "target", "text", "reasoning", "reasoning_open", "error", "repeat"),
+    *("index",),
 )
 
 
