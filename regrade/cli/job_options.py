@@ -170,7 +170,7 @@ class JobOptions:
             taken: Options with which it means something else.
         """
         cls.job, cls.options = job, options_of(job, without, taken)
-        cls.__annotations__ = {}
+        made: dict[str, tuple[Any, object]] = {}
         for option in cls.options:
             parameter = Parameter(
                 name=option.names,
@@ -180,16 +180,17 @@ class JobOptions:
                 # A shell writes out a pattern of folders.
                 consume_multiple=option.more is not None and len(option.path) == 1,
             )
-            cls.__annotations__[option.attribute] = Annotated[option.type | None, parameter]
-            setattr(cls, option.attribute, None)
+            made[option.attribute] = Annotated[option.type | None, parameter], None
         if issubclass(job, BenchmarkChoice):
             suite = Parameter(
                 name="--suite",
                 group=help_group(job.option_group) if job.option_group else WHAT,
                 help="Suite of benchmarks, as `regrade benchmarks` lists them. May be given several times.",
             )
-            cls.__annotations__["suite"] = Annotated[tuple[str, ...], suite]
-            cls.suite = ()
+            made["suite"] = Annotated[tuple[str, ...], suite], ()
+        cls.__annotations__ = {name: annotated for name, (annotated, _) in made.items()}
+        for name, (_, default) in made.items():
+            setattr(cls, name, default)
         Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))
 
     def parameters(self) -> dict[str, Any]:

@@ -95,6 +95,34 @@ judge --judge m --config /nowhere.yaml -> cannot be read
 score --stale --force -> `--stale`
 score --since yesterday -> `--since` should be a day, such as 2026-11-30, not 'yesterday'
 score --answers nowhere -> nowhere
+sweep --model m --benchmark gsm8k -> nothing varies
+sweep --benchmark gsm8k --in-flight 1,2 -> `--model` is missing
+sweep --model m --benchmark gsm8k --n-shots 0,0 -> given twice
+sweep --model m --nshots 0,2 -> Unknown option: --nshots. Did you mean --n-shots?
+sweep --model m --in-flight 1,many -> `--in-flight 1,many` should be whole numbers
+report -> Name the file to write
+report org/tiny -> not 'org/tiny'
+report x.html --examples 201 --answers stored -> from 0 to 200
+report org/none x.html --answers stored -> there are no answers of 'org/none'
+report org/tiny x.html --answers stored --scorer exact -> has a scoring by 'exact'
+report org/tiny x.html --answers stored --base org/none -> there are no answers of 'org/none'
+view nowhere -> there is no such folder
+view stored ffff --port 0 -> no answers of 'ffff'
+view stored --port 70000 -> from 0 to 65535
+view stored --port 0 --against ffff -> needs the answer set
+view stored --port 0 --scorer number -> needs one answer set
+view stored org/tiny --port 0 --scorer close -> `--scorer close` should be a stored scoring
+view stored --port 0 --at ffffffff -> should match one revision
+view stored --port 0 --host 0.0.0.0 -> Set REGRADE_VIEW_TOKEN
+show org/tiny --answers stored --change worse -> `--change` needs `--baseline
+show org/tiny --answers stored --wrong --verdict right -> exclude each other
+show org/tiny --answers stored --page 0 -> `--page 0`
+show org/tiny --answers stored --limit 0 -> `--limit 0`
+show org/tiny --answers stored --subset nothing -> `--subset nothing` should be
+show org/tiny --answers stored --against ffff -> ffff
+show org/tiny --answers stored --verdict odd -> odd
+label org/tiny --answers stored -> Give one of `--out`, `--read`, `--to-mlflow`, `--from-mlflow` and `--report`
+label org/tiny --answers stored --report --out labels.csv -> Give one of `--out`
 scorers --json -q -> Mutually exclusive
 list --answers /nowhere --quiet -> /nowhere
 """
@@ -125,6 +153,7 @@ def test_a_wrong_setting_is_refused_at_once_in_one_line(
     assert line.startswith("regrade: ")
     assert says in line
     assert "pydantic" not in line
+    assert not Path("x.html").exists()
 
 
 SUMS = "--dataset.name sums --dataset.path sums.jsonl --dataset.scorer number"
