@@ -1,6 +1,5 @@
 """The list of commands: of each its function, its line, group, examples and exit codes. It imports none of them."""
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -43,7 +42,7 @@ class Command(NamedTuple):
         module, _, function = self.function.partition(":")
         code = (Path(__file__).parent / f"{module.replace('.', '/')}.py").read_text("utf-8")
         _, _, docstring = code.partition(f"\ndef {function}(")[2].partition('"""')
-        return re.split(r'"""|\n', docstring, maxsplit=1)[0]
+        return docstring.partition("\n")[0].partition('"""')[0]
 
 
 GROUPS = {
