@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 
 from regrade.answers.figures import FIGURES
 from regrade.benchmarks import benchmark_cards
-from regrade.cli.command_list import COMMANDS
-from regrade.cli.commands import GROUPS, HELP_ALL, call, epilogue
+from regrade.cli.command_list import COMMANDS, GROUPS
+from regrade.cli.commands import HELP_ALL, call, epilogue
 from regrade.jobs.job import EvaluationJob, JudgeJob, ScoringJob
 from regrade.processes.metrics_endpoint import COUNTERS, GAUGES
 from regrade.records.rubrics.own import FieldHead, Head
@@ -74,11 +74,10 @@ def _commands() -> str:
     parts = ["# Commands", "## Exit codes", _table("command", "exit codes")]
     parts[-1] += _row("all others", usual)
     parts[-1] += "".join(_row(f"`{name}`", text) for name, text in codes if text != usual)
-    for group in GROUPS:
+    for group, commands in GROUPS.items():
         parts.append(f"## {group}")
-        for name, command in COMMANDS.items():
-            if command.group == group:
-                parts += [f"### {name}", f"```text\n{help_of(name).strip()}\n```"]
+        for name in (command.name for command in commands):
+            parts += [f"### {name}", f"```text\n{help_of(name).strip()}\n```"]
     return "\n\n".join(parts)
 
 

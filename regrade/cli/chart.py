@@ -1,13 +1,10 @@
 """`regrade chart`: models on accuracy over cost."""
 
 from pathlib import Path
-from typing import Annotated, cast
-
-from cyclopts import Parameter
+from typing import cast
 
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
@@ -24,16 +21,11 @@ from regrade.stats.drawing import ImageFormat
 _FORMATS = ("png", "svg")
 
 
-@short_help(
-    "--benchmark", "--model", "--over", "--gpu-hour", "--token-price", "--image", *RUN_OPTIONS[1:]
-)
 def chart(
     *,
     over: Over = "seconds",
     answers: SeveralAnswers = (),
-    model: Annotated[
-        tuple[str, ...], Parameter(help="Only this model. May be given several times.")
-    ] = (),
+    model: tuple[str, ...] = (),
     benchmark: Benchmarks = (),
     gpu_hour: tuple[str, ...] = (),
     token_price: tuple[str, ...] = (),
@@ -49,6 +41,7 @@ def chart(
     95 % intervals and the Pareto front; paired tests say which differences are real.
 
     Args:
+        model: Only this model. May be given several times.
         over: Cost: seconds of generating, tokens of answers, or money.
         gpu_hour: Price of an hour of one GPU, such as `2.50`, or `MODEL=2.50` for one model.
         token_price: Price of a million tokens of prompts and of answers, such as `0.15,0.60`, or `MODEL=0.15,0.60`.

@@ -8,8 +8,7 @@ from cyclopts import App, Group, Parameter
 from cyclopts.exceptions import CycloptsError
 from cyclopts.help import DefaultFormatter
 
-from regrade.cli.command_list import COMMANDS, NOUNS, Command, names_under
-from regrade.cli.short_help import IN_SHORT_HELP
+from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, Command, names_under
 from regrade.processes.importing import quick_imports
 from regrade.settings.errors import UserError
 from regrade.settings.project_folder import VERSION
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpEntry, HelpPanel
     from rich.console import Console, ConsoleOptions
 
-GROUPS = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
 OTHER = Group("Other", sort_key=len(GROUPS) + 1)
 """Group of `--help` and `--version`."""
 _MORE = Group("More commands, under a noun", sort_key=len(GROUPS))
@@ -26,10 +24,19 @@ _BELOW = Group("Commands")
 HELP_ALL = "--help-all"
 _FEW = 25
 """Longest list of choices in a short help, in characters."""
-_SHOWN = 2
-"""Examples in a short help, which use the options that it shows."""
+_SHOWN = 3
+"""Examples in a short help, whose options it shows."""
+_MANY = 10
+"""Options of a command from which on its `--help` has only those of its first examples; `--help-all` has the others, too."""
+_USUAL = ("--suite", "--config", "--answers", "--json", "--quiet")
+"""Options that every short help shows."""
 _OPTION = re.compile(r"(?<!\S)--[a-z][\w.-]*")
-_GROUPS = {title: Group(title, sort_key=number) for number, title in enumerate(GROUPS)}
+_GROUP_OF = {
+    command.name: group
+    for number, (title, commands) in enumerate(GROUPS.items())
+    for group in (Group(title, sort_key=number),)
+    for command in commands
+}
 
 
 class PlainWords(DefaultFormatter):
@@ -82,27 +89,24 @@ def in_words(types: str) -> str:
     )
 
 
-def in_short_help(command: str) -> tuple[str, ...] | None:
-    """Return the options in the `--help` of a command; None if it has all."""
-    module, _, function = _implementation(command).partition(":")
-    found: tuple[str, ...] | None
-    found = vars(getattr(import_module(f"regrade.cli.{module}"), function)).get(IN_SHORT_HELP)
-    return found
-
-
 def _implementation(command: str) -> str:
     """Return the function that has the options of a command."""
     return "sweep:with_options" if command == "sweep" else COMMANDS[command].function
 
 
+def _in_short_help(command: str, app: App) -> tuple[str, ...] | None:
+    """Return the options in the `--help` of a command: those of its first examples and the usual ones; None if it has all."""
+    arguments = app.assemble_argument_collection(parse_docstring=False)
+    if sum(argument.show for argument in arguments) < _MANY:
+        return None
+    own = (text.partition(" -- ")[0] for text in COMMANDS[command].examples[:_SHOWN])
+    return (*_USUAL, *_OPTION.findall(" ".join(own)))
+
+
 def epilogue(command: str, *, is_short: bool = False) -> str:
     """Return the end of a command's help as markdown: examples and exit codes; of all commands for an empty name."""
     known = COMMANDS.get(command)
-    shown = known.examples if known else ()
-    if is_short and (options := in_short_help(command)) is not None:
-        used = ({*_OPTION.findall(example.partition(" -- ")[0])} for example in shown)
-        shown = tuple(text for text, its in zip(shown, used, strict=True) if its <= {*options})
-        shown = shown[:_SHOWN]
+    shown = known.examples[: _SHOWN if is_short else None] if known else ()
     lines = [f"- `regrade {example}`" for example in shown]
     examples = ["Examples:", "", *lines, ""] if lines else []
     if not command:
@@ -127,8 +131,6 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
         full: The help has all commands, or all options of the chosen one.
     """
     words = PlainWords()
-    if helping and not full and chosen in COMMANDS:
-        words.only = in_short_help(chosen)
     app = App(
         name="regrade",
         version=VERSION,
@@ -147,10 +149,13 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
             f"regrade.cli.{called}",
             name=name,
             help=None if name == chosen else command.line,
-            help_epilogue=epilogue(name, is_short=name == chosen and words.only is not None),
-            group=_GROUPS[command.group],
+            help_epilogue=epilogue(name),
+            group=_GROUP_OF[name],
             show=full or name == chosen or not command.noun,
         )
+    if helping and not full and chosen in COMMANDS:
+        words.only = _in_short_help(chosen, app[chosen])
+        app[chosen].help_epilogue = epilogue(chosen, is_short=words.only is not None)
     for noun, line in NOUNS.items():
         commands = names_under(noun)
         under = App(

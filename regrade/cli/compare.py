@@ -1,12 +1,10 @@
 """`regrade compare`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from regrade.cli.checking import job_of
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.job import CompareJob
 from regrade.comparing.text import blocks, not_compared
@@ -14,14 +12,11 @@ from regrade.settings.errors import SettingsError
 from regrade.text.files import write_file
 from regrade.text.markdown import markdown as as_markdown
 
-if TYPE_CHECKING:
-    CompareOptions = JobOptions
-else:
-    # The verdict is that of `regrade gate`, and nothing is tracked.
-    CompareOptions = options_for(CompareJob, without=("gate", "tracking_uri"))
+
+class CompareOptions(JobOptions, job=CompareJob, without=("gate", "tracking_uri")):
+    """Options of `regrade compare`: the verdict is that of `regrade gate`, and nothing is tracked."""
 
 
-@short_help("--benchmark", "--scorer", "--allow", "--examples", "--markdown", *RUN_OPTIONS)
 def compare(
     base: str,
     candidate: str,

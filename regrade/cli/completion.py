@@ -1,9 +1,8 @@
 """`regrade completion`."""
 
 import sys
-from typing import Annotated, Literal
+from typing import Literal
 
-from cyclopts import Parameter
 from cyclopts.completion.detect import ShellDetectionError
 
 from regrade.settings.errors import SettingsError
@@ -14,7 +13,7 @@ Shell = Literal["bash", "zsh", "fish"]
 def completion(
     shell: Shell | None = None,
     *,
-    install: Annotated[bool, Parameter(negative="")] = False,
+    install: bool = False,
 ) -> None:
     """Print or install the completion of a shell.
 

@@ -1,11 +1,8 @@
 """`regrade gate`."""
 
-from typing import TYPE_CHECKING
-
 from regrade.cli.checking import job_of
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output, tag_runs
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks, show_logs
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.gate_report import tag_candidate
@@ -13,23 +10,11 @@ from regrade.comparing.job import GateJob
 from regrade.comparing.verdict_text import blocks
 from regrade.settings.errors import SettingsError
 
-if TYPE_CHECKING:
-    GateOptions = JobOptions
-else:
-    GateOptions = options_for(GateJob)
+
+class GateOptions(JobOptions, job=GateJob):
+    """Options of `regrade gate`."""
 
 
-@short_help(
-    "--baseline",
-    "--max-drop",
-    "--max-drop-of",
-    "--max-unparsed",
-    "--benchmark",
-    "--markdown",
-    "--junit",
-    "--html",
-    *RUN_OPTIONS,
-)
 def gate(
     candidate: str,
     *,

@@ -1,23 +1,18 @@
 """`regrade harness`."""
 
-from typing import TYPE_CHECKING
-
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.import_answers import show_imports
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.exchange.harness import HarnessJob
 from regrade.exchange.importing.importer import Imports
 
-if TYPE_CHECKING:
-    HarnessOptions = JobOptions
-else:
-    HarnessOptions = options_for(HarnessJob, without=("model", "arguments"))
+
+class HarnessOptions(JobOptions, job=HarnessJob, without=("model", "arguments")):
+    """Options of `regrade harness`."""
 
 
-@short_help("--harness", "--time-limit", "--benchmark", "--engine.tool-parser", *RUN_OPTIONS)
 def harness(
     model: str | None = None,
     arguments: tuple[str, ...] = (),

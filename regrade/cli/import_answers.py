@@ -9,7 +9,6 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
@@ -25,37 +24,17 @@ SHOWN_FIELDS = 20
 """Most fields of a format that are named on the terminal; `--json` has all."""
 
 
-@short_help(
-    "--format",
-    "--model",
-    "--benchmark",
-    "--scorer",
-    "--strict",
-    "--column.text",
-    "--column.question",
-    "--column.target",
-    *RUN_OPTIONS[1:],
-)
 def import_answers(
     paths: tuple[str, ...],
     /,
     *,
-    format: Annotated[  # noqa: A002 - the option's name
-        Literal["auto", FormatName],
-        Parameter(help="Format of the files; `auto` detects it for each file."),
-    ] = "auto",
+    format: Literal["auto", FormatName] = "auto",  # noqa: A002 - the option's name
     answers: Answers = None,
     model: str | None = None,
     benchmark: str | None = None,
     scorer: str | None = None,
     column: Annotated[Columns | None, Parameter(name="--column", group=COLUMNS)] = None,
-    target_after: Annotated[
-        str | None,
-        Parameter(
-            group=COLUMNS,
-            help="Text before the right answer in the target column, such as `####`; its last occurrence counts.",
-        ),
-    ] = None,
+    target_after: Annotated[str | None, Parameter(group=COLUMNS)] = None,
     score_range: tuple[float, float] | None = None,
     strict: bool = False,
     output: Output = TABLE,
@@ -68,9 +47,11 @@ def import_answers(
     Args:
         paths: Files, folders, or datasets on the Hub (`hf://datasets/ORG/NAME`, with `@REVISION` if it should not be the newest);
             files of unknown format in a folder or dataset are skipped.
+        format: Format of the files; `auto` detects it for each file.
         model: Name of the model, instead of the name in the file.
         benchmark: Name of the benchmark, instead of the name in the file.
         scorer: Scorer of regrade for these answers; chosen by the format of the targets if not given.
+        target_after: Text before the right answer in the target column, such as `####`; its last occurrence counts.
         score_range: Worst and best value of the table's score, or of the reward of agents, such as `0 1.2`; 0 and 1 if not given.
         strict: Import nothing if a file cannot be read, or a folder has a JSON, Parquet or zip file of unknown format.
     """

@@ -3,9 +3,7 @@
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from regrade.answers.durations import Duration, durations
 from regrade.benchmarks import benchmark_cards
@@ -27,7 +25,7 @@ def benchmarks(
     pattern: str = "",
     /,
     *,
-    lm_eval: Annotated[bool, Parameter(negative="")] = False,
+    lm_eval: bool = False,
     lm_eval_path: str | None = None,
     output: Output = TABLE,
 ) -> None:

@@ -5,7 +5,7 @@ import re
 import types
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
@@ -152,14 +152,46 @@ def _type(annotation: Any) -> Any:  # noqa: ANN401 - any type
 
 @dataclass(frozen=True, kw_only=True)
 class JobOptions:
-    """Values of a command's options, and its YAML file."""
+    """Values of a command's options, and its YAML file: `class MyOptions(JobOptions, job=MyJob)` has the options of a job's fields."""
 
     job: ClassVar[type[Settings]]
     options: ClassVar[tuple[JobOption, ...]]
-    config: Annotated[
-        Path | None,
-        Parameter(group=WHERE, help="YAML file with the flow's parameters; options override it."),
-    ] = None
+    config: Annotated[Path | None, Parameter(group=WHERE)] = None
+    """YAML file with the flow's parameters; options override it."""
+
+    def __init_subclass__(
+        cls, *, job: type[Settings], without: Sequence[str] = (), taken: Sequence[str] = ()
+    ) -> None:
+        """Add the options of a command for the fields of its job.
+
+        Args:
+            job: The job.
+            without: Parameters that the command gets otherwise, or not at all.
+            taken: Options with which it means something else.
+        """
+        cls.job, cls.options = job, options_of(job, without, taken)
+        made: dict[str, tuple[Any, object]] = {}
+        for option in cls.options:
+            parameter = Parameter(
+                name=option.names,
+                group=help_group(option.group) if option.group else None,
+                help=f"{option.info.description or ''} {option.hint}".strip(),
+                negative=option.switched_off or (),
+                # A shell writes out a pattern of folders.
+                consume_multiple=option.more is not None and len(option.path) == 1,
+            )
+            made[option.attribute] = Annotated[option.type | None, parameter], None
+        if issubclass(job, BenchmarkChoice):
+            suite = Parameter(
+                name="--suite",
+                group=help_group(job.option_group) if job.option_group else WHAT,
+                help="Suite of benchmarks, as `regrade benchmarks` lists them. May be given several times.",
+            )
+            made["suite"] = Annotated[tuple[str, ...], suite], ()
+        cls.__annotations__ = {name: annotated for name, (annotated, _) in made.items()}
+        for name, (_, default) in made.items():
+            setattr(cls, name, default)
+        Parameter(name="*")(dataclass(frozen=True, kw_only=True)(cls))
 
     def parameters(self) -> dict[str, Any]:
         """Return the parameters of the flow: those in the file, overridden by options.
@@ -304,45 +336,6 @@ def _at(content: Any, places: Sequence[str]) -> Any:  # noqa: ANN401 - any YAML
     some = content[int(places[0]) :][:1] if numbered else content
     found = (_at(element, places[numbered:]) for element in some)
     return next((value for value in found if value is not None), None)
-
-
-def options_for(
-    job: type[Settings], *, without: Sequence[str] = (), taken: Sequence[str] = ()
-) -> type[JobOptions]:
-    """Return the options of a command for the fields of its job.
-
-    Args:
-        job: The job.
-        without: Parameters that the command gets otherwise, or not at all.
-        taken: Options with which it means something else.
-    """
-    options = options_of(job, without, taken)
-    made: list[Any] = []
-    for option in options:
-        parameter = Parameter(
-            name=option.names,
-            group=help_group(option.group) if option.group else None,
-            help=f"{option.info.description or ''} {option.hint}".strip(),
-            negative=option.switched_off or (),
-            # A shell writes out a pattern of folders.
-            consume_multiple=option.more is not None and len(option.path) == 1,
-        )
-        made.append(
-            (option.attribute, Annotated[option.type | None, parameter], field(default=None))
-        )
-    if issubclass(job, BenchmarkChoice):
-        suite = Parameter(
-            name="--suite",
-            group=help_group(job.option_group) if job.option_group else WHAT,
-            help="Suite of benchmarks, as `regrade benchmarks` lists them. May be given several times.",
-        )
-        made.append(("suite", Annotated[tuple[str, ...], suite], field(default=())))
-    # Without a module, cyclopts takes the class for a built-in type.
-    namespace = {"job": job, "options": options, "__module__": __name__}
-    made_class = make_dataclass(
-        "CommandOptions", made, bases=(JobOptions,), frozen=True, kw_only=True, namespace=namespace
-    )
-    return Parameter(name="*")(made_class)
 
 
 def words_of(job: Settings, without: Collection[str] = ()) -> Iterator[str]:

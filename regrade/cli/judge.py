@@ -1,43 +1,26 @@
 """`regrade judge`: let judge models grade stored answers."""
 
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
-
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.jobs.job import JudgeJob
 from regrade.results.results import Evaluation
 
-if TYPE_CHECKING:
-    JudgeOptions = JobOptions
-else:
-    JudgeOptions = options_for(JudgeJob)
+
+class JudgeOptions(JobOptions, job=JudgeJob):
+    """Options of `regrade judge`."""
 
 
-@short_help(
-    "--judge",
-    "--rubric",
-    "--judge-repeats",
-    "--baseline",
-    "--self-test",
-    "--engine",
-    "--base-url",
-    *RUN_OPTIONS,
-)
 def judge(
-    *answer_set: Annotated[
-        str,
-        Parameter(
-            help="Id of an answer set (the first digits are enough), model or alias. Default: all answers that wait for a judge."
-        ),
-    ],
+    *answer_set: str,
     options: JudgeOptions | None = None,
     output: Output = TABLE,
 ) -> None:
-    """Let judge models grade stored answers, and keep their verdicts as answer sets of their own."""
+    """Let judge models grade stored answers, and keep their verdicts as answer sets of their own.
+
+    Args:
+        answer_set: Id of an answer set (the first digits are enough), model or alias. Default: all answers that wait for a judge.
+    """
     job = job_of(JudgeJob, options or JudgeOptions(), answer_sets=answer_set)
     print_result(run_flow("judge_answers", Evaluation, job, output), output)

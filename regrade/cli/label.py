@@ -8,7 +8,6 @@ from regrade.answers.publishing import settled
 from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers, TrackingUri
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr, stdout
 from regrade.comparing.sides import named_id
 from regrade.judging.bias import bias_of
@@ -35,16 +34,6 @@ SAMPLE = 200
 """Answers of a sample, if `--sample` does not say."""
 
 
-@short_help(
-    "--sample",
-    "--out",
-    "--read",
-    "--rater",
-    "--report",
-    "--show-verdict",
-    "--scorer",
-    *RUN_OPTIONS[1:],
-)
 def label(
     answer_set: str,
     *,

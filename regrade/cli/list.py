@@ -2,9 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from regrade.answers.aliases import aliases_by_set
 from regrade.answers.figures import figures_in
@@ -42,7 +40,7 @@ def list_answers(
     model: str | None = None,
     benchmark: str | None = None,
     sort: Order = "date",
-    ascending: Annotated[bool, Parameter(negative="")] = False,
+    ascending: bool = False,
     output: Output = TABLE,
 ) -> None:
     """List answer sets and their scores.

@@ -1,28 +1,22 @@
 """`regrade noise`: ask a model the same questions again, and measure what an unchanged model changes."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.checking import begin_evaluation
 from regrade.comparing.job import NoiseJob
 from regrade.comparing.noise import NoiseReport
 from regrade.comparing.noise_text import blocks
 
-if TYPE_CHECKING:
-    NoiseOptions = JobOptions
-else:
-    NoiseOptions = options_for(NoiseJob, without=("model",))
+
+class NoiseOptions(JobOptions, job=NoiseJob, without=("model",)):
+    """Options of `regrade noise`."""
 
 
-@short_help(
-    "--benchmark", "--suite", "--limit", "--in-flight", "--order", "--examples", *RUN_OPTIONS
-)
 def noise(
     model: str | None = None, *, options: NoiseOptions | None = None, output: Output = TABLE
 ) -> None:

@@ -32,18 +32,10 @@ _ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
 class Output:
     """Form of a command's output on stdout."""
 
-    json: Annotated[
-        bool,
-        Parameter(group=_ONE_FORM, help="Print one JSON document on stdout instead of a table."),
-    ] = False
-    quiet: Annotated[
-        bool,
-        Parameter(
-            name=("--quiet", "-q"),
-            group=_ONE_FORM,
-            help="Print only warnings and errors; the exit code is the result.",
-        ),
-    ] = False
+    json: Annotated[bool, Parameter(group=_ONE_FORM)] = False
+    """Print one JSON document on stdout instead of a table."""
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=_ONE_FORM)] = False
+    """Print only warnings and errors; the exit code is the result."""
 
     def show(self, document: BaseModel | Mapping[str, Any], draw: Callable[[], None]) -> None:
         """Print a result on stdout, unless the command is quiet.
@@ -127,53 +119,50 @@ def log_unforeseen(error: Exception) -> str:
     return f"Not foreseen: {' '.join(message_of(error).split())}. {where}."
 
 
-def begin_reports(name: str, *files: Path | None, junit: Path | None) -> None:
-    """Empty the report files before anything slow, so that nothing of an earlier run is left in them.
+@contextmanager
+def reported_on_failure(
+    name: str,
+    page: Callable[[str], str],
+    *files: Path | None,
+    markdown: Path | None,
+    junit: Path | None,
+    html: Path | None,
+) -> Iterator[None]:
+    """Empty the report files of a command before the block, and write them if the block raises an error, which is raised again.
 
-    The JUnit file is a valid one at once, of a run without a result: whatever kills the command, a CI server can read it.
+    Nothing of an earlier run is left in them. The JUnit file is a valid one at once, of a run without a result: whatever kills the
+    command, a CI server can read it.
 
     Args:
         name: Name of the test case in JUnit XML.
-        files: Other files; None is skipped.
+        page: Makes the page in markdown from the error.
+        files: Other files that the block writes; None is skipped.
+        markdown: File for the page.
         junit: File for the JUnit XML.
+        html: File that is only written with a result.
 
     Raises:
         SettingsError: If a file cannot be written.
     """
     from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only CI needs these
-    from regrade.text.files import empty_file, write_file  # noqa: PLC0415
+    from regrade.text.files import write_file, write_reports  # noqa: PLC0415
 
-    for path in files:
-        if path is not None:
-            empty_file(path)
-    if junit is not None:
-        write_file(junit, junit_run(name, "The command ended before it had a result."))
-
-
-@contextmanager
-def reported_on_failure(
-    name: str, page: Callable[[str], str], *, markdown: Path | None, junit: Path | None
-) -> Iterator[None]:
-    """Write the reports of a command if the block raises an error, which is raised again.
-
-    Args:
-        name: Name of the test case in JUnit XML.
-        page: Makes the page in markdown from the error.
-        markdown: File for the page.
-        junit: File for the JUnit XML.
-    """
     try:
+        for path in filter(None, (*files, markdown, html)):
+            write_file(path, "")
+        if html is not None:
+            html.unlink()
+        if junit is not None:
+            write_file(junit, junit_run(name, "The command ended before it had a result."))
         yield
     except Exception as error:
-        from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only a failure needs these
-        from regrade.text.files import write_reports  # noqa: PLC0415
-
         problem = NAMING.get()(message_of(error))
         text = page(problem)
         try:
             write_reports(text, (markdown, text), (junit, junit_run(name, problem)))
         except SettingsError as unwritten:
-            logging.getLogger("regrade.report").warning("%s", unwritten)
+            if str(unwritten) != str(error):
+                logging.getLogger("regrade.report").warning("%s", unwritten)
         raise
 
 

@@ -1,11 +1,8 @@
 """`regrade plan`."""
 
-from typing import TYPE_CHECKING
-
 from regrade.cli.checking import checked_job
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import log_to, plain, print_blocks, stderr
 from regrade.jobs.job import BenchmarkChoice
 from regrade.settings.files import log_file
@@ -13,13 +10,11 @@ from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.plan.text import blocks
 
-if TYPE_CHECKING:
-    PlanOptions = JobOptions
-else:
-    PlanOptions = options_for(PlanRequest, without=("model",))
+
+class PlanOptions(JobOptions, job=PlanRequest, without=("model",)):
+    """Options of `regrade plan`."""
 
 
-@short_help("--gpus", "--gpu", "--gpu-memory", "--benchmark", "--max-model-len", *RUN_OPTIONS)
 def plan(
     model: str | None = None, *, options: PlanOptions | None = None, output: Output = TABLE
 ) -> None:

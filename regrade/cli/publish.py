@@ -1,8 +1,6 @@
 """`regrade publish`."""
 
-from typing import Annotated, Any
-
-from cyclopts import Parameter
+from typing import Any
 
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import Leftover, publish_leftovers
@@ -14,14 +12,15 @@ from regrade.text.text import counted
 
 def publish(
     *,
-    answers: Annotated[
-        str | None, Parameter(help="Only answers that belong to this repository.")
-    ] = None,
+    answers: str | None = None,
     output: Output = TABLE,
 ) -> None:
     """Publish answers that earlier runs on this machine left in the spool.
 
     Needs no engine and no model.
+
+    Args:
+        answers: Only answers that belong to this repository.
     """
     only = open_repository(answers, create=True).uri if answers else None
     leftovers = list(publish_leftovers(only))

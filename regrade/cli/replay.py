@@ -1,32 +1,18 @@
 """`regrade replay`: read stored answers again, with another model or other settings."""
 
-from typing import TYPE_CHECKING
-
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.replay import Replay, blocks
 from regrade.jobs.replay import ReplayJob
 
-if TYPE_CHECKING:
-    ReplayOptions = JobOptions
-else:
-    ReplayOptions = options_for(ReplayJob)
+
+class ReplayOptions(JobOptions, job=ReplayJob):
+    """Options of `regrade replay`."""
 
 
-@short_help(
-    "--model",
-    "--own-model",
-    "--limit",
-    "--fresh",
-    "--engine.dtype",
-    "--engine.quantization",
-    "--engine.kv-cache-dtype",
-    *RUN_OPTIONS,
-)
 def replay(
     answer_set: str,
     *,

@@ -2,14 +2,12 @@
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
 
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import print_result, run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.options import MetricsPort
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.checking import begin_evaluation, plans_to_score
 from regrade.comparing.gate_report import GateReport
@@ -21,19 +19,19 @@ from regrade.results.results import Evaluation, NotPassedError
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
 
-if TYPE_CHECKING:
-    EvaluateOptions: TypeAlias = JobOptions
-    GenerateOptions: TypeAlias = JobOptions
-    ScoreOptions: TypeAlias = JobOptions
-else:
-    EvaluateOptions = options_for(
-        EvaluationJob, without=("machines",)
-    )  # it needs workers of a server
-    GenerateOptions = options_for(GenerationJob)
-    ScoreOptions = options_for(ScoringJob)
+
+class EvaluateOptions(JobOptions, job=EvaluationJob, without=("machines",)):
+    """Options of `regrade evaluate`: machines that share the work need workers of a server."""
 
 
-@short_help(*MODEL_OPTIONS, "--repeats", "--scorer", "--engine", "--base-url", *RUN_OPTIONS)
+class GenerateOptions(JobOptions, job=GenerationJob):
+    """Options of `regrade generate`."""
+
+
+class ScoreOptions(JobOptions, job=ScoringJob):
+    """Options of `regrade score`."""
+
+
 def evaluate(
     options: EvaluateOptions | None = None,
     *,
@@ -68,7 +66,6 @@ def evaluate(
         raise NotPassedError(found.gate.summary)
 
 
-@short_help(*MODEL_OPTIONS, "--repeats", "--engine", "--base-url", *RUN_OPTIONS)
 def generate(
     options: GenerateOptions | None = None,
     *,
@@ -82,17 +79,6 @@ def generate(
     print_result(run_flow("generate_answers", Evaluation, job, output, check, job), output)
 
 
-@short_help(
-    "--scorer",
-    "--stale",
-    "--force",
-    "--answer-set",
-    "--model",
-    "--benchmark",
-    "--since",
-    "--sandbox",
-    *RUN_OPTIONS,
-)
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:
     """Score stored answers at one pinned commit, without a model."""
     job = job_of(ScoringJob, options or ScoreOptions())

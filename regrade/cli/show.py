@@ -3,11 +3,10 @@
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from cyclopts import Parameter
 
 from regrade.answers.base import Repository
 from regrade.answers.figures import figures_line, figures_of
@@ -15,12 +14,10 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import plain, print_blocks, stderr
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.answer_facts import letter_of, with_choice
-from regrade.pages.viewer.filters import AnswerFilters, Order
 from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
@@ -39,22 +36,9 @@ from regrade.text.blocks import Badge, Block, Heading, Line, Link, Quote, Strong
 from regrade.text.numbers import average_text
 
 SHOWN = (
-    "sample_id",
-    "repeat",
-    "index",
-    "subset",
-    "question",
-    "prompt",
-    "prompt_kind",
-    "choices",
-    "target",
-    "text",
-    "reasoning",
-    "tool_calls",
-    "trajectory",
-    "label_logprobs",
-    "error",
-    "images",
+    *("sample_id", "repeat", "index", "subset", "question", "prompt", "prompt_kind", "choices"),
+    *("target", "text", "reasoning", "tool_calls", "trajectory", "label_logprobs", "error"),
+    *("images",),
 )
 """Columns of an answer in the JSON document."""
 SETS_NAMED = 8
@@ -63,29 +47,12 @@ DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
-@short_help(
-    "--wrong",
-    "--unparsed",
-    "--verdict",
-    "--subset",
-    "--search",
-    "--baseline",
-    "--change",
-    "--scorer",
-    "--limit",
-    "--page",
-    *RUN_OPTIONS[1:],
-)
 def show(
     answer_set: str,
     *,
     answers: Answers = None,
     filters: Filters | None = None,
-    scorer: str | None = None,
-    sort: Order = "number",
-    descending: Annotated[bool, Parameter(negative="")] = False,
     limit: int = 10,
-    page: int = 1,
     output: Output = TABLE,
 ) -> None:
     """Show the answers of an answer set.
@@ -94,17 +61,13 @@ def show(
 
     Args:
         answer_set: Answer set id (the first digits are enough), model or alias; of several answer sets the newest.
-        scorer: Scorer, a function in a file (`path/to/file.py:name`), or a stored scoring; the headline's if not given.
-        sort: Order of the answers: by the number of the question, by length, and so on.
-        descending: Largest first.
         limit: Answers on a page.
-        page: Page to show.
     """
+    wanted = (filters or Filters()).spelled()
+    page = wanted.page
     for option, value in (("--limit", limit), ("--page", page)):
         if value < 1:
             raise SettingsError(f"`{option} {value}` should be at least 1.")
-    chosen = filters or Filters()
-    wanted = chosen.of_list(sort=sort, descending=descending)
     repository, revision = open_answers(answers)
     if wanted.against is not None:
         wanted = replace(
@@ -113,9 +76,9 @@ def show(
     library = Library(repository)
     shelf = library.shelf(revision)
     stored = shelf.find(named_id(repository, revision, answer_set, newest=True))
-    index = _index(library, stored, scorer, needs_scores=bool(wanted.verdict))
+    index = _index(library, stored, wanted.scorer, needs_scores=bool(wanted.verdict))
     with named_as_options():
-        rows = _selected(library, shelf, index, wanted, chosen.sample)
+        rows = _selected(library, shelf, index, wanted)
     start = limit * (page - 1)
     texts = _answers(library, index, rows[start : start + limit].tolist(), repository)
 
@@ -197,9 +160,7 @@ def _index(
     return with_scores(plain_index, stored.answers, scored.file, scored.table)
 
 
-def _selected(
-    library: Library, shelf: Shelf, index: AnswerIndex, filters: AnswerFilters, sample: str | None
-) -> Rows:
+def _selected(library: Library, shelf: Shelf, index: AnswerIndex, filters: Filters) -> Rows:
     other = None
     if filters.against is not None:
         against = shelf.find(filters.against)
@@ -210,10 +171,10 @@ def _selected(
             )
         other = library.index(against, same)
     rows = library.selector.select(index, filters, other).rows
-    if sample is None:
+    if filters.sample is None:
         return rows
     ids = index.sample_id
-    keep = [str(ids[row].as_py()).startswith(sample) for row in rows.tolist()]
+    keep = [str(ids[row].as_py()).startswith(filters.sample) for row in rows.tolist()]
     return rows[np.array(keep, np.bool_)] if keep else rows
 
 

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 from pydantic import ValidationError
@@ -14,12 +14,10 @@ from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import (
     JobOption,
     JobOptions,
-    options_for,
     options_of,
     words_of,
 )
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.comparing.checking import begin_evaluation
 from regrade.jobs.job import EvaluationJob
@@ -38,10 +36,10 @@ from regrade.tuning.sweep.text import blocks
 
 VALUES = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 IN_FLIGHT = "--in-flight"
-if TYPE_CHECKING:
-    SweepOptions = JobOptions
-else:
-    SweepOptions = options_for(SweepJob)
+
+
+class SweepOptions(JobOptions, job=SweepJob):
+    """Options of `regrade sweep`."""
 
 
 def several_values(arguments: Sequence[str]) -> tuple[list[str], list[Axis], list[int]]:
@@ -120,8 +118,7 @@ def sweep(*arguments: VALUES) -> None:
     Takes the options of `regrade evaluate`. Those of models, sampling, prompts and engines may have several values,
     separated by commas, or given repeatedly if they are names, paths or texts. All combinations are measured.
 
-    `--in-flight N,N,...`: requests at a time, all with one engine start. The value `default` leaves an option out.
-    `--in-flight` and `axes` may also be in the `--config` file. The same command continues a sweep that was stopped.
+    The value `default` leaves an option out. `--in-flight` and `axes` may also be in the `--config` file. The same command continues a sweep that was stopped.
     """
     fixed, axes, in_flight = several_values(arguments)
     app = App(
@@ -145,7 +142,6 @@ def sweep(*arguments: VALUES) -> None:
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
 
 
-@short_help(*MODEL_OPTIONS[:4], "--in-flight", *RUN_OPTIONS)
 def with_options(
     options: SweepOptions | None = None,
     *,

@@ -1,24 +1,20 @@
 """`regrade tune`: find the fastest engine settings."""
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import JobOptions, options_for
+from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.short_help import MODEL_OPTIONS, RUN_OPTIONS, short_help
 from regrade.cli.terminal import print_blocks
 from regrade.tuning.search.job import TuneJob, begin_tuning
 from regrade.tuning.search.result import TuneResult, blocks
 
-if TYPE_CHECKING:
-    TuneOptions = JobOptions
-else:
-    TuneOptions = options_for(TuneJob)
+
+class TuneOptions(JobOptions, job=TuneJob):
+    """Options of `regrade tune`."""
 
 
-@short_help(*MODEL_OPTIONS, "--ttft-p99", "--tpot-p99", *RUN_OPTIONS)
 def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job_of(TuneJob, options or TuneOptions())

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from cyclopts import Parameter
 from pydantic import BaseModel
 
 from regrade.cli.options import WHERE
-from regrade.cli.output import begin_reports, json_text, reported_on_failure
+from regrade.cli.output import json_text, reported_on_failure
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
 from regrade.comparing.verdict_text import blocks
@@ -23,28 +22,19 @@ from regrade.text.markdown import markdown
 logger = logging.getLogger("regrade")
 
 
-@Parameter(name="*")
+@Parameter(name="*", group=WHERE)
 @dataclass(frozen=True, kw_only=True)
 class VerdictFiles:
     """Files for a verdict."""
 
-    markdown: Annotated[
-        Path | None,
-        Parameter(
-            group=WHERE,
-            help="File for the verdict as markdown, which a GitHub job also shows in its summary.",
-        ),
-    ] = None
-    junit: Annotated[
-        Path | None, Parameter(group=WHERE, help="File for the verdict as JUnit XML.")
-    ] = None
-    report: Annotated[Path | None, Parameter(group=WHERE, help="File for the verdict as JSON.")] = (
-        None
-    )
-    html: Annotated[
-        Path | None,
-        Parameter(group=WHERE, help="File for a report to hand on, as `regrade report` writes it."),
-    ] = None
+    markdown: Path | None = None
+    """File for the verdict as markdown, which a GitHub job also shows in its summary."""
+    junit: Path | None = None
+    """File for the verdict as JUnit XML."""
+    report: Path | None = None
+    """File for the verdict as JSON."""
+    html: Path | None = None
+    """File for a report to hand on, as `regrade report` writes it."""
 
     def chosen(self) -> list[str]:
         """Return the options that were given."""
@@ -57,9 +47,6 @@ class VerdictFiles:
         Raises:
             SettingsError: If a file cannot be written.
         """
-        begin_reports(command, self.markdown, self.report, self.html, junit=self.junit)
-        if self.html is not None:
-            self.html.unlink()
         verdicts: list[BaseModel] = []
         try:
             with reported_on_failure(
@@ -67,8 +54,10 @@ class VerdictFiles:
                 lambda problem: markdown(
                     [Heading(f"regrade {command}: no verdict", 1), Line(problem)]
                 ),
+                self.report,
                 markdown=self.markdown,
                 junit=self.junit,
+                html=self.html,
             ):
                 yield verdicts
         finally:

@@ -235,16 +235,12 @@ class GenerationJob(BenchmarkChoice, EngineJob):
         return bool(self.more_models) or is_pattern(self.model)
 
     @model_validator(mode="after")
-    def _share_is_possible(self) -> Self:
+    def _can_be_generated(self) -> Self:
         if self.share is not None and (self.reuse.fresh or self.reuse.heal):
             raise ValueError(
                 "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without "
                 "`share`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _has_work(self) -> Self:
         if not self.names:
             raise ValueError(
                 "nothing to evaluate: choose a benchmark (`benchmarks`) or a suite (`--suite`), or describe a dataset "
@@ -360,46 +356,25 @@ class EvaluationJob(GenerationJob):
         )
 
     @model_validator(mode="after")
-    def _only_a_follower_waits(self) -> Self:
+    def _fits_together(self) -> Self:
         if self.follow is None and (self.only_new or self.between != "stay"):
             name = "only_new" if self.only_new else "between"
             raise ValueError(f"`{name}` is for models that come later: set `follow`, too")
-        return self
-
-    @model_validator(mode="after")
-    def _machines_are_possible(self) -> Self:
-        if self.machines is None:
-            return self
-        if self.follow is not None:
+        if self.machines is not None and self.follow is not None:
             raise ValueError(
                 "`follow` keeps one engine, on this machine: do not set `machines` as well"
             )
-        if self.share is not None:
+        if self.machines is not None and self.share is not None:
             raise ValueError("`machines` gives each machine its share: do not set `share` as well")
-        if self.reuse.fresh or self.reuse.heal:
+        if self.machines is not None and (self.reuse.fresh or self.reuse.heal):
             raise ValueError(
                 "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without `machines`"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _gate_has_one_model(self) -> Self:
         if self.gate is not None and self.several_models and self.follow is None:
             raise ValueError(
                 "a gate gives a verdict on one model: evaluate several models without it, and run `regrade gate` for each, or "
                 "add `follow`, with which each model that comes has its verdict"
             )
-        return self
-
-    @property
-    def generation_parameters(self) -> dict[str, object]:
-        """Parameters of `generate-answers` for the same answers, as JSON values: those that were set."""
-        names = {*GenerationJob.model_fields}
-        chosen = self.model_dump(mode="json", include=names, exclude_unset=True)
-        return {**chosen, "answers": self.answers}
-
-    @model_validator(mode="after")
-    def _gate_has_whole_result(self) -> Self:
         if self.share is not None and self.gate is not None:
             raise ValueError(
                 "a gate needs the whole result, which only one of the machines has: use `machines` instead of `share`, or "
@@ -410,6 +385,13 @@ class EvaluationJob(GenerationJob):
                 "`gate.stop_when_sure` needs one machine, which sees all answers as they come: leave it or `machines` out"
             )
         return self
+
+    @property
+    def generation_parameters(self) -> dict[str, object]:
+        """Parameters of `generate-answers` for the same answers, as JSON values: those that were set."""
+        names = {*GenerationJob.model_fields}
+        chosen = self.model_dump(mode="json", include=names, exclude_unset=True)
+        return {**chosen, "answers": self.answers}
 
     @property
     def scoring_options(self) -> ScoringOptions:

@@ -29,20 +29,8 @@ VERSION = 1
 OWN_READINGS = 2
 """Times that the model that answered reads each answer: the difference between them is its noise."""
 _COLUMNS = (
-    "sample_id",
-    "index",
-    "repeat",
-    "subset",
-    "prompt",
-    "prompt_kind",
-    "prompt_truncated",
-    "text",
-    "reasoning",
-    "prompt_tokens",
-    "completion_tokens",
-    "error",
-    "token_ids",
-    "images",
+    *("sample_id", "index", "repeat", "subset", "prompt", "prompt_kind", "prompt_truncated"),
+    *("text", "reasoning", "prompt_tokens", "completion_tokens", "error", "token_ids", "images"),
 )
 
 

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from regrade.benchmarks.base import Benchmark
 from regrade.models.base import ResolvedModel
-from regrade.settings import SamplingDefaults, SamplingParams, SamplingSettings
+from regrade.settings import SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.problems import one_line
 
@@ -59,25 +59,24 @@ def choose_sampling(
     given = settings.model_dump(exclude_unset=True, exclude={"defaults"})
     if benchmark.method == "rank":
         return SamplingParams.model_validate({**benchmark.sampling.model_dump(), **given})
-    defaults = settings.defaults
+    defaults, usual = settings.defaults, benchmark.sampling.model_dump()
     card = {} if earlier else of_card(model, "on" if reasons else "off")
     if defaults == "auto":
         defaults = "model" if reasons or (switched_off and card) else "benchmark"
-    if settings.defaults == "auto" and defaults == "model" and not reasons:
-        values = {**benchmark.sampling.model_dump(), **card}
+    if defaults == "benchmark":
+        values = usual
+    elif settings.defaults == "auto" and not reasons:
+        values = {**usual, **card}
     else:
-        stated = {} if defaults == "benchmark" else _stated(model, earlier=earlier)
-        values = _defaults(
-            defaults,
-            benchmark,
-            model,
-            settings.defaults,
-            stated,
-            card,
-            reasons=reasons,
-            earlier=earlier,
-        )
-        if defaults == "model" and reasons:
+        stated = _stated(model, earlier=earlier)
+        if settings.defaults == "model" and not (earlier or stated.keys() - {"max_tokens"}):
+            raise _states_none(model)
+        own: Mapping[str, Any] = stated
+        if reasons and settings.defaults == "auto" and not stated.get("temperature"):
+            own = card or {name: REASONING[name] for name in ("temperature", "top_p")}
+        most = own.get("max_tokens", usual["max_tokens"])  # vLLM's server takes it as a limit
+        values = {**usual, **own, "max_tokens": min(most, usual["max_tokens"])}
+        if reasons:
             values["max_tokens"] = _longest(benchmark, model, stated, earlier=earlier)
     chosen = SamplingParams.model_validate({**values, **given})
     if defaults != "benchmark" and not earlier:
@@ -91,34 +90,16 @@ def with_sampling(settings: SamplingSettings | None, less: SamplingParams) -> Sa
     return SamplingSettings.model_validate({**less.model_dump(exclude_unset=True), **given})
 
 
-def _defaults(
-    defaults: SamplingDefaults,
-    benchmark: Benchmark,
-    model: ResolvedModel,
-    asked: SamplingDefaults,
-    stated: Mapping[str, Any],
-    card: Mapping[str, Any],
-    *,
-    reasons: bool,
-    earlier: bool,
-) -> dict[str, Any]:
-    usual = benchmark.sampling.model_dump()
-    if defaults == "benchmark":
-        return usual
-    if asked == "model" and not (earlier or stated.keys() - {"max_tokens"}):
-        known = (
-            "only its server knows the sampling of its card"
-            if model.identity.kind == "served"
-            else "it has no 'generation_config.json' with sampling params"
-        )
-        raise SettingsError(
-            f"`sampling=model`: '{model.identity.name}': {known}. Use `sampling=benchmark`, or set `sampling.temperature` and "
-            "others by hand."
-        )
-    if reasons and asked == "auto" and not stated.get("temperature"):
-        stated = card or {name: REASONING[name] for name in ("temperature", "top_p")}
-    most = stated.get("max_tokens", usual["max_tokens"])  # vLLM's server takes it as a limit
-    return {**usual, **stated, "max_tokens": min(most, usual["max_tokens"])}
+def _states_none(model: ResolvedModel) -> SettingsError:
+    known = (
+        "only its server knows the sampling of its card"
+        if model.identity.kind == "served"
+        else "it has no 'generation_config.json' with sampling params"
+    )
+    return SettingsError(
+        f"`sampling=model`: '{model.identity.name}': {known}. Use `sampling=benchmark`, or set `sampling.temperature` and "
+        "others by hand."
+    )
 
 
 def _longest(

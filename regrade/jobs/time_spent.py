@@ -140,8 +140,7 @@ class RunClock:
         self._last = self._begun
         """Time of the last answer, or of the end of a load."""
         self._loads = 0
-        self._loading = self._compiling = self._generating = 0.0
-        self._occupancy = Occupancy()
+        self._seconds: dict[Part, float] = dict.fromkeys(get_args(Part), 0.0)
 
     def loaded(
         self, load_seconds: float, compile_seconds: float, *, weights_only: bool = False
@@ -157,32 +156,26 @@ class RunClock:
         self._loads += not weights_only
         if self._first is None:
             self._first = self._last - load_seconds
-        self._loading += load_seconds - compile_seconds
-        self._compiling += compile_seconds
+        self._seconds["loading"] += load_seconds - compile_seconds
+        self._seconds["compiling"] += compile_seconds
 
     def generated(self, started: float, occupancy: Occupancy | None) -> None:
         """Count the seconds since `started`, a time of `time.monotonic`, in which answers were generated, also by an engine that failed."""
         self._last = monotonic()
         if occupancy is None:
-            self._generating += self._last - started
+            self._seconds["generating"] += self._last - started
         else:
-            self._occupancy += occupancy
+            self._seconds["filling"] += occupancy.filling
+            self._seconds["full"] += occupancy.full
+            self._seconds["draining"] += occupancy.draining
 
     def spent(self, tokens: int, lost_tokens: int) -> TimeSpent | None:
         """Return the parts until now; None if no engine was used."""
         now = monotonic()
         if self._first is None:
             return None
-        found: dict[Part, float] = {
-            "loading": self._loading,
-            "compiling": self._compiling,
-            "filling": self._occupancy.filling,
-            "full": self._occupancy.full,
-            "draining": self._occupancy.draining,
-            "generating": self._generating,
-        }
         total = now - self._begun
-        found["idle"] = max(0.0, total - sum(found.values()))
+        found = self._seconds | {"idle": max(0.0, total - sum(self._seconds.values()))}
         return TimeSpent(
             seconds=total,
             parts={part: seconds for part, seconds in found.items() if seconds > 0},

@@ -639,7 +639,7 @@ class GateSettings(Settings):
     incomplete; the same evaluation without this setting completes them."""
 
     @model_validator(mode="after")
-    def _can_stop(self) -> Self:
+    def _fits_together(self) -> Self:
         for name in ("max_unparsed", "max_truncated"):
             if self.stop_when_sure and getattr(self, name) is not None:
                 raise ValueError(
@@ -650,10 +650,6 @@ class GateSettings(Settings):
                 "`gate.promote` moves an alias to complete answers only, and `gate.stop_when_sure` leaves them incomplete: leave one of "
                 "them out"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _can_promote(self) -> Self:
         if self.promote and self.base_answers is not None:
             raise ValueError(
                 "`gate.promote` moves an alias of the candidate's own answer repository: leave `gate.base_answers` empty"

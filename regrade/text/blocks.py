@@ -13,17 +13,16 @@ shown beside the result, such as the question of an answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Strong:
+class _Part:
+    text: str
+
+
+class Strong(_Part):
     """Words in bold."""
 
-    text: str
 
-
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(_Part):
     """A command, id or name inside a line."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +33,16 @@ class Link:
     address: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(_Part):
     """The part of an answer that the scorer read."""
 
-    text: str
 
-
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(_Part):
     """A remark in place of a part that is left out of a text."""
 
-    text: str
 
-
-@dataclass(frozen=True, slots=True)
-class Badge:
+class Badge(_Part):
     """A verdict or a state, such as `wrong` or `stale`."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,15 +26,6 @@ def write_reports(page: str, *files: tuple[Path | None, str]) -> None:
         write_file(Path(summary), page + "\n", append=True)
 
 
-def empty_file(path: Path) -> None:
-    """Create a file that is written later, or empty it, so that nothing of an earlier run is taken for this one's.
-
-    Raises:
-        SettingsError: If the file cannot be written.
-    """
-    write_file(path, "")
-
-
 def write_file(path: Path, content: str, *, append: bool = False) -> None:
     """Write a text file and create its parent folders.
 

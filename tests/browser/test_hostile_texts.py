@@ -3,14 +3,11 @@
 import json
 import os
 import sys
-import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -19,7 +16,6 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.pages.report.gathering import Request, gather
 from regrade.pages.report.page import html_report
-from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
 from regrade.tracking.traces import TracedAnswer, log_traces
@@ -28,6 +24,7 @@ from tests.browser.pages import PATIENCE, Pages, chromium
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.http_server import Handler, serving
+from tests.pages.viewer.reading import served
 from tests.server_process import free_port, server_process
 from tests.stored import publish, score
 
@@ -175,35 +172,26 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
         answers=repository.uri, names=(ids[0],), base=ids[1], scorer="exact", allow=("overlap",)
     )
     report.write_text(html_report(gather(request)))
-    with bound_socket("127.0.0.1", 0) as listener:
-        place = replace(place_for("127.0.0.1", 0), port=listener.getsockname()[1])
-        server = uvicorn.Server(
-            uvicorn.Config(application(repository, place), log_level="warning", lifespan="off")
-        )
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        with chromium(tmp_path / "profile") as browser:
-            compared = f"{place.url}/compare/{ids[0]}/{ids[1]}?scorer=exact"
-            pages = [f"{place.url}/", f"{place.url}/sets/{ids[0]}", compared, report.as_uri()]
-            for page in pages:
-                browser.get(page)
-                words = browser.find_element(By.TAG_NAME, "body").text
-                assert "evil" in words, (page, browser.title, words[:300])
-                assert browser.execute_script(LOOK) == [0, 0], page
-                links = browser.execute_script(
-                    "return [...document.querySelectorAll('a[href]')].map(link => link.href)"
-                )
-                assert all(link.startswith((place.url, "file:")) for link in links), links
-                for path, given in (
-                    ("/answer?", "format=markdown"),
-                    ("/question?", "view=difference"),
-                ):
-                    if page in pages[1:3]:
-                        found = dict.fromkeys(link.split("#")[0] for link in links if path in link)
-                        pages += [each for link in found for each in (link, f"{link}&{given}")]
-            log = browser.get_log("browser")  # type: ignore[no-untyped-call]
-        server.should_exit = True
-        thread.join(20)
+    with served(repository) as url, chromium(tmp_path / "profile") as browser:
+        compared = f"{url}/compare/{ids[0]}/{ids[1]}?scorer=exact"
+        pages = [f"{url}/", f"{url}/sets/{ids[0]}", compared, report.as_uri()]
+        for page in pages:
+            browser.get(page)
+            words = browser.find_element(By.TAG_NAME, "body").text
+            assert "evil" in words, (page, browser.title, words[:300])
+            assert browser.execute_script(LOOK) == [0, 0], page
+            links = browser.execute_script(
+                "return [...document.querySelectorAll('a[href]')].map(link => link.href)"
+            )
+            assert all(link.startswith((url, "file:")) for link in links), links
+            for path, given in (
+                ("/answer?", "format=markdown"),
+                ("/question?", "view=difference"),
+            ):
+                if page in pages[1:3]:
+                    found = dict.fromkeys(link.split("#")[0] for link in links if path in link)
+                    pages += [each for link in found for each in (link, f"{link}&{given}")]
+        log = browser.get_log("browser")  # type: ignore[no-untyped-call]
     assert len(pages) > 20, pages
     assert any("/question?" in page for page in pages), pages
     assert [entry for entry in log if "Content Security" in entry["message"]] == []
@@ -223,20 +211,14 @@ OTHERS = (
 def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
     repository, token = LocalRepository(tmp_path / "answers"), "a-token-of-the-viewer"
     score(publish(repository, [row(1, "a secret #### 1")], model="org/secret", benchmark="sums"))
-    with bound_socket("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        place = replace(place_for("127.0.0.1", 0), port=port, token=token)
-        app = application(repository, place)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        address = f"http://127.0.0.1:{port}/"
+    with served(repository, token) as url:
+        address = f"{url}/"
         for path in ("", "health", "static/viewer.js", f"?token={token}"):
             for given in OTHERS:
                 headers = {} if given is None else {"Authorization": given}
                 assert httpx.get(address + path, headers=headers).status_code == 401, (path, given)
         with chromium(tmp_path / "profile") as browser, hostile_page() as page:
-            browser.get(f"http://any:{token}@127.0.0.1:{port}/")
+            browser.get(address.replace("//", f"//any:{token}@", 1))
             assert "org/secret" in browser.page_source
             browser.get(page)
             attacker = Attacker(browser)
@@ -247,8 +229,6 @@ def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
                     ("opaque", False),
                 ), told
             assert browser.execute_async_script(LOADED, f"{address}static/viewer.js") == "refused"
-        server.should_exit = True
-        thread.join(20)
 
 
 def test_nothing_in_a_text_runs_on_the_pages_of_mlflow(tmp_path: Path, spy: tuple[str, list[str]]):

@@ -77,14 +77,6 @@ def test_an_evaluation_writes_its_verdict_even_if_it_fails_afterwards(
     assert page.read_text().startswith("# ❌ regression")
 
 
-@pytest.mark.parametrize("option", ["--markdown", "--junit", "--report", "--html"])
-def test_an_evaluation_without_a_gate_has_no_verdict_to_write(option: str, tmp_path: Path) -> None:
-    ran = regrade("evaluate", "--model", "m", "--benchmark", "gsm8k", option, tmp_path / "x")
-
-    assert ran.code == 2
-    assert f"`{option}` is for a verdict: name a baseline with `--baseline`" in ran.err
-
-
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_compared(
     repository: LocalRepository,
 ) -> None:

@@ -1,7 +1,7 @@
 """A field of a job is an option, a key of the YAML file and a parameter of a deployment, without being named a second time."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pytest
 from cyclopts import App
@@ -9,7 +9,7 @@ from pydantic import Field
 from rich.console import Console
 
 from regrade.cli.checking import checked_job
-from regrade.cli.job_options import JobOptions, options_for, options_of
+from regrade.cli.job_options import JobOptions, options_of
 from regrade.cli.paths import from_this_folder
 from regrade.comparing.job import GateJob, NoiseJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, make_job
@@ -44,13 +44,16 @@ class MadeUpJob(EvaluationJob):
     share: Absent = None
 
 
+class MadeUpOptions(JobOptions, job=MadeUpJob):
+    """Its options."""
+
+
 def parsed(*words: str) -> JobOptions:
     app = App()
     found: list[JobOptions] = []
-    options_type: Any = options_for(MadeUpJob)
 
-    def command(options: options_type | None = None) -> None:
-        found.append(options or options_type())
+    def command(options: MadeUpOptions | None = None) -> None:
+        found.append(options or MadeUpOptions())
 
     app.default(command)
     app(words, exit_on_error=False, print_error=False, result_action="return_none")
@@ -59,10 +62,9 @@ def parsed(*words: str) -> JobOptions:
 
 def test_a_field_is_an_option_with_its_help():
     app = App(console=Console(width=200, color_system=None))
-    options_type: Any = options_for(MadeUpJob)
 
     @app.default
-    def command(options: options_type | None = None) -> None: ...
+    def command(options: MadeUpOptions | None = None) -> None: ...
 
     with app.console.capture() as shown:
         app.help_print()
@@ -110,33 +112,6 @@ def test_a_path_in_a_file_that_begins_with_a_dot_begins_in_the_folder_of_the_fil
     monkeypatch.chdir(tmp_path)
     beside = read.format(folder="./settings", above=".")
     assert found("settings/job.yaml") == beside
-
-
-@pytest.mark.parametrize(
-    ("content", "says"),
-    [
-        ("mood: 0", "`mood` in '{}' should be 1 or more, not 0"),
-        ("weather: {wind: -1}", "`weather.wind` in '{}' should be 0 or more"),
-        (
-            "weather: 5",
-            "`weather:` in '{}' should be a group of settings, such as `weather: {wind: 2}`",
-        ),
-        (
-            "weather: {wnid: 1}",
-            "`weather.wnid` in '{}' is unknown. Did you mean 'wind'?",
-        ),
-        ("share: 1/2", "Unknown parameter 'share'"),
-    ],
-)
-def test_what_is_wrong_in_a_file_is_named_by_its_key(tmp_path: Path, content: str, says: str):
-    file = tmp_path / "job.yaml"
-    file.write_text(f"model: m\nbenchmarks: [gsm8k]\n{content}\n")
-    options = parsed("--config", str(file))
-
-    with pytest.raises(SettingsError) as refused:
-        checked_job(MadeUpJob, options.parameters(), options.config)
-
-    assert says.replace("'{}'", f"'{file}'") in options.named(str(refused.value))
 
 
 def test_a_job_has_the_options_of_its_own_fields_only():

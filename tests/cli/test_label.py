@@ -48,12 +48,3 @@ def test_a_wrong_sheet_is_bad_input(answers: AnswerSet, tmp_path: Path) -> None:
 
     ran = label(answers, "--read", str(path), "--rater", "anna")
     assert (ran.code, "has no column 'label'" in ran.err) == (2, True)
-
-
-@pytest.mark.parametrize(
-    "arguments", [[], ["--report", "--out", "labels.csv"]], ids=["none", "two"]
-)
-def test_one_thing_is_done_at_a_time(answers: AnswerSet, arguments: list[str]) -> None:
-    ran = label(answers, *arguments)
-    says = "Give one of `--out`, `--read`, `--to-mlflow`, `--from-mlflow` and `--report`"
-    assert (ran.code, says in ran.err) == (2, True)

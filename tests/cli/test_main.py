@@ -8,13 +8,13 @@ import subprocess
 import sys
 from functools import cache
 from importlib import import_module
-from inspect import getdoc, getsource
+from inspect import getsource
 from pathlib import Path
 
 import pytest
 
-from regrade.cli.command_list import COMMANDS, NOUNS, names_under, without_noun
-from regrade.cli.commands import GROUPS, command_line, epilogue, in_short_help
+from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, names_under, without_noun
+from regrade.cli.commands import command_line
 from regrade.cli.job_options import as_json
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
@@ -24,13 +24,6 @@ from regrade.settings.errors import SettingsError
 from tests.command_line import DEMO, regrade
 
 ALL_MODULES = {f"regrade.cli.{command.function.partition(':')[0]}" for command in COMMANDS.values()}
-
-
-def test_a_commands_docstring_begins_with_its_line_in_the_list():
-    for command in COMMANDS.values():
-        module, _, name = command.function.partition(":")
-        docstring = getdoc(getattr(import_module(f"regrade.cli.{module}"), name)) or ""
-        assert docstring.splitlines()[0] == command.line
 
 
 def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for_scoring_which_needs_none():
@@ -102,18 +95,8 @@ def test_a_help_fits_a_screen_and_the_rest_is_one_word_away(name: str):
     )
     assert page(name, "--help").count("\n") <= 40
     assert options - {"--help-all"} <= every
-    if (named := in_short_help(name)) is not None:
-        assert {*named} <= options
-        assert len(options) < len(every)
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_the_examples_of_a_short_help_use_the_options_that_it_shows(name: str):
-    if (named := in_short_help(name)) is not None:
-        examples = re.findall(rf"`regrade ({name}[^`]*)`", epilogue(name, is_short=True))
-        used = {word for text in examples for word in shlex.split(text.partition(" -- ")[0])}
-        assert {word for word in used if word.startswith("--")} <= {*named, "--help-all"}
-        assert len(examples) > 1 or len(COMMANDS[name].examples) == 1
+    examples = " ".join(text.partition(" -- ")[0] for text in COMMANDS[name].examples[:3])
+    assert {*re.findall(r"(?<!\S)--[\w.-]+", examples)} <= options
 
 
 def test_all_commands_are_listed_in_their_groups():
@@ -131,33 +114,6 @@ def test_the_completion_of_a_shell_knows_commands_and_options(shell: str):
     script = page("completion", shell)
     for word in ("evaluate", "max-drop-of", "publish-results", "judges", "start-timeout"):
         assert word in script
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        ("evaluat", ["evaluat", "Did you mean", "evaluate"]),
-        ("evaluate --modle m", ["--modle", "Did you mean --model"]),
-        ("evaluate --temperature -1", ["`--temperature` should be 0 or more, not -1"]),
-        ("evaluate --engine.max-model-len 0", ["`--engine.max-model-len`"]),
-        ("evaluate --limit x", ["`--limit x` should be a whole number."]),
-        ("compare a b --min-coverage x", ["`--min-coverage x` should be a number."]),
-        ("show", ["ANSWER-SET is missing", "regrade show --help"]),
-        ("worker", ["`--pool` is missing", "regrade worker --help"]),
-        ("worker --pool gpu --limit 0", ["`--limit 0` should be at least 1."]),
-        ("completion tcsh", ["tcsh", "bash"]),
-        ("import a.jsonl --scorer nmber", ["Unknown scorer 'nmber'. Did you mean 'number'?"]),
-        ("import a.jsonl --format tabel", ["--format", 'Did you mean "table"']),
-    ],
-)
-def test_bad_usage_is_one_line_that_names_the_option(
-    arguments: str, says: list[str], capsys: pytest.CaptureFixture[str]
-):
-    assert run(arguments.split()) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    for part in says:
-        assert part in line
-    assert "pydantic" not in line
 
 
 def test_a_refused_command_that_would_run_a_flow_leaves_no_log(tmp_path: Path):

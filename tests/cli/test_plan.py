@@ -96,10 +96,3 @@ def test_the_file_of_an_evaluation_is_a_plan_too(tmp_path: Path):
 
     assert ran.code == 0, ran.err
     assert ran.document["max_model_len"] == 256
-
-
-def test_an_unknown_benchmark_is_refused_before_vllm_starts():
-    ran = regrade("plan", DEMO / "regrade-demo", "--benchmark", "gsm8")
-
-    assert ran.code == 2
-    assert "Did you mean 'gsm8k'?" in ran.err

@@ -95,26 +95,3 @@ def test_a_default_is_left_out_of_the_other_arguments():
     others, axes, _ = split("--engine.quantization", "default,fp8")
     assert others == []
     assert axes == {"engine.quantization": ("default", "fp8")}
-
-
-def test_requests_in_flight_are_whole_numbers():
-    with pytest.raises(SettingsError, match=r"`--in-flight 1,many` should be whole numbers"):
-        split("--in-flight", "1,many")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--model", "m", "--benchmark", "gsm8k"], "nothing varies"),
-        (["--benchmark", "gsm8k", "--in-flight", "1,2"], "`--model` is missing"),
-        (["--model", "m", "--benchmark", "gsm8k", "--n-shots", "0,0"], "given twice"),
-        (["--model", "m", "--nshots", "0,2"], "Unknown option: --nshots. Did you mean --n-shots?"),
-    ],
-)
-def test_a_wrong_command_ends_with_code_2_before_anything_starts(
-    arguments: list[str], message: str, capfd: pytest.CaptureFixture[str]
-):
-    assert run(["sweep", *arguments]) == 2
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("regrade: ")
-    assert message in line

@@ -42,6 +42,7 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     (r"\b20\d\d-\d\d-\d\d([T ])\d\d:\d\d\b", r"YYYY-MM-DD\1hh:mm"),
     (r"\b20\d\d-\d\d-\d\d\b", "YYYY-MM-DD"),
     (r"^\d\d:\d\d:\d\d ", "hh:mm:ss "),
+    (r"\bread \d\d:\d\d:\d\d UTC", "read hh:mm:ss UTC"),
     # Seconds that this run took.
     (r'"seconds": \{.*?\}', lambda found: re.sub(r": [\d.e-]+", ': "<seconds>"', found[0])),
     (r'"score_seconds": [\d.e-]+', '"score_seconds": "<seconds>"'),
@@ -49,7 +50,7 @@ _REPLACED: tuple[tuple[str, Replacement], ...] = (
     # Scorers: their code, of which the hash also depends on the version of Python.
     (r'("(?:source_hash|scorer_source|regrade\.scorer_hash)": ")[0-9a-f]{8}', r"\1<hash>"),
     (r"(\b[a-z_]+-\d+-|\bv\d+ \(?)[0-9a-f]{8}\b", r"\1<hash->"),
-    (r"((?:version \d+|v\d+), source `?)[0-9a-f]{8}", r"\1<hash->"),
+    (r"((?:(?:version \d+|v\d+), source `?)|\bcurrent version )[0-9a-f]{8}", r"\1<hash->"),
     # Files: their content depends on the version of pyarrow.
     (r"\b(part-\d{5}-)[0-9a-f]{8}\b", r"\1<hash->"),
     (r"\b(?!0{8})[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", "<uuid>"),

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob, make_job
+from regrade.jobs.job import EvaluationJob, ScoringJob, make_job
 from regrade.settings.errors import SettingsError
 
 
@@ -32,12 +32,6 @@ def test_answers_go_to_the_default_repository_unless_one_is_named(
             "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two.",
         ),
         (ScoringJob, {"scorers": "number"}, "`scorers` is unknown. Did you mean 'scorer'?"),
-        (GenerationJob, {"model": "m"}, "nothing to evaluate"),
-        (
-            GenerationJob,
-            {"model": "m", "benchmarks": ["gsm8k"], "limit": 0},
-            "`limit` should be 1 or more, not 0",
-        ),
     ],
 )
 def test_parameters_that_do_not_fit_are_told_in_one_line(

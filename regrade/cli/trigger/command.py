@@ -1,53 +1,37 @@
 """`regrade trigger`."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from regrade.cli.job_options import JobOptions, as_json, options_for
+from regrade.cli.job_options import JobOptions, as_json
 from regrade.cli.output import TABLE, Output
 from regrade.cli.paths import from_this_folder, schema_of
-from regrade.cli.short_help import RUN_OPTIONS, short_help
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
 from regrade.jobs.job import EvaluationJob
 from regrade.processes.shutdown import exit_now
 
-if TYPE_CHECKING:
-    TriggerOptions = JobOptions
-else:
-    TriggerOptions = options_for(EvaluationJob, taken=("--timeout",))  # of the run
+
+class TriggerOptions(JobOptions, job=EvaluationJob, taken=("--timeout",)):  # of the run
+    """Options of `regrade trigger`."""
 
 
-@short_help(
-    "--model",
-    "--benchmark",
-    "--wait",
-    "--baseline",
-    "--max-drop",
-    "--promote",
-    "--markdown",
-    "--junit",
-    *RUN_OPTIONS,
-)
 def trigger(
-    deployment: Annotated[
-        str, Parameter(help="Deployment: `evaluate-model`, or `flow/deployment`.")
-    ],
+    deployment: str,
     /,
     options: TriggerOptions | None = None,
     *,
-    param: Annotated[
-        tuple[str, ...],
-        Parameter(
-            group=RUN,
-            help="`NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.",
-        ),
-    ] = (),
+    param: Annotated[tuple[str, ...], Parameter(group=RUN)] = (),
     following: Following | None = None,
     output: Output = TABLE,
 ) -> None:
-    """Start a deployment on the Prefect server at PREFECT_API_URL."""
+    """Start a deployment on the Prefect server at PREFECT_API_URL.
+
+    Args:
+        deployment: Deployment: `evaluate-model`, or `flow/deployment`.
+        param: `NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.
+    """
     chosen = as_json(EvaluationJob, (options or TriggerOptions()).parameters())
     schema = schema_of(EvaluationJob)
     chosen = from_this_folder(chosen, schema, root=schema)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.cli.checking import check_given
-from regrade.cli.output import Output, begin_reports, reported_on_failure
+from regrade.cli.output import Output, reported_on_failure
 from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting, name_and_value
@@ -49,12 +49,11 @@ def trigger_run(
     with reported_on_failure(
         deployment,
         lambda problem: failure_markdown(deployment, problem, started.flow_run),
+        following.id_file,
         markdown=following.markdown,
         junit=following.junit,
+        html=following.html,
     ):
-        begin_reports(deployment, following.id_file, following.markdown, junit=following.junit)
-        if following.html is not None:
-            following.html.unlink(missing_ok=True)
         for text in params:
             name_and_value(text)
         check_given(EvaluationJob, chosen)

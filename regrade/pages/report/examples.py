@@ -21,22 +21,9 @@ QUESTION_CHARACTERS = 3_000
 ANSWER_CHARACTERS = 5_000
 THOUGHT_CHARACTERS = 3_000
 COLUMNS = (
-    "sample_id",
-    "index",
-    "repeat",
-    "subset",
-    "question",
-    "prompt",
-    "target",
-    "choices",
-    "continuations",
-    "label_logprobs",
-    "label_is_greedy",
-    "text",
-    "reasoning",
-    "reasoning_open",
-    "error",
-    "images",
+    *("sample_id", "index", "repeat", "subset", "question", "prompt", "target", "choices"),
+    *("continuations", "label_logprobs", "label_is_greedy", "text", "reasoning"),
+    *("reasoning_open", "error", "images"),
 )
 EMBEDDED_BYTES = 8 * 2**20
 """Most bytes of images in a report; base64 takes a third more."""

@@ -10,12 +10,11 @@ from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.pages.viewer.answer_facts import with_choice
-from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
+from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters, toggled
 from regrade.pages.viewer.index import AnswerIndex
-from regrade.pages.viewer.library import Library, NotFoundError, Shelf, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.library import NotFoundError, Shelf, StoredSet
+from regrade.pages.viewer.links import Visit
 from regrade.pages.viewer.selecting import Selection
-from regrade.pages.viewer.texts import ShardReaders
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.messages import with_short_marks
 from regrade.stats.metrics import Metrics
@@ -93,49 +92,45 @@ class AnswerList:
     """Other sets of the benchmark."""
 
 
-def answer_list(
-    library: Library, shelf: Shelf, stored: StoredSet, filters: AnswerFilters, links: Links
-) -> AnswerList:
+def answer_list(visit: Visit) -> AnswerList:
     """Return the page.
 
     Raises:
         AddressError: If a filter names something that the set does not have.
         DamagedAnswersError: If answers or scores are damaged.
     """
-    scoring = stored.scoring(filters.scorer)
-    index, selection = selected(library, shelf, stored, filters)
+    stored, filters = visit.stored, visit.filters
+    index, selection = selected(visit)
     start = PAGE_ROWS * (filters.page - 1)
     shown = selection.rows[start : start + PAGE_ROWS].tolist()
-    subsets = _subsets(index, selection, filters, links, stored)
     return AnswerList(
         stored=stored,
-        scoring=scoring,
+        scoring=index.scoring,
         filters=filters,
         total=index.rows,
         matching=len(selection.rows),
         first=start + 1,
         pages=max(1, -(-len(selection.rows) // PAGE_ROWS)),
-        rows=tuple(_rows(library.readers, index, shown, filters, links)),
-        verdicts=tuple(_chips(selection, filters, links, stored.id)),
-        truncated=_truncated(index, selection, filters, links, stored.id),
-        subsets=subsets,
+        rows=tuple(_rows(visit, index, shown)),
+        verdicts=tuple(_chips(visit, selection)),
+        truncated=_truncated(visit, index, selection),
+        subsets=_subsets(visit, index, selection),
         n_subsets=len(index.subsets),
         length_unit="tokens" if index.has_tokens else "characters",
         has_seconds=bool(np.isfinite(index.seconds).any()),
         repeats=stored.answers.manifest.specification.repeats,
-        others=tuple(others(shelf, stored)),
+        others=tuple(others(visit.shelf, stored)),
     )
 
 
-def selected(
-    library: Library, shelf: Shelf, stored: StoredSet, filters: AnswerFilters
-) -> tuple[AnswerIndex, Selection]:
+def selected(visit: Visit) -> tuple[AnswerIndex, Selection]:
     """Return the index of a set and the rows that pass the filters; errors as in `answer_list`."""
-    scoring = stored.scoring(filters.scorer)
-    index = library.index(stored, scoring)
+    library, filters = visit.library, visit.filters
+    scoring = visit.stored.scoring(filters.scorer)
+    index = library.index(visit.stored, scoring)
     other = None
     if filters.against is not None:
-        against = shelf.find(filters.against)
+        against = visit.shelf.find(filters.against)
         same = against.same_scoring(scoring)
         if same is None:
             title = "without a scoring" if scoring is None else f"scored by {scoring.title}"
@@ -152,35 +147,21 @@ def others(shelf: Shelf, stored: StoredSet) -> list[StoredSet]:
     return [other for other in alike if other.id != stored.id]
 
 
-def _rows(
-    readers: ShardReaders,
-    index: AnswerIndex,
-    rows: Sequence[int],
-    filters: AnswerFilters,
-    links: Links,
-) -> list[AnswerRow]:
+def _rows(visit: Visit, index: AnswerIndex, rows: Sequence[int]) -> list[AnswerRow]:
+    readers = visit.library.readers
     texts = readers.take(index.answers, rows, ("question", "text", "error", "choices")).to_pylist()
     if any(stored["question"] is None for stored in texts):
         prompts = readers.take(index.answers, rows, ("prompt",))["prompt"].to_pylist()
         for stored, prompt in zip(texts, prompts, strict=True):
             stored["prompt"] = prompt
     readers.add_images(index.answers, rows, texts)
-    return [
-        _row(index, row, stored, filters, links) for row, stored in zip(rows, texts, strict=True)
-    ]
+    return [_row(visit, index, row, stored) for row, stored in zip(rows, texts, strict=True)]
 
 
-def _row(
-    index: AnswerIndex,
-    row: int,
-    stored: dict[str, Any],
-    filters: AnswerFilters,
-    links: Links,
-) -> AnswerRow:
+def _row(visit: Visit, index: AnswerIndex, row: int, stored: dict[str, Any]) -> AnswerRow:
     sample_id, repeat = str(index.sample_id[row].as_py()), int(index.repeat[row])
     extracted, target = index.extracted[row].as_py(), index.target[row].as_py()
     seconds = float(index.seconds[row])
-    answers = index.answers.manifest
     return AnswerRow(
         number=int(index.index[row]),
         sample_id=sample_id,
@@ -196,7 +177,7 @@ def _row(
         target=_shown(target, stored["choices"]),
         length=_length(index, row, stored["text"]),
         seconds=None if math.isnan(seconds) else seconds,
-        href=links.answer(answers.answer_set_id, sample_id, repeat, filters),
+        href=visit.answer(sample_id, repeat),
     )
 
 
@@ -229,30 +210,23 @@ def answer_line(text: str | None, index: AnswerIndex, row: int) -> Markup:
     return end_of(text, ANSWER_CHARACTERS)
 
 
-def _chips(selection: Selection, filters: AnswerFilters, links: Links, set_id: str) -> list[Chip]:
+def _chips(visit: Visit, selection: Selection) -> list[Chip]:
+    chosen = visit.filters.verdict
     return [
-        Chip(name, count, links.answers(set_id, filters.toggled(name)), name in filters.verdict)
+        Chip(name, count, visit.answers(verdict=toggled(chosen, name, VERDICTS)), name in chosen)
         for name, count in selection.by_verdict.items()
     ]
 
 
-def _truncated(
-    index: AnswerIndex, selection: Selection, filters: AnswerFilters, links: Links, set_id: str
-) -> Chip | None:
+def _truncated(visit: Visit, index: AnswerIndex, selection: Selection) -> Chip | None:
     if not index.truncated.any():
         return None
-    chosen = filters.truncated == "yes"
-    href = links.answers(set_id, filters.but(truncated="" if chosen else "yes"))
+    chosen = visit.filters.truncated == "yes"
+    href = visit.answers(truncated=None if chosen else "yes")
     return Chip("truncated", selection.truncated, href, chosen)
 
 
-def _subsets(
-    index: AnswerIndex,
-    selection: Selection,
-    filters: AnswerFilters,
-    links: Links,
-    stored: StoredSet,
-) -> tuple[SubsetRow, ...]:
+def _subsets(visit: Visit, index: AnswerIndex, selection: Selection) -> tuple[SubsetRow, ...]:
     """Return the subsets, the lowest accuracy first; none if there is only one."""
     if len(index.subsets) < 2:
         return ()
@@ -263,10 +237,8 @@ def _subsets(
             name=name,
             shown=int(selection.by_subset[place]),
             metrics=metrics.get(name),
-            href=links.answers(
-                stored.id, filters.but(subset=None if filters.subset == name else name)
-            ),
-            chosen=filters.subset == name,
+            href=visit.answers(subset=None if visit.filters.subset == name else name),
+            chosen=visit.filters.subset == name,
         )
         for place, name in enumerate(index.subsets)
     ]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 from markupsafe import Markup
@@ -12,8 +12,7 @@ from regrade.pages.viewer.answer_list import answer_line, others
 from regrade.pages.viewer.answer_texts import html_of
 from regrade.pages.viewer.filters import AnswerFilters, PairFilters
 from regrade.pages.viewer.index import AnswerIndex
-from regrade.pages.viewer.library import Library, Shelf, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.links import Visit
 from regrade.pages.viewer.verdicts import VERDICTS
 
 OTHER_ROWS = 200_000
@@ -51,25 +50,16 @@ class Sibling:
     compare: str | None = None
 
 
-def scoring_rows(
-    library: Library,
-    stored: StoredSet,
-    sample_id: str,
-    repeat: int,
-    shown: AnswerIndex,
-    filters: AnswerFilters,
-    links: Links,
-) -> list[ScoringRow]:
+def scoring_rows(visit: Visit, sample_id: str, repeat: int, shown: AnswerIndex) -> list[ScoringRow]:
     """Return the results of all scorings of the set for an answer; `shown` is the index with the scoring on the page."""
-    rows = []
+    rows, stored = [], visit.stored
     for scoring in stored.scorings:
-        index = library.index(stored, scoring)
+        index = visit.library.index(stored, scoring)
         row = index.row_of(sample_id, repeat)
         if row is None:
             continue
         value = float(index.value[row])
-        headline = scoring is stored.headline
-        chosen = filters.but(scorer=None if headline else scoring.label)
+        chosen = None if scoring is stored.headline else scoring.label
         rows.append(
             ScoringRow(
                 scoring=scoring,
@@ -80,7 +70,7 @@ def scoring_rows(
                 stale=scoring.label in stored.stale,
                 mark=stored.mark(scoring),
                 shown=shown.scoring is not None and shown.scoring.label == scoring.label,
-                href=links.answer(stored.id, sample_id, repeat, chosen),
+                href=visit.answer(sample_id, repeat, scorer=chosen),
             )
         )
     return rows
@@ -102,29 +92,24 @@ def _metrics(stored: str | None) -> tuple[tuple[str, str], ...]:
     )
 
 
-def repeats_of(
-    library: Library, index: AnswerIndex, row: int, filters: AnswerFilters, links: Links
-) -> list[Sibling]:
+def repeats_of(visit: Visit, index: AnswerIndex, row: int) -> list[Sibling]:
     """Return all answers of the set to the question; none if there is only one."""
     rows = index.rows_of(str(index.sample_id[row].as_py())).tolist()
     if len(rows) < 2:
         return []
-    return _siblings(library, index, rows, row, filters, links)
+    return _siblings(visit, index, rows, row)
 
 
 def _siblings(
-    library: Library,
+    visit: Visit,
     index: AnswerIndex,
     rows: Sequence[int],
-    current: int | None,
-    filters: AnswerFilters,
-    links: Links,
+    current: int | None = None,
     *,
     title: str = "",
     compare: str | None = None,
 ) -> list[Sibling]:
-    texts = library.readers.take(index.answers, rows, ("text", "error")).to_pylist()
-    set_id = index.answers.manifest.answer_set_id
+    texts = visit.library.readers.take(index.answers, rows, ("text", "error")).to_pylist()
     return [
         Sibling(
             title=title,
@@ -133,9 +118,7 @@ def _siblings(
             extracted=html_of(index.extracted[row].as_py()),
             answer=answer_line(stored["error"] or stored["text"], index, row),
             current=row == current,
-            href=links.answer(
-                set_id, str(index.sample_id[row].as_py()), int(index.repeat[row]), filters
-            ),
+            href=visit.answer(str(index.sample_id[row].as_py()), int(index.repeat[row])),
             compare=compare,
         )
         for row, stored in zip(rows, texts, strict=True)
@@ -143,35 +126,21 @@ def _siblings(
 
 
 def other_models(
-    library: Library,
-    shelf: Shelf,
-    stored: StoredSet,
-    scoring: ScoreFile | None,
-    sample_id: str,
-    filters: AnswerFilters,
-    links: Links,
-    every: bool,
+    visit: Visit, scoring: ScoreFile | None, sample_id: str, every: bool
 ) -> tuple[tuple[Sibling, ...], int]:
     """Return the first answer of each other set of the benchmark to the question, and the number of sets not read."""
     found: list[Sibling] = []
     unread = read_rows = 0
-    for other in others(shelf, stored):
+    at = visit.filters.at
+    plain = AnswerFilters(at=at, format=visit.filters.format)
+    for other in others(visit.shelf, visit.stored):
         read_rows += other.answers.manifest.rows
         if len(found) >= MAX_OTHERS or (read_rows > OTHER_ROWS and not every):
             unread += 1
             continue
-        index = library.index(other, other.same_scoring(scoring) or other.headline)
-        rows = index.rows_of(sample_id).tolist()[:1]
-        if rows:
-            plain = AnswerFilters(at=filters.at, format=filters.format)
-            found += _siblings(
-                library,
-                index,
-                rows,
-                None,
-                plain,
-                links,
-                title=other.model,
-                compare=links.pair(stored.id, other.id, sample_id, PairFilters(at=filters.at)),
-            )
+        index = visit.library.index(other, other.same_scoring(scoring) or other.headline)
+        if rows := index.rows_of(sample_id).tolist()[:1]:
+            there = replace(visit, stored=other, filters=plain)
+            pair = visit.links.pair(visit.stored.id, other.id, sample_id, PairFilters(at=at))
+            found += _siblings(there, index, rows, title=other.model, compare=pair)
     return tuple(found), unread

@@ -18,7 +18,7 @@ from regrade.pages.viewer.filters import AnswerFilters, PairFilters
 from regrade.pages.viewer.guarding import HEADERS, TokenRequired
 from regrade.pages.viewer.judged import People
 from regrade.pages.viewer.library import Library, NotFoundError
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.links import Links, PairVisit, Visit
 from regrade.pages.viewer.one_answer import one_answer
 from regrade.pages.viewer.pair_index import Pairing
 from regrade.pages.viewer.pair_list import pair_list
@@ -94,14 +94,18 @@ class Viewer:
             figures=figures_in("viewer"),
         )
 
-    def _answers(self, request: Request) -> Response:
+    def _visit(self, request: Request) -> Visit:
         filters = AnswerFilters.of(_given(request))
         shelf = self.library.shelf(filters.at)
         stored = shelf.find(request.path_params["answer_set"])
-        canonical = self._links.answers(stored.id, filters)
+        return Visit(self.library, shelf, stored, filters, self._links)
+
+    def _answers(self, request: Request) -> Response:
+        visit = self._visit(request)
+        stored, filters = visit.stored, visit.filters
         if filters.query != request.url.query or request.path_params["answer_set"] != stored.id:
-            return RedirectResponse(canonical, 302)
-        page = answer_list(self.library, shelf, stored, filters, self._links)
+            return RedirectResponse(self._links.answers(stored.id, filters), 302)
+        page = answer_list(visit)
         labelled = self.library.calibration(stored, page.scoring)
         settings = list(provenance(stored, page.scoring))
         return self._page(
@@ -110,25 +114,19 @@ class Viewer:
 
     def _answer(self, request: Request) -> Response:
         given = _given(request)
-        filters = AnswerFilters.of(given)
         sample_id, repeat = p.text(given, "sample"), p.whole(given, "number")
         if sample_id is None:
             raise NotFoundError("The address of an answer names its question: `sample=...`.")
-        shelf = self.library.shelf(filters.at)
-        stored = shelf.find(request.path_params["answer_set"])
+        visit = self._visit(request)
         page = one_answer(
-            self.library,
+            visit,
             self._people,
-            shelf,
-            stored,
             sample_id,
             repeat or 0,
-            filters,
-            self._links,
-            full=p.one_of(given, "full", ("yes",), "") == "yes",
+            full=_is_whole(given),
             every_model=p.one_of(given, "models", ("all",), "") == "all",
         )
-        return self._page("answer.html", filters.at, page=page)
+        return self._page("answer.html", visit.filters.at, page=page)
 
     def _image(self, request: Request) -> Response:
         """Send an image as its content says; an address of anything else is not found."""
@@ -151,32 +149,25 @@ class Viewer:
             raise p.AddressError("base", chosen[0] or "", "chosen, and `candidate` too")
         return RedirectResponse(self._links.comparison(base, candidate, PairFilters(at=at)), 302)
 
-    def _compare(self, request: Request) -> Response:
+    def _pair_visit(self, request: Request) -> PairVisit:
         filters = PairFilters.of(_given(request))
         shelf = self.library.shelf(filters.at)
         base, candidate = (shelf.find(request.path_params[side]) for side in ("base", "candidate"))
-        page = pair_list(self.library, self._pairing, base, candidate, filters, self._links)
-        return self._page("compare.html", filters.at, page=page)
+        return PairVisit(self.library, base, candidate, filters, self._links)
+
+    def _compare(self, request: Request) -> Response:
+        visit = self._pair_visit(request)
+        page = pair_list(visit, self._pairing)
+        return self._page("compare.html", visit.filters.at, page=page)
 
     def _question(self, request: Request) -> Response:
         given = _given(request)
-        filters = PairFilters.of(given)
         sample_id = p.text(given, "sample")
         if sample_id is None:
             raise NotFoundError("The address of a question names it: `sample=...`.")
-        shelf = self.library.shelf(filters.at)
-        base, candidate = (shelf.find(request.path_params[side]) for side in ("base", "candidate"))
-        page = pair_page(
-            self.library,
-            self._pairing,
-            base,
-            candidate,
-            sample_id,
-            filters,
-            self._links,
-            full=p.one_of(given, "full", ("yes",), "") == "yes",
-        )
-        return self._page("question.html", filters.at, page=page)
+        visit = self._pair_visit(request)
+        page = pair_page(visit, self._pairing, sample_id, full=_is_whole(given))
+        return self._page("question.html", visit.filters.at, page=page)
 
     def _health(self, request: Request) -> Response:  # noqa: ARG002 - of a route
         return PlainTextResponse("ok")
@@ -229,3 +220,8 @@ def protected(
 
 def _given(request: Request) -> dict[str, list[str]]:
     return {name: request.query_params.getlist(name) for name in request.query_params}
+
+
+def _is_whole(given: p.Parameters) -> bool:
+    """Return True if long texts are shown whole."""
+    return p.one_of(given, "full", ("yes",), "") == "yes"

@@ -1,10 +1,11 @@
 """State of the list of answers, and of a comparison's pages: what they show, in which order. The address of a page holds all of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
 from regrade.pages.viewer import parameters as p
-from regrade.pages.viewer.verdicts import VERDICTS, Verdict
+from regrade.pages.viewer.verdicts import Verdict
 from regrade.settings import Difference
 
 PAGE_ROWS = 50
@@ -12,7 +13,7 @@ MAX_SOUGHT = 500
 """Longest text to find, in characters."""
 Within = Literal["both", "question", "answer"]
 Order = Literal["number", "length", "seconds", "subset", "verdict", "extracted"]
-Change = Literal["", "worse", "better", "same", "any"]
+Change = Literal["worse", "better", "same", "any"]
 Kind = Literal[
     "right to wrong",
     "wrong to right",
@@ -31,28 +32,35 @@ class AnswerFilters(p.PageState):
     """Filters of one answer set, which combine; each has the name of its parameter in the address."""
 
     verdict: tuple[Verdict, ...] = ()
-    """Empty: all."""
-    truncated: Literal["", "yes", "no"] = ""
-    """`yes`, `no`, or empty for both."""
+    """Only these verdicts. May be given several times."""
+    truncated: Literal["yes", "no"] | None = None
+    """Only answers that end at the limit of tokens, or only the others."""
     subset: str | None = None
+    """Only this subset."""
     q: str | None = None
-    """Text to find, in any case of letters."""
+    """Only with this text in question or answer, ignoring case."""
     within: Within = "both"
-    """Texts in which to find `q`: `question`, `answer` or `both`."""
+    """Texts in which to find it."""
     min_length: int | None = None
-    """In tokens, or in characters of sets without known tokens."""
+    """Shortest answer, in tokens; in characters if tokens are not known."""
     max_length: int | None = None
+    """Longest answer, in the same unit."""
     min_seconds: float | None = None
+    """Least seconds that an answer took."""
     max_seconds: float | None = None
+    """Most seconds that an answer took."""
     repeat: int | None = None
+    """Only this answer to each question, from 0."""
     against: str | None = None
-    """Id of another answer set to the same questions."""
-    change: Change = ""
-    """With `against`: questions with a lower value than there (`worse`), a higher one (`better`), the same, or any other
-    value (`any`)."""
+    """Only answers whose value differs from that in this answer set (id, model or alias)."""
+    change: Change | None = None
+    """Against another answer set: only this change. `worse` is a lower value than there, `better` a higher one."""
     sort: Order = "number"
+    """Order of the answers: by the number of the question, by length, and so on."""
     descending: bool = False
+    """Largest first."""
     page: int = 1
+    """Page to show."""
     scorer: str | None = None
     """Label of the scoring. None: the headline's."""
     format: Literal["plain", "markdown"] = "plain"
@@ -70,12 +78,7 @@ class AnswerFilters(p.PageState):
         found = super(AnswerFilters, cls).of(given)
         if found.q is not None and len(found.q) > MAX_SOUGHT:
             raise p.AddressError("q", f"{found.q[:40]}…", f"{MAX_SOUGHT} characters or shorter")
-        return replace(found, change=(found.change or "any") if found.against else "")
-
-    def toggled(self, verdict: str) -> Self:
-        """Return the filters with a verdict added, or removed if it is there."""
-        chosen = {*self.verdict} ^ {verdict}
-        return self.but(verdict=tuple(name for name in VERDICTS if name in chosen))
+        return replace(found, change=(found.change or "any") if found.against else None)
 
     @property
     def narrows(self) -> bool:
@@ -97,3 +100,9 @@ class PairFilters(p.PageState):
     view: Literal["plain", "difference"] = "plain"
     """`plain`, or `difference`."""
     at: str | None = None
+
+
+def toggled(chosen: Sequence[str], name: str, every: Sequence[str]) -> tuple[str, ...]:
+    """Return the chosen names with one added, or removed if it is among them, in the order of all."""
+    now = {*chosen} ^ {name}
+    return tuple(known for known in every if known in now)

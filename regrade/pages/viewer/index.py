@@ -16,15 +16,8 @@ from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.stats.metrics import score_values
 
 COLUMNS = (
-    "sample_id",
-    "index",
-    "repeat",
-    "subset",
-    "target",
-    "finish_reason",
-    "completion_tokens",
-    "latency",
-    "error",
+    *("sample_id", "index", "repeat", "subset", "target", "finish_reason", "completion_tokens"),
+    *("latency", "error"),
 )
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]

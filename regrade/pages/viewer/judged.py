@@ -13,7 +13,7 @@ from regrade.judging.labels.stored import is_current
 from regrade.judging.stored import is_unchanged
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.links import Visit
 from regrade.records.rubrics.facts import JudgeRun
 from regrade.settings.errors import DamagedAnswersError
 
@@ -42,22 +42,14 @@ class Grading:
     href: str
 
 
-def gradings_of(
-    library: Library,
-    shelf: Shelf,
-    stored: StoredSet,
-    sample_id: str,
-    repeat: int,
-    filters: AnswerFilters,
-    links: Links,
-) -> tuple[Grading, ...]:
+def gradings_of(visit: Visit, sample_id: str, repeat: int) -> tuple[Grading, ...]:
     """Return links between an answer and the verdicts on it: to the judged answers, or to the verdict of each judge.
 
     Verdicts are linked and not shown, because people who see a verdict tend to agree with it.
     """
-    plain = AnswerFilters(at=filters.at, format=filters.format)
-    found = []
-    own = stored.run
+    plain = AnswerFilters(at=visit.filters.at, format=visit.filters.format)
+    found, shelf, links = [], visit.shelf, visit.links
+    own = visit.stored.run
     if own is not None:
         place = own.place(repeat)[0]
         for name, judged in (("judged", own.judged), ("baseline", own.baseline)):
@@ -70,9 +62,9 @@ def gradings_of(
                 if other.id == judged.answer_set_id and is_unchanged(other.answers, judged)
             ]
         return tuple(found)
-    for other, run in _judge_runs(shelf, stored):
+    for other, run in _judge_runs(shelf, visit.stored):
         first = repeat * run.judge_repeats * run.parts
-        if not _has_verdict(library, other, run, sample_id, repeat):
+        if not _has_verdict(visit.library, other, run, sample_id, repeat):
             continue
         judge = other.answers.manifest.specification.model.name
         href = links.answer(other.id, sample_id, first, plain)

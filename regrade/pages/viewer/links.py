@@ -1,8 +1,10 @@
-"""Addresses of the viewer's pages, below the path of its prefix."""
+"""Addresses of the viewer's pages, below the path of its prefix, and what a reader looks at on them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 from regrade.pages.viewer.filters import AnswerFilters, PairFilters
+from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.parameters import PageState
 from regrade.settings.view_address import answer_path, comparison_path, pair_path, set_path
 
@@ -52,6 +54,47 @@ class Links:
     def static(self, name: str) -> str:
         """Return the address of a file for all pages."""
         return f"{self.root}/static/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What a reader looks at: answers of a set that pass filters, at a revision."""
+
+    library: Library
+    shelf: Shelf
+    stored: StoredSet
+    filters: AnswerFilters
+    links: Links
+
+    def answers(self, **changes: Any) -> str:  # noqa: ANN401 - values of filters
+        """Return the address of the list with other filters."""
+        return self.links.answers(self.stored.id, self.filters.but(**changes))
+
+    def answer(self, sample_id: str, repeat: int, more: str = "", **changes: Any) -> str:  # noqa: ANN401 - as above
+        """Return the address of one answer of the set, with other filters."""
+        return self.links.answer(
+            self.stored.id, sample_id, repeat, self.filters.but(**changes), more
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PairVisit:
+    """What a reader looks at: questions of a comparison that pass filters."""
+
+    library: Library
+    base: StoredSet
+    candidate: StoredSet
+    filters: PairFilters
+    links: Links
+
+    def questions(self, **changes: Any) -> str:  # noqa: ANN401 - as above
+        """Return the address of the comparison with other filters."""
+        return self.links.comparison(self.base.id, self.candidate.id, self.filters.but(**changes))
+
+    def question(self, sample_id: str, more: str = "", **changes: Any) -> str:  # noqa: ANN401 - as above
+        """Return the address of one of its questions, with other filters."""
+        filters = self.filters.but(**changes)
+        return self.links.pair(self.base.id, self.candidate.id, sample_id, filters, more)
 
 
 def _with(path: str, state: PageState | str) -> str:

@@ -30,13 +30,8 @@ from regrade.pages.viewer.answer_texts import (
 from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters
 from regrade.pages.viewer.index import Rows
 from regrade.pages.viewer.judged import Grading, People, PersonLabel, gradings_of
-from regrade.pages.viewer.library import (
-    Library,
-    NotFoundError,
-    Shelf,
-    StoredSet,
-)
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
+from regrade.pages.viewer.links import Links, Visit
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.columns import GENERATION_SCHEMA, TRAJECTORY
 from regrade.records.messages import prompt_messages
@@ -110,14 +105,10 @@ class OneAnswer:
 
 
 def one_answer(
-    library: Library,
+    visit: Visit,
     people: People,
-    shelf: Shelf,
-    stored: StoredSet,
     sample_id: str,
     repeat: int,
-    filters: AnswerFilters,
-    links: Links,
     *,
     full: bool = False,
     every_model: bool = False,
@@ -125,14 +116,10 @@ def one_answer(
     """Return the page.
 
     Args:
-        library: The repository.
+        visit: Answer set, and filters of the list in which the answer is shown.
         people: Labels that people gave.
-        shelf: Answer sets at the revision.
-        stored: Answer set.
         sample_id: Question.
         repeat: Number of the answer to it.
-        filters: Filters of the list in which it is shown.
-        links: Makes the addresses.
         full: Show texts longer than `SHOWN_CHARACTERS` whole.
         every_model: Read all other sets of the benchmark.
 
@@ -140,7 +127,8 @@ def one_answer(
         NotFoundError: If the set has no such answer.
         DamagedAnswersError: If answers or scores are damaged.
     """
-    index, selection = selected(library, shelf, stored, filters)
+    library, stored, filters = visit.library, visit.stored, visit.filters
+    index, selection = selected(visit)
     row = index.row_of(sample_id, repeat)
     if row is None:
         raise NotFoundError(
@@ -148,20 +136,16 @@ def one_answer(
         )
     [texts] = library.readers.take(stored.answers, [row], GENERATION_SCHEMA.names).to_pylist()
     makers = TextMaker(filters.format, full)
-    pictures = pictures_of(library, stored, texts, links)
+    pictures = pictures_of(library, stored, texts, visit.links)
     thought, answer, mark, is_open = thought_and_answer(
         texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
     spot = spot_in(
         selection.rows,
         row,
-        lambda other: links.answer(
-            stored.id, str(index.sample_id[other].as_py()), int(index.repeat[other]), filters
-        ),
+        lambda other: visit.answer(str(index.sample_id[other].as_py()), int(index.repeat[other])),
     )
-    siblings, unread = other_models(
-        library, shelf, stored, index.scoring, sample_id, filters, links, every_model
-    )
+    siblings, unread = other_models(visit, index.scoring, sample_id, every_model)
     conversation, more_messages, no_conversation = conversation_of(texts[TRAJECTORY], makers)
     prompt_format = stored.answers.manifest.specification.prompt.format
     prompt, kind = texts["prompt"] or "", texts["prompt_kind"]
@@ -170,12 +154,9 @@ def one_answer(
     labels: tuple[PersonLabel, ...] = ()
     labels_problem = ""
     try:
-        labels = people.of(shelf, stored, sample_id, repeat)
+        labels = people.of(visit.shelf, stored, sample_id, repeat)
     except DamagedAnswersError as error:  # the answer can be read without them
         labels_problem = str(error)
-
-    def self_link(other: AnswerFilters, more: str = "") -> str:
-        return links.answer(stored.id, sample_id, repeat, other, more)
 
     return OneAnswer(
         stored=stored,
@@ -203,20 +184,20 @@ def one_answer(
         target=html_of(texts["target"]),
         letters=letters_of(texts, index.extracted[row].as_py()),
         facts=tuple(facts_of(texts)),
-        scorings=tuple(scoring_rows(library, stored, sample_id, repeat, index, filters, links)),
-        repeats=tuple(repeats_of(library, index, row, filters, links)),
+        scorings=tuple(scoring_rows(visit, sample_id, repeat, index)),
+        repeats=tuple(repeats_of(visit, index, row)),
         models=siblings,
-        gradings=gradings_of(library, shelf, stored, sample_id, repeat, filters, links),
+        gradings=gradings_of(visit, sample_id, repeat),
         labels=labels,
         labels_problem=labels_problem,
         unread=unread,
         spot=spot,
         matching=len(selection.rows),
-        back=links.answers(stored.id, filters.but(page=spot.page)),
-        all_texts=self_link(filters, "full=yes"),
-        all_models=self_link(filters, "models=all"),
-        toggled_format=self_link(
-            filters.but(format="plain" if filters.format == "markdown" else "markdown")
+        back=visit.answers(page=spot.page),
+        all_texts=visit.answer(sample_id, repeat, "full=yes"),
+        all_models=visit.answer(sample_id, repeat, "models=all"),
+        toggled_format=visit.answer(
+            sample_id, repeat, format="plain" if filters.format == "markdown" else "markdown"
         ),
     )
 

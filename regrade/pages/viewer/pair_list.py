@@ -1,6 +1,6 @@
 """The page of a comparison: its numbers, and its questions by their change."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ from regrade.comparing.models import Comparison
 from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
-from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters
-from regrade.pages.viewer.library import Library, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters, toggled
+from regrade.pages.viewer.library import StoredSet
+from regrade.pages.viewer.links import PairVisit
 from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
 from regrade.text.hidden import end_of, one_line
 
@@ -73,28 +73,20 @@ class PairList:
     pages: int = 1
 
 
-def pair_list(
-    library: Library,
-    pairing: Pairing,
-    base: StoredSet,
-    candidate: StoredSet,
-    filters: PairFilters,
-    links: Links,
-) -> PairList:
+def pair_list(visit: PairVisit, pairing: Pairing) -> PairList:
     """Return the page of a comparison; errors as in `Pairing.of`, except that a refusal is part of the page."""
-    swap = links.comparison(candidate.id, base.id, filters.but(kind=()))
+    base, candidate, filters = visit.base, visit.candidate, visit.filters
+    swap = replace(visit, base=candidate, candidate=base).questions(kind=())
     try:
         found = pairing.of(base, candidate, filters)
     except NotComparableError as error:
         allow = tuple(name for name in ALLOWED if name in (*filters.allow, *error.kinds))
-        href = links.comparison(base.id, candidate.id, filters.but(allow=allow))
-        problems = "; ".join(error.problems)
         return PairList(
             base,
             candidate,
             filters,
-            refusal=problems,
-            allow_href=href if error.kinds else None,
+            refusal="; ".join(error.problems),
+            allow_href=visit.questions(allow=allow) if error.kinds else None,
             swap_href=swap,
         )
     comparison = found.compared.comparison
@@ -121,37 +113,23 @@ def pair_list(
             Chip(
                 name,
                 int(counts[place]),
-                links.comparison(base.id, candidate.id, _toggled(filters, name)),
+                visit.questions(kind=toggled(filters.kind, name, KINDS)),
                 name in filters.kind,
             )
             for place, name in enumerate(KINDS)
             if present[place]
         ),
-        subsets=_subset_changes(comparison, base, candidate, filters, links),
-        rows=tuple(
-            _pair_rows(
-                library, found, rows[start : start + PAGE_ROWS], base, candidate, filters, links
-            )
-        ),
+        subsets=_subset_changes(visit, comparison),
+        rows=tuple(_pair_rows(visit, found, rows[start : start + PAGE_ROWS])),
         matching=len(rows),
         first=start + 1,
         pages=max(1, -(-len(rows) // PAGE_ROWS)),
     )
 
 
-def _toggled(filters: PairFilters, kind: str) -> PairFilters:
-    chosen = {*filters.kind} ^ {kind}
-    return filters.but(kind=tuple(name for name in KINDS if name in chosen))
-
-
-def _subset_changes(
-    comparison: Comparison,
-    base: StoredSet,
-    candidate: StoredSet,
-    filters: PairFilters,
-    links: Links,
-) -> tuple[SubsetChange, ...]:
+def _subset_changes(visit: PairVisit, comparison: Comparison) -> tuple[SubsetChange, ...]:
     """Return the subsets, the largest drop first."""
+    chosen = visit.filters.subset
     return tuple(
         SubsetChange(
             subset.name,
@@ -160,32 +138,21 @@ def _subset_changes(
             subset.candidate,
             subset.difference,
             subset.moved,
-            links.comparison(
-                base.id,
-                candidate.id,
-                filters.but(subset=None if filters.subset == subset.name else subset.name),
-            ),
-            filters.subset == subset.name,
+            visit.questions(subset=None if chosen == subset.name else subset.name),
+            chosen == subset.name,
         )
         for subset in sorted(comparison.subsets, key=lambda subset: subset.difference)
     )
 
 
-def _pair_rows(
-    library: Library,
-    found: PairIndex,
-    places: Rows,
-    base: StoredSet,
-    candidate: StoredSet,
-    filters: PairFilters,
-    links: Links,
-) -> list[PairRow]:
+def _pair_rows(visit: PairVisit, found: PairIndex, places: Rows) -> list[PairRow]:
+    readers, base, candidate = visit.library.readers, visit.base, visit.candidate
     sides = found.compared.sides
     of_base, of_candidate = found.base_row[places].tolist(), found.candidate_row[places].tolist()
     columns = ("question", "prompt", "target", "text", "error")
-    left = library.readers.take(base.answers, of_base, columns).to_pylist()
-    library.readers.add_images(base.answers, of_base, left)
-    right = library.readers.take(candidate.answers, of_candidate, ("text", "error")).to_pylist()
+    left = readers.take(base.answers, of_base, columns).to_pylist()
+    readers.add_images(base.answers, of_base, left)
+    right = readers.take(candidate.answers, of_candidate, ("text", "error")).to_pylist()
     rows = []
     for number, place in enumerate(places.tolist()):
         sample_id = str(found.sample_id[place])
@@ -201,7 +168,7 @@ def _pair_rows(
                 candidate_extracted=extracted_line(sides[1], of_candidate[number]),
                 base_answer=_line(sides[0], of_base[number], left[number]),
                 candidate_answer=_line(sides[1], of_candidate[number], right[number]),
-                href=links.pair(base.id, candidate.id, sample_id, filters.but()),
+                href=visit.question(sample_id),
             )
         )
     return rows

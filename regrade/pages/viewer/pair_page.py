@@ -1,22 +1,23 @@
 """The page of one question in a comparison: both answers, with what was read or what differs."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import Any
 
 import numpy as np
 from markupsafe import Markup
 
+from regrade.answers.result import Result
 from regrade.comparing.models import Comparison
 from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answer
 from regrade.pages.viewer.filters import KINDS, AnswerFilters, PairFilters
-from regrade.pages.viewer.library import Library, NotFoundError, StoredSet
-from regrade.pages.viewer.links import Links
+from regrade.pages.viewer.library import NotFoundError, StoredSet
+from regrade.pages.viewer.links import PairVisit
 from regrade.pages.viewer.one_answer import Spot, pictures_of, spot_in
 from regrade.pages.viewer.pair_index import Pairing, extracted_line, place_read
 from regrade.records.patterns import compiled
-from regrade.text.hidden import Span, as_html, highlighted, marked
+from regrade.text.hidden import as_html, highlighted, marked
 
 # Difference of two texts, word by word, or line by line if they are long.
 
@@ -64,15 +65,8 @@ def _parts(pieces: Sequence[str], same: Sequence[tuple[int, int]]) -> list[tuple
 
 
 COLUMNS = (
-    "question",
-    "prompt",
-    "target",
-    "text",
-    "reasoning",
-    "reasoning_open",
-    "error",
-    "repeat",
-    "index",
+    *("question", "prompt", "target", "text", "reasoning", "reasoning_open", "error", "repeat"),
+    *("index",),
 )
 
 
@@ -86,21 +80,11 @@ class PairSide:
     extracted: Markup | None
     thought: Text | None
     thought_open: bool
+    text: str
+    """What is shown of the answer: the error of a failed request; "" after a thought that never ends."""
     answer: Text
+    """The same as HTML."""
     href: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Texts of a side, before they are HTML."""
-
-    thought: str | None
-    answer: str
-    """The error of a failed request; "" after a thought that never ends."""
-    cut: int
-    """Characters of the answer that are not shown."""
-    mark: Span | None
-    is_open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +109,15 @@ class PairPage:
 
 
 def pair_page(
-    library: Library,
-    pairing: Pairing,
-    base: StoredSet,
-    candidate: StoredSet,
-    sample_id: str,
-    filters: PairFilters,
-    links: Links,
-    *,
-    full: bool = False,
+    visit: PairVisit, pairing: Pairing, sample_id: str, *, full: bool = False
 ) -> PairPage:
     """Return the page of a question; errors as in `Pairing.of`. `full` shows long texts whole.
 
     Raises:
         NotFoundError: If the comparison has no such question.
     """
-    found = pairing.of(base, candidate, filters)
+    library, base, filters = visit.library, visit.base, visit.filters
+    found = pairing.of(base, visit.candidate, filters)
     fitting = np.flatnonzero(found.sample_id == sample_id)
     if not fitting.size:
         raise NotFoundError(
@@ -153,18 +130,20 @@ def pair_page(
     if filters.subset is not None:
         mask &= found.subset == filters.subset
     rows = np.flatnonzero(mask)
-    spot = spot_in(
-        rows,
-        place,
-        lambda other: links.pair(base.id, candidate.id, str(found.sample_id[other]), filters.but()),
-    )
+    spot = spot_in(rows, place, lambda other: visit.question(str(found.sample_id[other])))
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
     base_row, candidate_row = int(found.base_row[place]), int(found.candidate_row[place])
     of_base, of_candidate = found.compared.sides
     both = (
         (base, of_base, base_row, sample_id, pairs.base[at]),
-        (candidate, of_candidate, candidate_row, str(pairs.candidate_id[at]), pairs.candidate[at]),
+        (
+            visit.candidate,
+            of_candidate,
+            candidate_row,
+            str(pairs.candidate_id[at]),
+            pairs.candidate[at],
+        ),
     )
     stored_texts = [
         library.readers.take(stored.answers, [row], COLUMNS).to_pylist()[0]
@@ -173,30 +152,27 @@ def pair_page(
     left = stored_texts[0]
     library.readers.add_images(base.answers, [base_row], [left])
     makers = TextMaker("plain", full)
-    shown = [
-        _said(makers, texts, place_read(scored, row), verdict=stored.run is not None)
-        for texts, (stored, scored, row, _, _) in zip(stored_texts, both, strict=True)
+    plain = AnswerFilters(at=filters.at)
+    sides = [
+        _side(
+            makers,
+            stored,
+            scored,
+            row,
+            float(value),
+            texts,
+            visit.links.answer(stored.id, own_id, texts["repeat"], plain),
+        )
+        for (stored, scored, row, own_id, value), texts in zip(both, stored_texts, strict=True)
     ]
     same = None
-    answers = [marked(text.answer, text.mark) for text in shown]
     if filters.view == "difference":
-        compared = difference(shown[0].answer, shown[1].answer)
+        compared = difference(sides[0].text, sides[1].text)
         same = compared.same
-        answers = [compared.base, compared.candidate]
-    sides = [
-        PairSide(
-            stored=stored,
-            value=float(value),
-            extracted=extracted_line(scored, row),
-            thought=None if text.thought is None else makers.plain(text.thought),
-            thought_open=text.is_open,
-            answer=Text(answer, text.cut),
-            href=links.answer(stored.id, own_id, texts["repeat"], AnswerFilters(at=filters.at)),
-        )
-        for (stored, scored, row, own_id, value), texts, text, answer in zip(
-            both, stored_texts, shown, answers, strict=True
-        )
-    ]
+        sides = [
+            replace(side, answer=Text(html, side.answer.cut))
+            for side, html in zip(sides, (compared.base, compared.candidate), strict=True)
+        ]
     target = left["target"]
     text = left["prompt"] if left["question"] is None else left["question"]
     toggled = "plain" if filters.view == "difference" else "difference"
@@ -208,23 +184,43 @@ def pair_page(
         sample_id=sample_id,
         subset=str(found.subset[place]),
         kind=KINDS[found.kind[place]],
-        question=makers.sent(text or "", pictures_of(library, base, left, links)),
+        question=makers.sent(text or "", pictures_of(library, base, left, visit.links)),
         target=None if target is None else as_html(target),
         same=same,
         spot=spot,
         matching=len(rows),
-        back=links.comparison(base.id, candidate.id, filters.but(page=spot.page, view="plain")),
-        all_texts=links.pair(base.id, candidate.id, sample_id, filters.but(), "full=yes"),
-        toggled_view=links.pair(base.id, candidate.id, sample_id, filters.but(view=toggled)),
+        back=visit.questions(page=spot.page, view="plain"),
+        all_texts=visit.question(sample_id, "full=yes"),
+        toggled_view=visit.question(sample_id, view=toggled),
     )
 
 
-def _said(makers: TextMaker, texts: dict[str, Any], read: Span | None, *, verdict: bool) -> _Said:
-    if texts["error"] is not None:
-        shown, cut = makers.cut(texts["error"])
-        return _Said(texts["reasoning"] or None, shown, cut, None, False)
-    thought, answer, mark, is_open = thought_and_answer(texts, read or (-1, -1), verdict=verdict)
-    shown, cut = makers.cut(answer or "")
-    if mark is not None and mark[1] > len(shown):
+def _side(
+    makers: TextMaker,
+    stored: StoredSet,
+    scored: Result,
+    row: int,
+    value: float,
+    texts: dict[str, Any],
+    href: str,
+) -> PairSide:
+    if texts["error"] is None:
+        read = place_read(scored, row) or (-1, -1)
+        thought, answer, mark, is_open = thought_and_answer(
+            texts, read, verdict=stored.run is not None
+        )
+    else:
+        thought, answer, mark, is_open = texts["reasoning"] or None, texts["error"], None, False
+    text, cut = makers.cut(answer or "")
+    if mark is not None and mark[1] > len(text):
         mark = None
-    return _Said(thought, shown, cut, mark, is_open)
+    return PairSide(
+        stored=stored,
+        value=value,
+        extracted=extracted_line(scored, row),
+        thought=None if thought is None else makers.plain(thought),
+        thought_open=is_open,
+        text=text,
+        answer=Text(marked(text, mark), cut),
+        href=href,
+    )

@@ -37,8 +37,8 @@ def text(given: Parameters, name: str) -> str | None:
     return values[0] if values else None
 
 
-def one_of(given: Parameters, name: str, allowed: Sequence[str], default: str) -> str:
-    """Return one of the allowed words."""
+def one_of(given: Parameters, name: str, allowed: Sequence[str], default: str | None) -> str | None:
+    """Return one of the allowed words, or the default if it is missing."""
     value = text(given, name)
     if value is not None and value not in allowed:
         raise AddressError(name, value, f"one of {', '.join(allowed)}")
@@ -81,7 +81,7 @@ def number(given: Parameters, name: str) -> float | None:
 class PageState:
     """State of a page, a dataclass: the address has each value under its field's name, as the field's type says, unless it is the default.
 
-    Words are `Literal`, with `""` for none; a subset may have the empty name; a whole number begins with its default, else with 0.
+    Words are `Literal`; a subset may have the empty name; a whole number begins with its default, else with 0.
     """
 
     __slots__ = ()
@@ -122,14 +122,14 @@ class PageState:
 
 def _value(given: Parameters, name: str, kind: Any, default: Any) -> Any:  # noqa: ANN401 - any type
     """Return the value of a field in an address, or None if it is missing."""
-    inner = get_args(kind)
+    if NoneType in get_args(kind):
+        (kind,) = {*get_args(kind)} - {NoneType}
     if get_origin(kind) is Literal:
-        return one_of(given, name, [word for word in inner if word], default)
+        return one_of(given, name, get_args(kind), default)
     if get_origin(kind) is tuple:
-        return some_of(given, name, get_args(inner[0]))
+        return some_of(given, name, get_args(get_args(kind)[0]))
     if kind is bool:
         return one_of(given, name, ("yes",), "") == "yes"
-    (kind,) = {*(inner or (kind,))} - {NoneType}
     if kind is int:
         return whole(given, name, least=default or 0)
     if kind is float:

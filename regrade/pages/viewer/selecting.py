@@ -219,7 +219,7 @@ def _between(values: Floats, least: float | None, most: float | None) -> Mask:
     return mask
 
 
-def _changed(index: AnswerIndex, other: AnswerIndex, change: str) -> Mask:
+def _changed(index: AnswerIndex, other: AnswerIndex, change: str | None) -> Mask:
     """Return a mask of answers whose value differs from the mean value of the other set's answers to the question."""
     questions = index.sample_id.dictionary_encode()
     mine = theirs = questions.indices.to_numpy(zero_copy_only=False)
@@ -241,7 +241,7 @@ def _changed(index: AnswerIndex, other: AnswerIndex, change: str) -> Mask:
         "same": difference == 0,
         "any": difference != 0,
     }
-    mask: Mask = known & changed[change]
+    mask: Mask = known & changed[change or "any"]
     return mask
 
 

@@ -15,7 +15,6 @@ from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.cli.main import run
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_sets, html_report, markdown_report
 from regrade.pages.report.request import Request
@@ -221,31 +220,6 @@ def test_seconds_tokens_and_engine_are_those_of_the_sessions(repository: LocalRe
     assert "| 2,000 | 4,000 | 100 |" in markdown
     for shown in (page, markdown):
         assert shown.count("regrade 0.1.0, vllm 0.32.0, cpu, float32") == 1
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ([], "Name the file to write"),
-        (["org/candidate"], "not 'org/candidate'"),
-        (["x.html", "--examples", "201"], "from 0 to 200"),
-        (["org/none", "x.html"], "there are no answers of 'org/none'"),
-        (["org/candidate", "x.html", "--scorer", "exact"], "has a scoring by 'exact'"),
-        (["org/candidate", "x.html", "--base", "org/none"], "there are no answers of 'org/none'"),
-    ],
-)
-def test_bad_input_is_refused_before_anything_is_written(
-    sides: tuple[AnswerSet, AnswerSet],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-    arguments: list[str],
-    message: str,
-):
-    monkeypatch.chdir(tmp_path)
-    assert run(["report", *arguments, "--answers", sides[0].repository.uri]) == 2
-    assert message in capfd.readouterr().err
-    assert not (tmp_path / "x.html").exists()
 
 
 def test_sets_that_differ_in_more_than_the_model_are_not_compared_unless_allowed(

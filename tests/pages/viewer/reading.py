@@ -2,14 +2,19 @@
 
 import html
 import re
-from dataclasses import dataclass
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx2
+import uvicorn
 from starlette.testclient import TestClient
 
 from regrade.answers.local import LocalRepository
 from regrade.pages.viewer.app import Viewer
+from regrade.pages.viewer.serving import application, bound_socket, place_for
 
 
 @dataclass(frozen=True)
@@ -58,3 +63,18 @@ class Reader:
         page = self.get(address)
         assert page.status == 200, f"{address}: {page.status} {page.location} {page.text[:600]}"
         return page
+
+
+@contextmanager
+def served(repository: LocalRepository, token: str | None = None) -> Iterator[str]:
+    """Serve a viewer, for a browser; yield its address."""
+    with bound_socket("127.0.0.1", 0) as listener:
+        place = place_for("127.0.0.1", 0)
+        place = replace(place, port=listener.getsockname()[1], token=token)
+        app = application(repository, place)
+        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        yield place.url
+        server.should_exit = True
+        thread.join(20)

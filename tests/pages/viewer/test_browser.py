@@ -4,14 +4,12 @@
 """
 
 import os
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -19,10 +17,10 @@ from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
 from regrade.answers.local import LocalRepository
-from regrade.pages.viewer.serving import application, bound_socket, place_for
 from tests.browser.pages import SCREENSHOTS, chromium
 from tests.builders import row
 from tests.command_line import DATA, regrade
+from tests.pages.viewer.reading import served
 from tests.stored import publish, score
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -103,17 +101,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shown(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     shots = Path(os.environ.get(SCREENSHOTS) or tmp_path_factory.mktemp("screenshots"))
     shots.mkdir(parents=True, exist_ok=True)
-    with bound_socket("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        place = replace(place_for("127.0.0.1", 0), port=port)
-        app = application(LocalRepository(folder), place)
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        with chromium(tmp_path_factory.mktemp("profile")) as browser:
-            yield Shown(browser, f"http://127.0.0.1:{port}", shots)
-        server.should_exit = True
-        thread.join(20)
+    profile = tmp_path_factory.mktemp("profile")
+    with served(LocalRepository(folder)) as address, chromium(profile) as browser:
+        yield Shown(browser, address, shots)
 
 
 def set_of(shown: Shown, model: str) -> str:

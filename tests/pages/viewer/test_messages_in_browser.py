@@ -1,16 +1,14 @@
 """Images and conversations in real Chromium: shown in the viewer and in a report, and nothing hostile in them is."""
 
 import json
-import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
-import uvicorn
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
@@ -20,13 +18,13 @@ from regrade.answers.parquet import parquet_bytes
 from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
 from regrade.pages.report.request import Request
-from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
 from tests.answers.test_images import with_shard
 from tests.browser.pages import chromium
 from tests.builders import row
+from tests.pages.viewer.reading import served
 from tests.pictures import SVG, header_of, image, publish_showing, showing
 from tests.stored import publish, score
 
@@ -100,18 +98,9 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     ]
     with_shard(answers, parquet_bytes(pa.Table.from_pylist(stored, schema=IMAGE_SCHEMA)), hashes)
     talks = publish(repository, talked(), benchmark="talks")
-    with bound_socket("127.0.0.1", 0) as listener:
-        port = listener.getsockname()[1]
-        app = application(repository, replace(place_for("127.0.0.1", 0), port=port))
-        server = uvicorn.Server(uvicorn.Config(app, log_level="warning", lifespan="off"))
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
-        thread.start()
-        with chromium(tmp_path_factory.mktemp("profile")) as browser:
-            address = f"http://127.0.0.1:{port}"
-            ids = (one.manifest.answer_set_id for one in (answers, talks))
-            yield Shown(browser, address, repository.folder, *ids)
-        server.should_exit = True
-        thread.join(20)
+    with served(repository) as address, chromium(tmp_path_factory.mktemp("profile")) as browser:
+        ids = (one.manifest.answer_set_id for one in (answers, talks))
+        yield Shown(browser, address, repository.folder, *ids)
 
 
 def talked() -> list[dict[str, Any]]:

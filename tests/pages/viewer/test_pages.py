@@ -1,6 +1,5 @@
 """The viewer's pages over HTTP: lists, filters, one answer, comparisons; errors are pages, too."""
 
-import json
 import re
 from dataclasses import asdict
 from pathlib import Path
@@ -62,22 +61,10 @@ def mixed_reader(tmp_path_factory: pytest.TempPathFactory) -> tuple[Reader, str]
     return reader, scored(reader, mixed())
 
 
-def verdicts(page: Any) -> list[str]:
-    return [re.sub(r" (even|odd)\b.*", "", text.split(" ", 1)[1]) for text in page.rows]
-
-
 def test_an_empty_repository_says_how_to_begin(reader: Reader):
     page = reader.get("/")
     assert page.status == 404
     assert "regrade generate" in page.text
-
-
-def test_the_first_page_lists_sets_with_their_numbers(reader: Reader):
-    set_id = scored(reader, mixed(), model="org/tiny")
-    [line] = reader.page("/").rows
-    assert line.startswith(f"org/tiny {set_id[:8]} sums 44.4 ")
-    assert " number v3 9 1 1 1 " in line
-    assert f"/sets/{set_id}" in reader.page("/").links()
 
 
 def test_sets_of_one_benchmark_show_the_settings_that_tell_them_apart(reader: Reader):
@@ -115,23 +102,6 @@ def test_sets_are_filtered_and_sorted_by_the_address(reader: Reader):
     assert "not scored" in reader.page("/?benchmark=other").rows[0]
     assert reader.get("/?benchmark=none").status == 400
     assert reader.get("/?q=&sort=accuracy").location == "/?sort=accuracy"
-
-
-def test_answers_are_listed_with_verdict_read_and_target(mixed_reader: tuple[Reader, str]):
-    reader, set_id = mixed_reader
-    page = reader.page(f"/sets/{set_id}")
-    assert verdicts(page) == [
-        *["right"] * 4,
-        *["wrong"] * 3,
-        "unparsed",
-        "wrong truncated",
-        "failed",
-    ]
-    assert "What is 4?" in page.rows[4]
-    assert "#### 5" in page.rows[4]
-    assert "<mark>5</mark>" in page.html
-    assert "server said no" in page.rows[9]
-    assert "of 10 answers" in page.text
 
 
 @pytest.mark.parametrize(
@@ -218,13 +188,6 @@ def test_a_remembered_order_is_that_of_its_filters(reader: Reader):
     assert order("sort=seconds") == ["0", "3", "1", "4", "2", "5"]
 
 
-def test_subsets_stand_beside_the_list_lowest_first(reader: Reader):
-    set_id = scored(reader, [*numbers(0, 4), row(4, "#### 9"), row(6, "#### 9")])
-    text = reader.page(f"/sets/{set_id}").text
-    assert "2 subsets, lowest first even 4 50.0" in text
-    assert text.index("even 4 50.0") < text.index("odd 2 100.0")
-
-
 def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
     set_id = scored(reader, numbers(0, 120))
     page = reader.page(f"/sets/{set_id}")
@@ -303,60 +266,6 @@ def test_every_state_of_the_list_survives_its_address():
     assert AnswerFilters.of({name: params.getlist(name) for name in params}) == full
 
 
-def test_one_answer_shows_everything_that_is_stored_of_it(reader: Reader):
-    sent = "<|im_start|>user\nWhat is 5?<|im_end|>\n<|im_start|>assistant\n"
-    changes = {
-        "question": "What is five?",
-        "prompt": sent,
-        "reasoning": "five it is",
-        "doc": json.dumps({"tests": ["assert f(1) == 2"]}),
-        "time_to_first_token": 0.125,
-    }
-    set_id = scored(reader, [row(5, "It is\n#### 6") | changes])
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005&number=0")
-    for part in (
-        "wrong question 5 · odd",
-        "read 6 target 5",
-        "What is five?",
-        "user <|im_start|> user What is 5? <|im_end|>",
-        "Thought five it is",
-        "assert f(1) == 2",
-        "prompt tokens 5 completion tokens 7",
-        "seconds to first token 0.12",
-        "All scorings of this answer number v3 wrong 6 0",
-    ):
-        assert part in page.text
-    assert '<mark id="read">6</mark>' in page.html
-    assert '<details class="thought">' in page.html  # folded
-
-
-def test_calls_of_tools_are_shown_under_the_text_as_text(reader: Reader):
-    calls = json.dumps([{"name": "play", "arguments": {"artist": "<script>alert(1)</script>"}}])
-    set_id = scored(reader, [row(5, "Yes. #### 5") | {"tool_calls": calls}])
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
-    _, shown = page.html.split("<h2>Calls of tools</h2>")
-    assert "&lt;script&gt;alert(1)" in shown
-    assert "<script>alert" not in page.html
-
-
-def test_what_an_agent_did_is_a_conversation_with_folded_calls_and_results(reader: Reader):
-    did = trajectory_text(
-        [
-            PartedMessage("assistant", (Part("text", "Adding."), call_of("c", "add", '{"x": 5}'))),
-            PartedMessage("tool", (Part("tool_result", "five", "c", "add"),)),
-            PartedMessage("assistant", (Part("text", "So #### 5"),)),
-        ]
-    )
-    set_id = scored(reader, [row(5, "So #### 5") | {"trajectory": did}])
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
-    _, shown = page.html.split("<h2>What the agent did</h2>")
-    assert '<div class="turn assistant"><h3>assistant</h3>' in shown
-    assert '<details class="part tool_call"><summary>call of add</summary>' in shown
-    assert '<details class="part tool_result"><summary>result of add</summary>' in shown
-    assert "Adding." in page.text
-    assert '<mark id="read">5</mark>' in shown  # the answer follows, as of other sets
-
-
 def test_a_hostile_trajectory_is_text(reader: Reader):
     hostile = [
         PartedMessage(
@@ -392,22 +301,6 @@ def test_of_a_long_trajectory_the_first_messages_are_shown_unless_all_are_asked_
     assert "turn 1199." in reader.page(f"{address}&full=yes").text
 
 
-def test_a_thought_in_the_text_is_folded_and_the_answer_still_marked(reader: Reader):
-    text = "<think>maybe #### 9</think>So\n#### 5"
-    set_id = scored(reader, [row(5, text)])
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
-    thought, answer = page.html.split("<h2>Answer")
-    assert "maybe #### 9" in thought.split('class="thought"')[1]
-    assert 'So\n#### <mark id="read">5</mark>' in answer
-
-
-def test_a_thought_that_never_ends_is_open(reader: Reader):
-    set_id = scored(reader, [row(5, "<think>and so on")])
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00005")
-    assert "Thought that never ended" in page.text
-    assert '<details class="thought" open>' in page.html
-
-
 def test_next_and_previous_keep_the_filters(mixed_reader: tuple[Reader, str]):
     reader, set_id = mixed_reader
     page = reader.page(reader.page(f"/sets/{set_id}?verdict=wrong").links("answer")[0])
@@ -422,34 +315,6 @@ def test_next_and_previous_keep_the_filters(mixed_reader: tuple[Reader, str]):
     assert "not in the filtered list" in outside.text
 
 
-def test_letters_have_their_log_probabilities(reader: Reader):
-    changes = {
-        "text": None,
-        "target": "B",
-        "choices": ["red", "<b>blue</b>"],
-        "label_logprobs": [-2.0, -0.5],
-        "label_method": "single_token",
-    }
-    answers = publish(
-        reader.repository, [row(1) | changes], method="rank", sampling=SamplingParams(max_tokens=1)
-    )
-    score(answers, "choice_logprob")
-    page = reader.page(f"/sets/{answers.manifest.answer_set_id}/answer?sample=sample-00001")
-    assert "A red -2.000 18.2 %" in page.text
-    assert "B <b>blue</b> -0.500 81.8 % target, read" in page.text
-
-
-def test_repeats_and_other_models_stand_below_the_answer(reader: Reader):
-    rows = [row(1, f"#### {1 + repeat}", repeat=repeat) for repeat in range(3)]
-    set_id = scored(reader, rows, repeats=3, sampling=SamplingParams(temperature=1.0))
-    other = scored(reader, [row(1, "#### 8")], model="org/other")
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001&number=1")
-    assert "repeat 0 right 1" in page.text
-    assert "repeat 2 wrong 3" in page.text
-    assert "by other models org/other wrong 8" in page.text
-    assert f"/compare/{set_id}/{other}/question?sample=sample-00001" in page.links()
-
-
 def test_one_of_several_repeats_can_be_chosen(reader: Reader):
     rows = [row(n, f"#### {n + repeat}", repeat=repeat) for n in range(3) for repeat in range(2)]
     set_id = scored(reader, rows, repeats=2, sampling=SamplingParams(temperature=1.0))
@@ -460,15 +325,11 @@ def test_one_of_several_repeats_can_be_chosen(reader: Reader):
     assert [text.split()[:2] for text in first.rows] == [[str(n), "r0"] for n in range(3)]
 
 
-def test_all_scorings_of_an_answer_are_shown_and_can_be_chosen(reader: Reader):
+def test_one_of_several_scorings_can_be_chosen(reader: Reader):
     answers = publish(reader.repository, numbers(0, 3))
     old = score_with_an_older_scorer(answers, lambda _: {"value": 0.0, "extracted": "77"})
     score(answers)
     set_id = answers.manifest.answer_set_id
-    page = reader.page(f"/sets/{set_id}/answer?sample=sample-00001")
-    current = next(file for file in again(answers).scores() if file.label != old.label)
-    assert f"number v3 current version {current.source_hash} right 1 1" in page.text
-    assert "number v0 older version 00000000 stale wrong 77 0" in page.text
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong&scorer={old.label}").rows) == 3
     assert len(reader.page(f"/sets/{set_id}?verdict=wrong").rows) == 0
 
@@ -503,22 +364,15 @@ def test_answers_that_changed_against_another_set_are_a_filter(reader: Reader):
     )
 
 
-def test_a_comparison_has_the_numbers_of_compare_and_every_question(reader: Reader):
+def test_questions_of_one_kind_of_change_are_listed_and_followed(reader: Reader):
     base = answer(reader.repository, "org/base", wrong=(1, 2, 3, 9), total=40)
     candidate = answer(reader.repository, "org/candidate", wrong=(2, 3, 4, 5, 6), total=40)
     ids = base.manifest.answer_set_id, candidate.manifest.answer_set_id
     page = reader.page(f"/compare/{ids[0]}/{ids[1]}")
-    assert "90.00 % A 87.50 % B -2.50 points" in page.text
     assert "right to wrong 3 wrong to right 2 both wrong, the same 2 both right 33" in page.text
     lost = reader.page(str(page.keyed("w")))
-    assert len(lost.rows) == 3
-    assert "right to wrong" in lost.rows[0]
-    question = reader.page(lost.links("question")[0])
-    assert "1 of 3" in question.text
-    assert "read 4" in question.text
-    assert "read 5" in question.text
-    changed = reader.page(str(question.keyed("d")))
-    assert '<span class="diff">' in changed.html
+    assert ["right to wrong" in line for line in lost.rows] == [True] * 3
+    assert "1 of 3" in reader.page(lost.links("question")[0]).text
 
 
 def test_wrong_in_another_way_is_told_from_wrong_in_the_same_way(reader: Reader):
@@ -680,15 +534,6 @@ def test_answers_that_were_not_computed_alike_say_so_on_every_page(reader: Reade
         page = reader.page(address).text
         assert f"Its answers were not all computed alike: {mixed_by}." in page
         assert "The server refused temperature 0.0: its own values were in effect." in page
-
-
-def test_the_page_of_a_set_has_its_settings_and_versions(mixed_reader: tuple[Reader, str]):
-    reader, set_id = mixed_reader
-    page = reader.page(f"/sets/{set_id}").text
-    assert "settings and versions answer set" in page
-    assert "sampling temperature 0.0, max_tokens" in page
-    assert "scorer number v" in page
-    assert str(reader.repository.uri) not in page  # a path says who made it
 
 
 def test_a_letter_is_shown_with_the_text_of_its_choice(reader: Reader):

@@ -16,7 +16,7 @@ from regrade.answers.local import LocalRepository
 from regrade.pages.viewer.serving import application, bound_socket, place_for
 from regrade.settings.errors import SettingsError
 from tests.builders import row
-from tests.command_line import ROOT, regrade
+from tests.command_line import ROOT
 from tests.server_process import free_port, wait_until_healthy
 from tests.stored import numbers, publish, score
 
@@ -178,28 +178,6 @@ def test_the_command_serves_until_it_is_stopped(stored: LocalRepository, tmp_pat
         process.kill()
         process.wait()
     assert "Traceback" not in log.read_text()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["nowhere"], "there is no such folder"),
-        (["ANSWERS", "ffff"], "no answers of 'ffff'"),
-        (["ANSWERS", "--port", "70000"], "from 0 to 65535"),
-        (["ANSWERS", "--against", "ffff"], "needs the answer set"),
-        (["ANSWERS", "--at", "ffffffff"], "should match one revision"),
-        (["ANSWERS", "--host", "0.0.0.0"], "Set REGRADE_VIEW_TOKEN"),
-    ],
-)
-@pytest.mark.slow
-def test_the_command_refuses_what_it_cannot_serve(
-    stored: LocalRepository, arguments: list[str], problem: str
-):
-    given = [stored.uri if text == "ANSWERS" else text for text in arguments]
-    port = () if "--port" in given else ("--port", "0")
-    done = regrade("view", *given, *port)
-    assert done.code == 2
-    assert problem in done.err
 
 
 def test_a_repository_without_answers_is_served_when_asked(tmp_path: Path):
