@@ -61,7 +61,7 @@ def one_line(error: ValidationError, model: type[BaseModel] | None = None) -> st
         model: The outermost settings, whose names are listed where an unknown one was given.
     """
     problems = error.errors()
-    found = list(_of_chosen(problems)) or [(problem, problem["loc"]) for problem in problems]
+    found = list(_of_chosen(problems)) or list(_of_unknown_kinds(problems))
     texts = []
     for problem, place in found:
         path = [part for part in problem["loc"][:-1] if isinstance(part, str)]
@@ -140,6 +140,17 @@ def _of_chosen(
             if place[: len(choice)] == choice:
                 place = (*choice, *place[len(choice) + 1 :])
         yield problem, place
+
+
+def _of_unknown_kinds(
+    problems: Sequence["ErrorDetails"],
+) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
+    """Yield one problem and its place for each `kind` that no group has, with all that could be chosen."""
+    wrong = [problem for problem in problems if problem["loc"][-1:] == ("kind",)]
+    for place in dict.fromkeys(problem["loc"][:-2] for problem in wrong):
+        kinds = [problem for problem in wrong if problem["loc"][:-2] == place]
+        expected = " or ".join(dict.fromkeys(kind["ctx"]["expected"] for kind in kinds))
+        yield {**kinds[0], "ctx": {"expected": expected}}, (*place, "kind")
 
 
 def models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type

@@ -29,7 +29,7 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
         ({"datasets": [{"name": "a"}]}, "`datasets.0.path` is missing"),
         ({"datasets": [{"name": "A b", "path": "x"}]}, "`datasets.0.name` should be up to 63 lower-case letters, digits"),
         ({"sources": [{"benchmark": "mmlu", "path": "x"}]}, "a source is given for 'mmlu', which is not"),
-        ({"engine": {"kind": "tgi"}}, "kind` should be 'vllm', not 'tgi'; `engine.OpenAIEngine.kind` should be 'openai', not 'tgi'"),
+        ({"engine": {"kind": "tgi", "dtype": 1}}, "`engine.kind` should be 'vllm' or 'openai', not 'tgi'"),
         ({"answers": ["x" * 100]}, f"not ['{'x' * (LONGEST - 2)}..."),
     ],
 )  # fmt: skip
