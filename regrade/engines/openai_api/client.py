@@ -139,11 +139,12 @@ class OpenAIClient:
         self._renamed: dict[str, str] = {}
         self._not_sent: dict[str, str] = {}
         self._is_tried = False
-        self._in_flight: int | None = None
         self._meter = ClientMeter()
         self._before: Totals | None = None
         self._busy = False
         self._speed: Speed | None = None
+        self.in_flight: int | None = None
+        """Most requests in flight; None: `max_concurrency`."""
         self.unanswered = 0
         """Requests that `generate` has taken and not answered yet; 0 outside of it."""
 
@@ -165,14 +166,9 @@ class OpenAIClient:
             raise RuntimeError("the engine is not open: use it as a context manager")
         return self._info
 
-    @property
-    def in_flight(self) -> int | None:
-        """Most requests in flight; None: `max_concurrency`."""
-        return self._in_flight
-
     def limit(self, in_flight: int | None) -> None:
         """Set `in_flight` for the following calls of `generate`. The prefix cache is the server's, and stays."""
-        self._in_flight = in_flight
+        self.in_flight = in_flight
 
     def __enter__(self) -> Self:
         started, settings = time.monotonic(), self._settings
@@ -208,10 +204,8 @@ class OpenAIClient:
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
         """Yield completions as they finish; see `Engine.generate`."""
-        if self._info is None:
-            raise RuntimeError("the engine is not open: use it as a context manager")
         finished: queue.SimpleQueue[Future[list[Completion]]] = queue.SimpleQueue()
-        in_flight = self._in_flight or self._settings.max_concurrency
+        in_flight = self.in_flight or self._settings.max_concurrency
         slots = asyncio.Semaphore(in_flight)
         # More than are in flight, so that the server has work while the caller is busy.
         window = 3 * in_flight * self._batch_size
@@ -357,7 +351,7 @@ class OpenAIClient:
         for request, choice in zip(
             group, bodies.ordered_choices(response, len(group)), strict=True
         ):
-            logprobs = bodies.label_logprobs(bodies.top_logprobs(choice), request.labels)
+            logprobs = bodies.label_logprobs(choice, request.labels)
             method: LabelMethod = "single_token"
             if logprobs is None:
                 logprobs, method = await self._rank_by_echo(request), "per_choice"
