@@ -19,9 +19,8 @@ from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.worker import ENGINE_DONE
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError
-from tests.command_line import DEMO
 from tests.crash.harness import stored
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
 
 pytestmark = pytest.mark.prefect
 ROWS = 6
@@ -59,17 +58,13 @@ class MortalEngine:
 def evaluate(
     flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    data = questions(tmp_path, ROWS)
+    given = demo_asked(tmp_path, ROWS, "mine")
 
     def run(*engines: MortalEngine) -> LocalRepository:
         MortalEngine.opened = []
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
-        generate_answers(
-            model=str(DEMO / "regrade-demo"),
-            datasets=({"name": "mine", "path": str(data), "scorer": "number"},),
-            answers=str(tmp_path / "answers"),
-        )
+        generate_answers(**given)
         return LocalRepository(tmp_path / "answers")
 
     return run
