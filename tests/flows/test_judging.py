@@ -9,8 +9,7 @@ import pytest
 
 from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
@@ -21,6 +20,7 @@ from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
 from tests.command_line import regrade
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+from tests.stored import sets_in
 
 pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
 Judging = Callable[..., Evaluation]
@@ -50,11 +50,9 @@ def judging(flows_on_server: str, spool_home: Path, tmp_path: Path) -> Judging:
 
 
 def the_set(evaluation: Evaluation) -> AnswerSet:
-    repository = LocalRepository(Path(evaluation.repository))
-    head = repository.head()
-    assert head is not None
     [entry] = evaluation.answer_sets
-    return list_sets(repository, head, answer_set_id=entry.answer_set_id)[0]
+    [found] = sets_in(Path(evaluation.repository), answer_set_id=entry.answer_set_id)
+    return found
 
 
 def others(evaluation: Evaluation) -> dict[str, float]:
@@ -256,9 +254,7 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
         (False, True),
         (True, False),
     ]
-    repository = LocalRepository(tmp_path / "answers")
-    head = str(repository.head())
-    for answers in list_sets(repository, head):
+    for answers in sets_in(tmp_path / "answers"):
         assert answers.manifest.withheld
         for shard in answers.manifest.shards:
             batches = answers.shard(shard, GENERATION_SCHEMA.names).batches()
