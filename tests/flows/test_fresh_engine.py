@@ -79,13 +79,6 @@ def test_a_fresh_engine_goes_on_where_the_other_ended(evaluate: Any):
     assert len({str(prompt) for prompt in first.asked + second.asked}) == ROWS
 
 
-def test_the_second_engine_that_ends_is_the_last(evaluate: Any, tmp_path: Path):
-    with pytest.raises(EngineError, match="The engine ended"):
-        evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
-    assert len(MortalEngine.opened) == 2
-    assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
-
-
 def test_an_engine_that_never_worked_is_not_replaced(evaluate: Any):
     with pytest.raises(EngineError, match="The engine ended"):
         evaluate(MortalEngine(0, fresh_helps=False), MortalEngine(ROWS))
@@ -106,8 +99,8 @@ def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path)
     assert done.exists()
 
 
-def test_answers_of_a_failed_run_are_published_without_an_engine(
-    evaluate: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_published_without_one(
+    evaluate: Any, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     publish = generating._publish_finished
     told = []
@@ -117,7 +110,8 @@ def test_answers_of_a_failed_run_are_published_without_an_engine(
         lambda works: (told.append(done.exists()), publish(works)),
     )
     with pytest.raises(EngineError, match="The engine ended"):
-        evaluate(MortalEngine(2), MortalEngine(1))
+        evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
+    assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
     assert told == [False, True, True]  # the first engine is replaced
     assert [engine.done for engine in MortalEngine.opened] == [False, False]
 

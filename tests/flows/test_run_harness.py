@@ -4,12 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import psutil
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
@@ -214,57 +212,17 @@ def test_a_call_that_the_model_made_itself_is_in_the_trajectory(
     assert (result.call, last.text) == (call.call, row["text"])
 
 
-STAYS = f"""
-import json, sys, time
+STUBBORN = f"""
+import json, signal, subprocess, sys, time
 from pathlib import Path
 
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a child ignores it, too
 output = Path(sys.argv[1])
 (output / "metadata.json").write_text(json.dumps({METADATA!r}))
 (output / "results.jsonl").write_text(json.dumps({rollout()!r}) + chr(10))
 (output / "begun").touch()
 time.sleep(900)
-"""
-
-
-def test_a_stopped_run_leaves_neither_server_nor_harness_but_what_was_done(
-    tmp_path: Path, demo_model: Path
-):
-    (tmp_path / "agent.py").write_text(STAYS)
-    given = command(demo_model, tmp_path / "answers", harness=None)
-    logs = tmp_path / "logs"
-    run = subprocess.Popen(
-        [*given, "--", sys.executable, str(tmp_path / "agent.py"), "{output}"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "REGRADE_LOGS": str(logs)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 900
-        while not (begun := [*logs.glob("*.output/begun")]) and time.monotonic() < deadline:
-            assert run.poll() is None
-            time.sleep(0.5)
-        [mark] = begun
-        processes = psutil.Process(run.pid).children(recursive=True)
-        commands = [" ".join(_command(process)) for process in processes]
-        assert any("agent.py" in line for line in commands)
-        assert any("vllm.entrypoints" in line for line in commands)
-        run.send_signal(signal.SIGTERM)
-        assert run.wait(120) == 143
-        _, alive = psutil.wait_procs(processes, timeout=60)
-        assert alive == []
-    finally:
-        run.kill()
-        run.wait()
-    imports = import_files(LocalRepository(tmp_path / "later"), [mark.parent])
-    assert [one.answers.manifest.rows for one in imports.sets] == [1]
-
-
-STUBBORN = f"""
-import signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a child ignores it, too
-{STAYS}
 """
 
 
@@ -326,10 +284,3 @@ def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_wh
     assert not (tmp_path / "answers").exists()
     imports = import_files(LocalRepository(tmp_path / "later"), [left])
     assert [one.answers.manifest.rows for one in imports.sets] == [1]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

@@ -135,10 +135,10 @@ def training(demo_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
+def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps_and_tracked_apart(
     evaluated: Evaluated, training: Path
 ):
-    evaluated.run(f"{training}/checkpoint-*")
+    evaluation = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model).result()
 
     names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
     (engine,) = evaluated.engines
@@ -152,6 +152,9 @@ def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
     ]
     assert len(engine.planned) == 1  # all models are asked the same
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
+    assert [answers.model for answers in evaluation.answer_sets] == names
+    assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
+    assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
 
 
 def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_are_asked(
@@ -241,19 +244,6 @@ def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training
         "end",
     ]
     assert len(evaluated.answers) == 3
-
-
-def test_an_evaluation_scores_each_model_and_tracks_it_in_a_run_of_its_own(
-    evaluated: Evaluated, training: Path
-):
-    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model)
-    evaluation = state.result()
-
-    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
-    assert [answers.model for answers in evaluation.answer_sets] == names
-    assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
-    assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
-    assert len(evaluated.engines) == 1
 
 
 def test_a_sweep_over_models_and_sampling_keeps_its_engine(
