@@ -168,10 +168,8 @@ def hub_revisions(name: str, repository: str) -> list[str]:
         ModelError: If the repository does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
-    refs = _named_errors(
-        name, repository, None, lambda: HfApi(endpoint=endpoint()).list_repo_refs(repository)
-    )
+    api = _api()
+    refs = _named_errors(name, repository, None, lambda: api.list_repo_refs(repository))
     return [ref.name for ref in (*refs.branches, *refs.tags)]
 
 
@@ -191,9 +189,8 @@ def hub_head(name: str) -> HubHead:
         ModelError: If the repository or branch does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
+    api = _api()
     repository, _, revision = name.partition("@")
-    api = HfApi(endpoint=endpoint())
     return _named_errors(
         name,
         repository,
@@ -208,8 +205,7 @@ def hub_models(organisation: str) -> list[str]:
     Raises:
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
-    api = HfApi(endpoint=endpoint())
+    api = _api()
     try:
         found = RETRIES.call(
             "listing models",
@@ -234,7 +230,13 @@ def _ask_commit(repository: str, revision: str | None) -> str:
             repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
         )
         return Path(folder).name
-    return _head(HfApi(endpoint=endpoint()).model_info(repository, revision=revision)).commit
+    return _head(_api().model_info(repository, revision=revision)).commit
+
+
+def _api() -> HfApi:
+    """Return a client of the Hub whose requests are bounded."""
+    bound_requests()
+    return HfApi(endpoint=endpoint())
 
 
 def _who() -> str:

@@ -21,7 +21,7 @@ from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server, concerns_prompt
 from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import OPEN_THOUGHTS
-from regrade.models.served import reachable, served_models
+from regrade.models.served import reachable
 from regrade.records import Completion, LabelMethod, Request, Structure
 from regrade.records.computed import Computed
 from regrade.settings.errors import SettingsError
@@ -130,7 +130,7 @@ class OpenAIClient:
         if rendering.chat_template is not None:
             self._chat["chat_template"] = rendering.chat_template
         self._info: EngineInfo | None = None
-        self._is_vllm = False
+        self._is_vllm = model.served_by == "vllm"
         self._ending_known = False
         self._stops_thoughts = False
         self._batch_size = settings.batch_size
@@ -173,8 +173,6 @@ class OpenAIClient:
     def __enter__(self) -> Self:
         started, settings = time.monotonic(), self._settings
         urls = reachable(settings.base_urls, settings.api_key_env)
-        served = {entry.get("id"): entry for entry in served_models(urls[0], settings.api_key_env)}
-        self._is_vllm = served.get(self._model.path, {}).get("owned_by") == "vllm"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
         self._thread.start()
