@@ -25,6 +25,7 @@ from flows.scoring import (
     unscored,
 )
 from regrade.answers.manifest import Stopped
+from regrade.answers.sets import AnswerSet
 from regrade.checkpoints.following import Following, Notes
 from regrade.checkpoints.found import Found, alias_of
 from regrade.comparing.beforehand import is_first
@@ -147,14 +148,14 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         planned, sets = generating.generate_on_machines(job, job.machines, check)
     works = generating.answered(planned)
     sure: dict[str, Stopped] = {}
+    early: list[AnswerSet] = []
     for work in works:
         if work.stopped is not None:
             sure[work.plan.specification.benchmark.name] = work.stopped
+            early.append(work.answers)
             saved = EarlyEnd.of_set(work.answers.manifest, work.stopped, work.full_rate).saved
             logger.info("%s: %s", work.title, saved)
-    early = [work.answers for work in works if work.stopped is not None]
-    left = [work.published for work in works if work.stopped is not None]
-    whole = [found for found in sets if is_to_be_scored(found, works) and found not in left]
+    whole = [found for found in sets if is_to_be_scored(found, works) and found not in early]
     if not whole:
         evaluation = finish_unscored(works)
         generating.check_failures(planned)

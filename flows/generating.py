@@ -36,9 +36,8 @@ from regrade.settings import HarnessTasks
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.settings.files import spool_root
 from regrade.text.text import counted
-from tasks.plan import find_missing, plan_answers
+from tasks.plan import find_missing, look_at_stored, plan_answers, watch_verdicts
 from tasks.publish import publish_answers
-from tasks.watch import look_at_stored, watch_verdicts
 from tasks.work import Work
 
 logger = logging.getLogger("regrade")

@@ -32,9 +32,15 @@ from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, RegradeError
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from tasks.panel import combine_judges, track_panels
-from tasks.publish_scores import publish_scores
-from tasks.score import Graded, ScoredSet, compare_set, score_set, score_when_published
-from tasks.step import error_of, hidden, in_flow_run
+from tasks.score import (
+    Graded,
+    ScoredSet,
+    compare_set,
+    publish_scores,
+    score_set,
+    score_when_published,
+)
+from tasks.step import hidden, in_flow_run
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work
 
@@ -177,17 +183,16 @@ def _compare(scorings: Scorings) -> None:
         if any(scored.replaces for scored in entry.scored)
     ]
     for entry, started in running:
-        error = error_of(started)
-        if error is None:
-            continue
-        expected = isinstance(error, RegradeError)
-        logger.warning(
-            "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
-            entry.title,
-            entry.answer_set_id,
-            error,
-            exc_info=None if expected else error,
-        )
+        try:
+            started.result()
+        except Exception as error:
+            logger.warning(
+                "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
+                entry.title,
+                entry.answer_set_id,
+                error,
+                exc_info=not isinstance(error, RegradeError),
+            )
 
 
 def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredSet] = ()) -> None:

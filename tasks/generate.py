@@ -176,9 +176,18 @@ class _Set:
         self.leave_out(published)
 
     def leave_out(self, published: AnswerSet | None = None) -> None:
-        """Leave out what other machines published; see `leave_out_published`."""
+        """Withdraw the requests whose rows other machines have published, if there are others.
+
+        Args:
+            published: The answer set at the head, if it was just read.
+        """
+        work, repository = self.work, self.work.repository
+        if work.share is None:
+            return
         try:
-            leave_out_published(self.work, published)
+            found = published or find_set(repository, work.plan.specification, repository.head())
+            if found is not None:
+                work.requests.withdraw(found.states(work.spool.shard_states).done)
         except (OperationError, UserError) as error:
             logger.warning("what other machines published is left out later: %s", error)
 
@@ -240,25 +249,6 @@ class _Set:
                 if count
             ),
         )
-
-
-def leave_out_published(work: Work, published: AnswerSet | None = None) -> None:
-    """Withdraw the requests whose rows other machines have published, if there are others.
-
-    Args:
-        work: The answer set.
-        published: It at the head, if that was just read.
-
-    Raises:
-        OperationError, UserError: If the repository cannot be read.
-    """
-    if work.share is None:
-        return
-    if published is None:
-        repository = work.repository
-        published = find_set(repository, work.plan.specification, repository.head())
-    if published is not None:
-        work.requests.withdraw(published.states(work.spool.shard_states).done)
 
 
 class ProgressArtifact:

@@ -1,10 +1,13 @@
-"""Score stored answers at a pinned revision."""
+"""Score stored answers at a pinned revision, publish the scores, and compare them with the previous ones."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from regrade.answers import publishing
+from regrade.answers.base import Repository
 from regrade.answers.documents import HEAL
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
@@ -22,12 +25,14 @@ from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.text.markdown import markdown
 from regrade.text.numbers import average_text
-from tasks.step import DELAYS, step
+from regrade.text.text import counted
+from tasks.step import DELAYS, PUBLISHING_DELAYS, step
 
 if TYPE_CHECKING:
     from tasks.work import Work
 
 logger = logging.getLogger("regrade.score")
+publish_logger = logging.getLogger("regrade.publish")
 
 
 @dataclass(frozen=True)
@@ -154,6 +159,16 @@ def _score(
         for note in notes(answers, scored.file):
             logger.warning("%s: %s", result.title, note)
     return result
+
+
+@step("publish scores", delays=PUBLISHING_DELAYS)
+def publish_scores(repository: Repository, scored: Sequence[Graded]) -> str | None:
+    """Publish all new scorings in one commit, and return the revision; None if the repository has no commit."""
+    new = [(entry.answers, entry.file, entry.table) for entry in scored if entry.table is not None]
+    revision = publishing.publish_scores(repository, new)
+    if new:
+        publish_logger.info("%s published at %s", counted(len(new), "scoring"), str(revision)[:12])
+    return revision
 
 
 @step("compare", run_name="compare {title}")

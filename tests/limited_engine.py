@@ -12,6 +12,7 @@ from regrade.records.computed import BatchCheck, Computed
 from regrade.settings.errors import EngineError
 from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import Speed, Spread
+from tests.command_line import DEMO
 
 Answer = Callable[[Request, VllmEngine, int | None], str]
 
@@ -108,6 +109,16 @@ class Engines:
         if self.refused(settings):
             raise EngineError("The engine did not start: out of memory.")
         return engine
+
+
+def demo_asked(folder: Path, n: int, *names: str) -> dict[str, Any]:
+    """Parameters of a flow that asks the demo model n questions, again for each name of a dataset."""
+    data = str(questions(folder, n))
+    return {
+        "model": str(DEMO / "regrade-demo"),
+        "datasets": tuple({"name": name, "path": data, "scorer": "number"} for name in names),
+        "answers": str(folder / "answers"),
+    }
 
 
 def questions(folder: Path, n: int) -> Path:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from regrade.answers.base import Repository
 from regrade.answers.figures import metrics_of
+from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Shard
 from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers, publish_scores
@@ -129,6 +130,12 @@ def again(answers: AnswerSet) -> AnswerSet:
     assert head is not None
     answer_set_id = answers.manifest.answer_set_id
     return list_sets(answers.repository, head, answer_set_id=answer_set_id)[0]
+
+
+def sets_in(folder: Path, **filters: str) -> list[AnswerSet]:
+    """The answer sets at the newest commit of the repository in a folder."""
+    repository = LocalRepository(folder)
+    return list_sets(repository, repository.head() or "", **filters)
 
 
 def parquet_bytes(rows: Sequence[dict[str, Any]], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:

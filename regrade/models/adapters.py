@@ -4,10 +4,9 @@ import logging
 from dataclasses import replace
 from pathlib import Path
 
-from regrade.hub.client import bound_requests
 from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, read_json
 from regrade.models.fingerprints import files_sha256
-from regrade.models.hub import hub_commit, hub_file
+from regrade.models.hub import first_file, hub_file
 from regrade.models.local import folder_name
 from regrade.records.specification import AdapterIdentity
 from regrade.settings.errors import AdapterError, ModelError
@@ -35,21 +34,21 @@ def with_adapter(model: ResolvedModel, name: str) -> ResolvedModel:
         OperationError: If the Hub cannot be reached.
     """
     path = Path(name).expanduser()
-    if path.is_dir():
-        identity, folder = _in_folder(name, path)
-    elif name.startswith((".", "/", "~")) or name.count("/") != 1:
-        raise AdapterError(name, f"there is no folder '{path}'.")
-    else:
-        identity, folder = _on_hub(name)
     try:
+        if path.is_dir():
+            identity, folder = _in_folder(name, path)
+        elif name.startswith((".", "/", "~")) or name.count("/") != 1:
+            raise ModelError(name, f"there is no folder '{path}'.")
+        else:
+            identity, folder = _on_hub(name)
         config = read_json(folder / ADAPTER_CONFIG, name)
+        kind = config.get("peft_type")
+        if kind != "LORA":
+            raise ModelError(
+                name, f"'{ADAPTER_CONFIG}' has peft_type {kind!r}; vLLM applies only 'LORA'."
+            )
     except ModelError as error:
         raise AdapterError(name, error.problem) from error
-    kind = config.get("peft_type")
-    if kind != "LORA":
-        raise AdapterError(
-            name, f"'{ADAPTER_CONFIG}' has peft_type {kind!r}; vLLM applies only 'LORA'."
-        )
     base = config.get("base_model_name_or_path")
     if isinstance(base, str) and base and Path(base).name != Path(model.path).name:
         logger.warning(
@@ -65,16 +64,14 @@ def with_adapter(model: ResolvedModel, name: str) -> ResolvedModel:
 
 
 def _in_folder(name: str, folder: Path) -> tuple[AdapterIdentity, Path]:
-    config = folder / ADAPTER_CONFIG
-    if not config.is_file():
-        raise AdapterError(name, f"the folder has no '{ADAPTER_CONFIG}'. {_EXPECTED}")
-    weights = folder / _WEIGHTS
-    if not weights.is_file():
-        raise AdapterError(name, f"the folder has no '{_WEIGHTS}'. {_EXPECTED}")
+    files = [folder / ADAPTER_CONFIG, folder / _WEIGHTS]
+    for file in files:
+        if not file.is_file():
+            raise ModelError(name, f"the folder has no '{file.name}'. {_EXPECTED}")
     try:
-        revision = files_sha256(folder, (config, weights))
+        revision = files_sha256(folder, files)
     except PermissionError as error:
-        raise AdapterError(
+        raise ModelError(
             name, f"the user of this process may not read '{error.filename}'."
         ) from error
     return AdapterIdentity(name=folder_name(folder), revision=revision), folder
@@ -82,19 +79,12 @@ def _in_folder(name: str, folder: Path) -> tuple[AdapterIdentity, Path]:
 
 def _on_hub(name: str) -> tuple[AdapterIdentity, Path]:
     """Download the adapter at a commit, and return it; vLLM would read the newest commit."""
-    bound_requests()
     repository, _, revision = name.partition("@")
-    try:
-        commit = hub_commit(name, repository, revision or None)
-    except ModelError as error:
-        raise AdapterError(name, error.problem) from error
-    # By branch or tag, so that the cache stores its commit for offline use.
-    config = hub_file(repository, revision or None, ADAPTER_CONFIG)
+    commit, config = first_file(name, repository, revision or None, ADAPTER_CONFIG)
     if config is None:
-        raise AdapterError(name, f"it has no '{ADAPTER_CONFIG}' on the Hub. {_EXPECTED}")
-    commit = config.parent.name  # the branch may have a newer commit by now
+        raise ModelError(name, f"it has no '{ADAPTER_CONFIG}' on the Hub. {_EXPECTED}")
     if hub_file(repository, commit, _WEIGHTS) is None:
-        raise AdapterError(name, f"it has no '{_WEIGHTS}' on the Hub. {_EXPECTED}")
+        raise ModelError(name, f"it has no '{_WEIGHTS}' on the Hub. {_EXPECTED}")
     hub_file(repository, commit, _TEMPLATE)
     return AdapterIdentity(name=repository, revision=commit), config.parent
 

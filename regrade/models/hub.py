@@ -52,15 +52,8 @@ def resolve_on_hub(name: str, quantization: str | None) -> ResolvedModel:
         ModelError: If the model or revision does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
     repository, _, revision = name.partition("@")
-    commit = hub_commit(name, repository, revision or None)
-    # By branch or tag, so that the cache stores its commit for offline use.
-    config = hub_file(repository, revision or None, "config.json") or hub_file(
-        repository, revision or None, "params.json"
-    )
-    if config is not None and config.parent.name != commit:
-        commit = config.parent.name  # the branch has a newer commit by now
+    commit, config = first_file(name, repository, revision or None, "config.json", "params.json")
     if config is None:
         adapter = hub_file(repository, commit, ADAPTER_CONFIG)
         hint = "" if adapter is None else f" {adapter_hint(name, read_json(adapter, name))}"
@@ -96,19 +89,29 @@ def endpoint() -> str | None:
     return os.environ.get("HF_ENDPOINT") or None
 
 
-def hub_commit(name: str, repository: str, revision: str | None) -> str:
-    """Return the current commit of a model repository's branch or tag; None: of `main`.
+def first_file(
+    name: str, repository: str, revision: str | None, *files: str
+) -> tuple[str, Path | None]:
+    """Return the current commit of a model repository's branch or tag, and a copy of the first of some files that it has.
 
     Args:
         name: The user's name for it, for messages.
         repository: `org/name`.
-        revision: Branch, tag or commit.
+        revision: Branch, tag or commit. None: `main`.
+        files: Names of files.
 
     Raises:
         ModelError: If the repository or revision does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    return _named_errors(name, repository, revision, lambda: _ask_commit(repository, revision))
+    bound_requests()
+    commit = _named_errors(name, repository, revision, lambda: _ask_commit(repository, revision))
+    for file in files:
+        # By branch or tag, so that the cache stores its commit for offline use.
+        path = hub_file(repository, revision, file)
+        if path is not None:
+            return path.parent.name, path  # the branch may have a newer commit by now
+    return commit, None
 
 
 def _named_errors(
@@ -165,10 +168,8 @@ def hub_revisions(name: str, repository: str) -> list[str]:
         ModelError: If the repository does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
-    refs = _named_errors(
-        name, repository, None, lambda: HfApi(endpoint=endpoint()).list_repo_refs(repository)
-    )
+    api = _api()
+    refs = _named_errors(name, repository, None, lambda: api.list_repo_refs(repository))
     return [ref.name for ref in (*refs.branches, *refs.tags)]
 
 
@@ -188,9 +189,8 @@ def hub_head(name: str) -> HubHead:
         ModelError: If the repository or branch does not exist, or the token has no access.
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
+    api = _api()
     repository, _, revision = name.partition("@")
-    api = HfApi(endpoint=endpoint())
     return _named_errors(
         name,
         repository,
@@ -205,8 +205,7 @@ def hub_models(organisation: str) -> list[str]:
     Raises:
         HubError: If the Hub cannot be reached or fails.
     """
-    bound_requests()
-    api = HfApi(endpoint=endpoint())
+    api = _api()
     try:
         found = RETRIES.call(
             "listing models",
@@ -231,7 +230,13 @@ def _ask_commit(repository: str, revision: str | None) -> str:
             repository, revision=revision, local_files_only=True, allow_patterns=["config.json"]
         )
         return Path(folder).name
-    return _head(HfApi(endpoint=endpoint()).model_info(repository, revision=revision)).commit
+    return _head(_api().model_info(repository, revision=revision)).commit
+
+
+def _api() -> HfApi:
+    """Return a client of the Hub whose requests are bounded."""
+    bound_requests()
+    return HfApi(endpoint=endpoint())
 
 
 def _who() -> str:
@@ -336,10 +341,7 @@ def _tokenizer_commits(
 
 
 def _commit(repository: str, revision: str | None, file: str) -> str:
-    bound_requests()
-    hub_commit(repository, repository, revision)  # raises an error for each reason
-    # By branch or tag, so that the cache stores its commit for offline use.
-    path = hub_file(repository, revision, file)
+    commit, path = first_file(repository, repository, revision, file)
     if path is None:
         raise ModelError(repository, f"it has no file '{file}' with the code of the model.")
-    return path.parent.name
+    return commit

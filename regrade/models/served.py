@@ -290,13 +290,8 @@ def api_key(name: str) -> str | None:
     return key
 
 
-def served_models(base_url: str, api_key_env: str) -> list[dict[str, Any]]:
-    """Return the server's list of models (`GET /models`)."""
-    return _list_models(base_url, api_key_env)[0]
-
-
 def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the server's list of models, and the `Date` header of its reply."""
+    """Return the server's list of models (`GET /models`), and the `Date` header of its reply."""
     url = f"{base_url.rstrip('/')}/models"
     key = api_key(api_key_env)
     headers = {"Authorization": f"Bearer {key}"} if key else {}

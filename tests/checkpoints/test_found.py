@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 
 from regrade.answers.aliases import is_alias_name
 from regrade.checkpoints.found import Found, alias_of, in_folder, on_hub
-from regrade.hub.retries import RetryPolicy
 from regrade.models.patterns import matching, named_models
 from regrade.settings.errors import HubError, ModelError
 from tests.command_line import DEMO
 from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
+from tests.models.conftest import api
+
+__all__ = ["api"]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +72,8 @@ def look(folder: Path, settle: float = 60) -> Found:
 def test_a_checkpoint_has_the_name_of_its_training_and_another_model_its_own(training: Path):
     for name, expected in (("checkpoint-500", "run-7"), ("final", "final")):
         found = look(write(training, name))
-        assert (found.name, found.model, found.waits_for) == (
-            expected,
-            str(training / name),
-            None,
-        )
+        told = (found.name, found.model, found.waits_for)
+        assert told == (expected, str(training / name), None)
 
 
 def test_a_checkpoint_is_left_until_every_file_is_whole(training: Path):
@@ -138,14 +137,6 @@ def test_a_machine_that_follows_needs_nothing_of_a_training():
     assert ran.stdout.split() == ["False"]
 
 
-@pytest.fixture
-def api(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> HfApi:
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=0.02))
-    return HfApi(endpoint=hub.endpoint, token=hub.token)
-
-
 def upload(api: HfApi, name: str, *files: str, content: str = "{}") -> str:
     api.create_repo(name, exist_ok=True)
     for file in files:
@@ -185,11 +176,6 @@ def test_a_model_whose_weights_come_in_later_commits_is_left(hub: Hub, api: HfAp
         "1 of its weight files are missing, such as 'model-00001-of-00002.safetensors'",
         None,
     ]
-
-
-def test_an_unknown_model_is_told(hub: Hub, api: HfApi):
-    with pytest.raises(ModelError, match="not a model on the Hub"):
-        on_hub(f"{hub.user}/nothing")
 
 
 def test_a_pattern_stands_for_the_models_of_an_organisation_on_every_page(

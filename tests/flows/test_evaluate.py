@@ -3,11 +3,13 @@
 import json
 import sqlite3
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import datasets
+import psutil
 import pytest
 
 from regrade.jobs.time_spent import TimeSpent
@@ -37,19 +39,9 @@ class Evaluated:
 
 
 def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
-    config = DEMO / "demo.yaml"
     return regrade(
-        "evaluate",
-        "--config",
-        config,
-        "--answers",
-        answers,
-        "--limit",
-        str(LIMIT),
-        "--goodput",
-        "e2el=600s",
-        "--json",
-        *more,
+        *("evaluate", "--config", DEMO / "demo.yaml", "--answers", answers, "--limit", str(LIMIT)),
+        *("--goodput", "e2el=600s", "--json", *more),
         process=True,
         **environment,
     )
@@ -88,32 +80,6 @@ def test_the_demo_model_is_well_above_chance_and_below_perfect(evaluated: Evalua
         assert metrics["failed"] == 0
         assert chance + 0.1 < metrics["accuracy"] < 1
         assert 0 < metrics["accuracy_stderr"] < 0.15
-
-
-def test_the_json_document_has_what_the_readme_promises(evaluated: Evaluated):
-    for answers in evaluated.first.document["answer_sets"]:
-        assert {
-            "benchmark",
-            "model",
-            "answer_set_id",
-            "revision",
-            "rows",
-            "scores",
-            "mlflow_run_id",
-            "tokens_per_second",
-        } <= set(answers)
-        assert {"load", "generate", "publish", "score", "track"} <= set(answers["seconds"])
-        assert answers["generated"] == LIMIT
-        assert len(answers["revision"]) == 40
-        for score in answers["scores"]:
-            assert {
-                "accuracy",
-                "accuracy_stderr",
-                "n",
-                "unparsed_rate",
-                "truncated_rate",
-                "failed",
-            } <= set(score["metrics"])
 
 
 def test_measurements_and_goodput_are_in_the_result_the_manifest_and_mlflow(evaluated: Evaluated):
@@ -220,11 +186,7 @@ def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
         package.mkdir()
         (package / "__init__.py").write_text(f"raise ImportError('{name} is not here')")
     scored = regrade(
-        "score",
-        "--answers",
-        evaluated.answers,
-        "--force",
-        "--json",
+        *("score", "--answers", evaluated.answers, "--force", "--json"),
         process=True,
         PYTHONPATH=str(tmp_path),
         **evaluated.environment,
@@ -248,21 +210,8 @@ def test_show_prints_an_answer_with_what_was_read_and_the_target(evaluated: Eval
 
 
 def test_no_process_is_left_behind(evaluated: Evaluated):
-    left = [
-        path.parent.name
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if b"regrade.engines" in _read(path)
-        and str(evaluated.answers.parent).encode() in _environment(path)
-    ]
-    assert left == []
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError:
-        return b""
-
-
-def _environment(path: Path) -> bytes:
-    return _read(path.with_name("environ"))
+    home = str(evaluated.answers.parent)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):  # it ended meanwhile, or is another user's
+            is_engine = "regrade.engines" in " ".join(process.cmdline())
+            assert not (is_engine and home in str(process.environ())), process

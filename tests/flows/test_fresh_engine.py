@@ -19,9 +19,8 @@ from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.worker import ENGINE_DONE
 from regrade.records import Completion, Request
 from regrade.settings.errors import EngineError
-from tests.command_line import DEMO
 from tests.crash.harness import stored
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
 
 pytestmark = pytest.mark.prefect
 ROWS = 6
@@ -59,17 +58,13 @@ class MortalEngine:
 def evaluate(
     flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    data = questions(tmp_path, ROWS)
+    given = demo_asked(tmp_path, ROWS, "mine")
 
     def run(*engines: MortalEngine) -> LocalRepository:
         MortalEngine.opened = []
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
-        generate_answers(
-            model=str(DEMO / "regrade-demo"),
-            datasets=({"name": "mine", "path": str(data), "scorer": "number"},),
-            answers=str(tmp_path / "answers"),
-        )
+        generate_answers(**given)
         return LocalRepository(tmp_path / "answers")
 
     return run
@@ -82,13 +77,6 @@ def test_a_fresh_engine_goes_on_where_the_other_ended(evaluate: Any):
     assert len(first.asked) == 2
     assert len(second.asked) == ROWS - 2
     assert len({str(prompt) for prompt in first.asked + second.asked}) == ROWS
-
-
-def test_the_second_engine_that_ends_is_the_last(evaluate: Any, tmp_path: Path):
-    with pytest.raises(EngineError, match="The engine ended"):
-        evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
-    assert len(MortalEngine.opened) == 2
-    assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
 
 
 def test_an_engine_that_never_worked_is_not_replaced(evaluate: Any):
@@ -111,8 +99,8 @@ def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path)
     assert done.exists()
 
 
-def test_answers_of_a_failed_run_are_published_without_an_engine(
-    evaluate: Any, done: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_published_without_one(
+    evaluate: Any, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     publish = generating._publish_finished
     told = []
@@ -122,7 +110,8 @@ def test_answers_of_a_failed_run_are_published_without_an_engine(
         lambda works: (told.append(done.exists()), publish(works)),
     )
     with pytest.raises(EngineError, match="The engine ended"):
-        evaluate(MortalEngine(2), MortalEngine(1))
+        evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
+    assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
     assert told == [False, True, True]  # the first engine is replaced
     assert [engine.done for engine in MortalEngine.opened] == [False, False]
 

@@ -16,9 +16,8 @@ from prefect.client.schemas.objects import State
 from flows.generate_answers import generate_answers
 from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_artifact
-from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
 
 pytestmark = [
     pytest.mark.usefixtures("spool_home"),
@@ -30,13 +29,7 @@ pytestmark = [
 def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[State[Any], UUID]:
     """Ask three questions; return the final state of the run, and its id."""
     patch.setattr(VllmEngine, "open", lambda *_, **__: engine)
-    dataset: Any = {"name": "sums", "path": str(questions(folder, 3)), "scorer": "number"}
-    state = generate_answers(
-        str(DEMO / "regrade-demo"),
-        datasets=(dataset,),
-        answers=str(folder / "answers"),
-        return_state=True,
-    )
+    state = generate_answers(**demo_asked(folder, 3, "sums"), return_state=True)
     flow_run_id = state.state_details.flow_run_id
     assert flow_run_id is not None
     return state, flow_run_id

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
 from tests.command_line import DEMO, regrade
 from tests.lm_eval.stored import data_folder
+from tests.stored import sets_in
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -44,8 +43,7 @@ def test_tasks_of_all_kinds_go_from_the_command_line_to_scores(
     sets = {answer_set["benchmark"]: answer_set for answer_set in ran.document["answer_sets"]}
     assert list(sets) == [f"lm_eval:{task}" for task in TASKS]
     assert all(answer_set["failed"] == 0 for answer_set in sets.values())
-    repository = LocalRepository(tmp_path / "answers")
-    stored = list_sets(repository, repository.head() or "")
+    stored = sets_in(tmp_path / "answers")
     shared = [session.sets for answers in stored for session in answers.manifest.sessions]
     assert shared == [len(TASKS)] * len(TASKS), "all of them are one stream"
     blocked = tmp_path / "blocked"

@@ -9,8 +9,7 @@ import pytest
 
 from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.judging.readings import judged_answers, run_of, verdicts
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
@@ -19,8 +18,8 @@ from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
-from tests.command_line import regrade
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
+from tests.stored import sets_in
 
 pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
 Judging = Callable[..., Evaluation]
@@ -50,11 +49,9 @@ def judging(flows_on_server: str, spool_home: Path, tmp_path: Path) -> Judging:
 
 
 def the_set(evaluation: Evaluation) -> AnswerSet:
-    repository = LocalRepository(Path(evaluation.repository))
-    head = repository.head()
-    assert head is not None
     [entry] = evaluation.answer_sets
-    return list_sets(repository, head, answer_set_id=entry.answer_set_id)[0]
+    [found] = sets_in(Path(evaluation.repository), answer_set_id=entry.answer_set_id)
+    return found
 
 
 def others(evaluation: Evaluation) -> dict[str, float]:
@@ -109,38 +106,20 @@ def test_answers_that_wait_for_a_judge_are_judged_once(judging: Judging, tmp_pat
 
 def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judging, tmp_path: Path):
     candidates(tmp_path / "answers")
-    judge = ScriptedJudge(lambda _: "Here is my verdict: correct, I think")
 
-    with pytest.raises(
-        TooFewVerdictsError, match=r"0 of 9 answers have a verdict \(9 replies have"
-    ):
+    def partly(texts: dict[str, str]) -> str:
+        return by_reference(texts) if int(texts["reference"]) <= 5 else "Correct, I think."
+
+    judge = ScriptedJudge(partly)
+    too_few = r"5 of 9 answers have a verdict \(4 replies have"
+    with pytest.raises(TooFewVerdictsError, match=too_few) as told:
         judging(judge, rubric="correct")
+    assert told.value.evaluation.answer_sets[0].scores[0].metrics["n"] == 5
 
     judge.judge = by_reference
     with pytest.raises(TooFewVerdictsError):  # nothing is asked again: the replies are stored
         judging(judge, rubric="correct")
     assert len(judge.bodies) == 9
-
-
-def test_the_command_ends_with_1_if_too_few_verdicts_can_be_read(
-    flows_on_server: str, spool_home: Path, tmp_path: Path
-):
-    readable = 5
-    candidates(tmp_path / "answers")
-
-    def judge(texts: dict[str, str]) -> str:
-        return by_reference(texts) if int(texts["reference"]) <= readable else "I think it is."
-
-    with ScriptedJudge(judge).served() as url:
-        engine = ("--engine", "openai", "--base-url", url, "--model-revision", "r1")
-        places = ("--answers", tmp_path / "answers", "--tracking-uri", f"sqlite:///{tmp_path}/m.db")
-        ran = regrade(
-            "judge", "--judge", "judge-7b", "--rubric", "correct", *engine, *places, "--json"
-        )
-
-    assert ran.code == 1, ran.err
-    [entry] = ran.document["answer_sets"]
-    assert entry["scores"][0]["metrics"]["n"] == readable
 
 
 def test_several_judges_are_combined_in_the_result_the_page_and_mlflow(
@@ -256,9 +235,7 @@ def test_hle_is_judged_by_its_withheld_questions_which_nothing_publishes(
         (False, True),
         (True, False),
     ]
-    repository = LocalRepository(tmp_path / "answers")
-    head = str(repository.head())
-    for answers in list_sets(repository, head):
+    for answers in sets_in(tmp_path / "answers"):
         assert answers.manifest.withheld
         for shard in answers.manifest.shards:
             batches = answers.shard(shard, GENERATION_SCHEMA.names).batches()

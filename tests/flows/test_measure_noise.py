@@ -15,8 +15,7 @@ from regrade.engines.vllm_process.hardware import Hardware
 from regrade.orchestration.artifacts import NOISE_KEY
 from regrade.records.specification import REPETITIONS
 from regrade.settings.errors import EngineError, SettingsError
-from tests.command_line import DEMO
-from tests.limited_engine import CheckedTestEngine, Engines, questions
+from tests.limited_engine import CheckedTestEngine, Engines, demo_asked
 from tests.prefect_fixtures import latest_page
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -25,15 +24,10 @@ ROWS = 12
 
 @pytest.fixture
 def noise(flows_on_server: str, spool_home: Path, tmp_path: Path) -> Any:
-    data = questions(tmp_path, ROWS)
+    given = demo_asked(tmp_path, ROWS, "ones")
 
     def run(**parameters: Any) -> NoiseReport:
-        found = measure_noise(
-            model=str(DEMO / "regrade-demo"),
-            datasets=({"name": "ones", "path": str(data), "scorer": "number"},),
-            answers=str(tmp_path / "answers"),
-            **parameters,
-        )
+        found = measure_noise(**given, **parameters)
         assert isinstance(found, NoiseReport)
         return found
 

@@ -15,9 +15,8 @@ from regrade.records import Completion, Request
 from regrade.results.results import Evaluation
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import SettingsError
-from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -31,15 +30,11 @@ ROWS = 6
 def evaluate(
     flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Any:
-    data = questions(tmp_path, ROWS)
-
     def run(*engines: MortalEngine, names: tuple[str, ...] = ("one", "two")) -> Evaluation:
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
         found = evaluate_model(
-            model=str(DEMO / "regrade-demo"),
-            datasets=tuple({"name": name, "path": str(data), "scorer": "number"} for name in names),
-            answers=str(tmp_path / "answers"),
+            **demo_asked(tmp_path, ROWS, *names),
             tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
         )
         assert isinstance(found, Evaluation)

@@ -23,7 +23,7 @@ def test_the_plan_is_on_the_page_of_the_run(
         asked.append(request)
         return plan(FITTING, LACKING)
 
-    monkeypatch.setattr("tasks.plan_memory.make_memory_plan", make)
+    monkeypatch.setattr("flows.plan_model.make_memory_plan", make)
     model = tmp_path / "qwen"
     state = plan_model(
         str(model),

@@ -7,10 +7,9 @@ import pytest
 import yaml
 
 from perf.workloads import checkpoint
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
 from tests.command_line import ROOT, demo_parameters, regrade
 from tests.engine_fixtures import SERVED_NAME
+from tests.stored import sets_in
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 LIMIT = 40
@@ -36,8 +35,7 @@ def test_a_model_is_the_same_as_itself_and_its_server_and_differs_from_other_wei
         "generate", "--config", file, "--answers", answers, process=True, timeout=900, **where
     )
     assert ran.code == 0, ran.err
-    repository = LocalRepository(answers)
-    [generated] = list_sets(repository, repository.head() or "")
+    [generated] = sets_in(answers)
 
     def replayed(model: str, engine: dict[str, Any]) -> dict[str, Any]:
         file = tmp_path / "replay.yaml"

@@ -8,12 +8,10 @@ import yaml
 from huggingface_hub import HfApi
 
 from perf.workloads import checkpoint
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
 from tests.command_line import ROOT, demo_parameters
 from tests.crash.harness import Command
 from tests.hub_server.fixtures import Hub
-from tests.stored import by_row
+from tests.stored import by_row, sets_in
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(2400)]
 LIMIT = 60
@@ -66,9 +64,8 @@ def test_revisions_of_a_repository_are_answered_in_place_as_if_each_were_alone(
 
 def texts(folder: Path) -> dict[str | None, dict[tuple[str, int], Any]]:
     """Return the answers by the commit of their model, each of which was in memory as its files say."""
-    repository = LocalRepository(folder)
     found = {}
-    for answers in list_sets(repository, repository.head() or ""):
+    for answers in sets_in(folder):
         manifest = answers.manifest
         assert manifest.state == "complete"
         (session,) = manifest.sessions

@@ -1,32 +1,30 @@
 """`regrade harness` with real Inspect or a small agent, which need no containers here, against the real server that regrade starts."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
-import psutil
 import pytest
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 from prefect.states import Cancelling
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
 from regrade.exchange.importing.importer import import_files
 from regrade.records.trajectory import read_trajectory
 from tests.architectures import seeing_model
-from tests.command_line import ROOT
+from tests.command_line import ROOT, run
 from tests.crash.harness import ENDING_SECONDS, Command, wait_until
 from tests.exchange.importing.test_tasks_of_datasets import publish_task
 from tests.exchange.importing.test_verifiers import METADATA, rollout
 from tests.hub_server.fixtures import Hub
 from tests.pictures import image
 from tests.prefect_fixtures import state_of
+from tests.stored import sets_in
 
 pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1500)]
 PEERS = ROOT / ".peers" / "bin"
@@ -82,18 +80,25 @@ def environment() -> dict[str, str]:
     )
     if found.returncode:
         pytest.skip("inspect is not installed: infra/install-peers.sh")
-    return os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    return {"PATH": path, "PYTHONPATH": str(ROOT)}
+
+
+def ran(words: list[str], folder: Path, environment: dict[str, str]) -> Any:
+    """Run a command in a folder until it ends well, and return what it printed."""
+    done = run(words, 1400, environment, folder)
+    assert done.code == 0, done.err[-4000:]
+    return done.document
 
 
 def command(
     demo_model: Path, answers: Path, harness: str | None = "inspect", task: str = "task.py"
 ) -> list[str]:
     """The command without what follows `--`; of Inspect with its task."""
-    run = "from regrade.cli.main import main; main()"
+    program = "from regrade.cli.main import main; main()"
     known = [] if harness is None else ["--harness", harness]
     asked = [] if harness is None else ["--", task, "--max-tokens", "32"]
     return [
-        *(sys.executable, "-c", run, "harness", str(demo_model), *known),
+        *(sys.executable, "-c", program, "harness", str(demo_model), *known),
         *("--engine.tool-parser", "hermes", "--engine.enforce-eager"),
         *("--engine.max-model-len", "512", "--answers", str(answers), "--json"),
         *("--engine.extra", f"kv_cache_memory_bytes={1 << 28}"),
@@ -105,21 +110,12 @@ def test_inspects_agent_asks_the_served_model_and_its_log_is_imported(
     tmp_path: Path, demo_model: Path, environment: dict[str, str]
 ):
     (tmp_path / "task.py").write_text(TASK)
-    done = subprocess.run(
-        command(demo_model, tmp_path / "answers"),
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    [found] = json.loads(done.stdout)["answer_sets"]
-    assert "loading" in json.loads(done.stdout)["time_spent"]["parts"]
+    document = ran(command(demo_model, tmp_path / "answers"), tmp_path, environment)
+    [found] = document["answer_sets"]
+    assert "loading" in document["time_spent"]["parts"]
     assert (found["format"], found["benchmark"], found["rows"]) == ("inspect", "addition", 2)
     assert found["originals"][0]["n"] == 2
-    repository = LocalRepository(tmp_path / "answers")
-    [answers] = list_sets(repository, json.loads(done.stdout)["revision"])
+    [answers] = sets_in(tmp_path / "answers")
     assert answers.manifest.specification.model.name == demo_model.name
     for batch in answers.batches(["trajectory", "text", "completion_tokens"]):
         for row in batch.to_pylist():
@@ -141,18 +137,10 @@ def test_a_datasets_own_task_shows_its_images_to_the_served_model(
     sized = 'mm_processor_kwargs={"size": {"shortest_edge": 4096, "longest_edge": 16384}}'
     given[given.index("--json") : given.index("--json")] = ["--engine.extra", sized]
 
-    done = subprocess.run(
-        given,
-        cwd=tmp_path,
-        env=environment | {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    at_hub = {"HF_ENDPOINT": hub.endpoint, "HF_HOME": str(tmp_path / "home")}
+    ran(given, tmp_path, environment | at_hub)
 
-    assert done.returncode == 0, done.stderr[-4000:]
-    revision = json.loads(done.stdout)["revision"]
-    [answers] = list_sets(LocalRepository(tmp_path / "answers"), revision)
+    [answers] = sets_in(tmp_path / "answers")
     columns = ["images", "text", "prompt_tokens", "error"]
     rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
     assert [row["images"] for row in rows] == [[one.sha256] for one in shown]
@@ -211,19 +199,9 @@ def test_a_call_that_the_model_made_itself_is_in_the_trajectory(
     (tmp_path / "agent.py").write_text(AGENT)
     given = command(demo_model, tmp_path / "answers", harness=None)
     program = [sys.executable, str(tmp_path / "agent.py"), "{output}", "{base_url}", "{model}"]
-    done = subprocess.run(
-        [*given, "--", *program],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    ran([*given, "--", *program], tmp_path, {"PYTHONPATH": str(ROOT)})
 
-    assert done.returncode == 0, done.stderr[-4000:]
-    [answers] = list_sets(
-        LocalRepository(tmp_path / "answers"), json.loads(done.stdout)["revision"]
-    )
+    [answers] = sets_in(tmp_path / "answers")
     [row] = [r for b in answers.batches(["trajectory", "text"]) for r in b.to_pylist()]
     did = read_trajectory(row["trajectory"])
     assert did is not None
@@ -234,57 +212,17 @@ def test_a_call_that_the_model_made_itself_is_in_the_trajectory(
     assert (result.call, last.text) == (call.call, row["text"])
 
 
-STAYS = f"""
-import json, sys, time
+STUBBORN = f"""
+import json, signal, subprocess, sys, time
 from pathlib import Path
 
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a child ignores it, too
 output = Path(sys.argv[1])
 (output / "metadata.json").write_text(json.dumps({METADATA!r}))
 (output / "results.jsonl").write_text(json.dumps({rollout()!r}) + chr(10))
 (output / "begun").touch()
 time.sleep(900)
-"""
-
-
-def test_a_stopped_run_leaves_neither_server_nor_harness_but_what_was_done(
-    tmp_path: Path, demo_model: Path
-):
-    (tmp_path / "agent.py").write_text(STAYS)
-    given = command(demo_model, tmp_path / "answers", harness=None)
-    logs = tmp_path / "logs"
-    run = subprocess.Popen(
-        [*given, "--", sys.executable, str(tmp_path / "agent.py"), "{output}"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "REGRADE_LOGS": str(logs)},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 900
-        while not (begun := [*logs.glob("*.output/begun")]) and time.monotonic() < deadline:
-            assert run.poll() is None
-            time.sleep(0.5)
-        [mark] = begun
-        processes = psutil.Process(run.pid).children(recursive=True)
-        commands = [" ".join(_command(process)) for process in processes]
-        assert any("agent.py" in line for line in commands)
-        assert any("vllm.entrypoints" in line for line in commands)
-        run.send_signal(signal.SIGTERM)
-        assert run.wait(120) == 143
-        _, alive = psutil.wait_procs(processes, timeout=60)
-        assert alive == []
-    finally:
-        run.kill()
-        run.wait()
-    imports = import_files(LocalRepository(tmp_path / "later"), [mark.parent])
-    assert [one.answers.manifest.rows for one in imports.sets] == [1]
-
-
-STUBBORN = f"""
-import signal, subprocess, sys
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-subprocess.Popen([sys.executable, "-c", "import time; time.sleep(900)"])  # a child ignores it, too
-{STAYS}
 """
 
 
@@ -346,10 +284,3 @@ def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_wh
     assert not (tmp_path / "answers").exists()
     imports = import_files(LocalRepository(tmp_path / "later"), [left])
     assert [one.answers.manifest.rows for one in imports.sets] == [1]
-
-
-def _command(process: psutil.Process) -> list[str]:
-    try:
-        return process.cmdline()
-    except psutil.Error:
-        return []

@@ -16,7 +16,7 @@ from flows.sweep_settings import sweep_settings
 from perf.workloads import checkpoint
 from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import EvaluationJob, make_job
@@ -29,6 +29,7 @@ from regrade.settings.errors import EngineError, ModelError, OperationError, Set
 from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
 from tests.processes.trees import wait_until
+from tests.stored import sets_in
 
 pytestmark = pytest.mark.prefect
 ROWS = 5
@@ -105,8 +106,7 @@ class Evaluated:
 
     @property
     def stored(self) -> list[AnswerSet]:
-        repository = LocalRepository(self.repository)
-        return list_sets(repository, repository.head() or "")
+        return sets_in(self.repository)
 
     @property
     def answers(self) -> dict[str, set[str]]:
@@ -135,10 +135,10 @@ def training(demo_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
+def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps_and_tracked_apart(
     evaluated: Evaluated, training: Path
 ):
-    evaluated.run(f"{training}/checkpoint-*")
+    evaluation = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model).result()
 
     names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
     (engine,) = evaluated.engines
@@ -152,6 +152,9 @@ def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps(
     ]
     assert len(engine.planned) == 1  # all models are asked the same
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
+    assert [answers.model for answers in evaluation.answer_sets] == names
+    assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
+    assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
 
 
 def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_are_asked(
@@ -183,31 +186,29 @@ def test_a_model_that_fails_stops_no_other_and_is_named_at_the_end(
     assert len(evaluated.engines) == 2
 
 
-def test_models_after_two_that_fail_alike_are_not_tried(
-    evaluated: Evaluated, training: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("broken", "failed", "answered"),
+    [((200, 1000), 3, (100,)), ((100, 1000), 2, (200, 2000))],
+    ids=["in a row", "with a good one between them"],
+)
+def test_models_after_two_that_fail_alike_in_a_row_are_not_tried(
+    evaluated: Evaluated,
+    training: Path,
+    caplog: pytest.LogCaptureFixture,
+    broken: tuple[int, ...],
+    failed: int,
+    answered: tuple[int, ...],
 ):
-    for step in (200, 1000):
-        (training / f"checkpoint-{step}" / "broken").write_text("no room")
     checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=1)
+    for step in broken:
+        (training / f"checkpoint-{step}" / "broken").write_text("no room")
     state = evaluated.run(f"{training}/checkpoint-*")
 
-    with pytest.raises(OperationError, match="^3 of 4 models failed"):
+    with pytest.raises(OperationError, match=f"^{failed} of 4 models failed"):
         state.result()
-    assert [*evaluated.answers] == ["run/checkpoint-100"]
-    assert "1 model after it: not tried, because two failed alike" in caplog.text
-
-
-def test_two_that_fail_alike_with_a_good_one_between_them_stop_no_other(
-    evaluated: Evaluated, training: Path
-):
-    for step in (100, 1000):
-        (training / f"checkpoint-{step}" / "broken").write_text("status 1")
-    checkpoint(training / "checkpoint-200", training / "checkpoint-2000", seed=1)
-    state = evaluated.run(f"{training}/checkpoint-*")
-
-    with pytest.raises(OperationError, match="^2 of 4 models failed"):
-        state.result()
-    assert [*evaluated.answers] == ["run/checkpoint-200", "run/checkpoint-2000"]
+    assert [*evaluated.answers] == [f"run/checkpoint-{step}" for step in answered]
+    told = "1 model after it: not tried, because two failed alike" in caplog.text
+    assert told == (failed == 3)
 
 
 def test_models_that_are_complete_are_scored_beside_one_that_fails(
@@ -243,19 +244,6 @@ def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training
         "end",
     ]
     assert len(evaluated.answers) == 3
-
-
-def test_an_evaluation_scores_each_model_and_tracks_it_in_a_run_of_its_own(
-    evaluated: Evaluated, training: Path
-):
-    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model)
-    evaluation = state.result()
-
-    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
-    assert [answers.model for answers in evaluation.answer_sets] == names
-    assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)
-    assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
-    assert len(evaluated.engines) == 1
 
 
 def test_a_sweep_over_models_and_sampling_keeps_its_engine(
@@ -400,20 +388,12 @@ def test_a_checkpoint_that_comes_while_another_is_answered_is_read_ahead(
 
 
 @pytest.mark.parametrize(
-    ("between", "first", "last"),
+    ("between", "rest", "wake"),
     [
-        ("stay", ["open run/checkpoint-100"], ["switch run/checkpoint-200, 1 streams", "end"]),
-        ("end", ["open run/checkpoint-100", "end"], ["open run/checkpoint-200", "end"]),
-        (
-            "sleep",
-            ["open run/checkpoint-100", "sleep"],
-            ["switch run/checkpoint-200, 1 streams", "sleep", "end"],
-        ),
-        (
-            "deep-sleep",
-            ["open run/checkpoint-100", "deep sleep"],
-            ["switch run/checkpoint-200, 1 streams", "deep sleep", "end"],
-        ),
+        ("stay", [], "switch run/checkpoint-200, 1 streams"),
+        ("end", ["end"], "open run/checkpoint-200"),
+        ("sleep", ["sleep"], "switch run/checkpoint-200, 1 streams"),
+        ("deep-sleep", ["deep sleep"], "switch run/checkpoint-200, 1 streams"),
     ],
 )
 def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
@@ -423,8 +403,8 @@ def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
     quick: None,
     monkeypatch: pytest.MonkeyPatch,
     between: str,
-    first: list[str],
-    last: list[str],
+    rest: list[str],
+    wake: str,
 ):
     checkpoint(demo_model, tmp_path / "run" / "checkpoint-100", seed=100)
     monkeypatch.setattr(VllmEngine, "able_to_sleep", lambda self: self)
@@ -440,8 +420,9 @@ def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
         f"{tmp_path}/run/checkpoint-*", flow=evaluate_model, follow=0.5, between=between
     ).result()
 
-    assert told[0] == first
-    assert [e for g in evaluated.engines for e in without_reading_ahead(g)] == [*first, *last]
+    first, last = ["open run/checkpoint-100", *rest], [wake, *rest]
+    assert told == [first, [*first, *last]]
+    assert evaluated.engines[-1].events[-1] == "end"
 
 
 def test_an_engine_that_cannot_sleep_ends_instead(
@@ -552,8 +533,7 @@ def test_without_promote_there_is_no_verdict_before_the_alias_exists(
     arguments: dict[str, Any] = {"flow": evaluate_model, "follow": 0.0, "gate": gate}
     first = evaluated.run(str(training / "checkpoint-100"), **arguments).result()
     assert first.gate is None
-    repository = LocalRepository(evaluated.repository)
-    move_alias(repository, "last-good-run", list_sets(repository, repository.head() or ""))
+    move_alias(LocalRepository(evaluated.repository), "last-good-run", evaluated.stored)
     second = evaluated.run(str(training / "checkpoint-200"), **arguments).result()
     assert second.gate is not None
 

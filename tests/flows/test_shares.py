@@ -12,8 +12,7 @@ import flows.generate_answers as generating
 import flows.generating as opening
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.job import GenerationJob, make_job
@@ -22,9 +21,9 @@ from regrade.results.results import Evaluation, SomeUnansweredError
 from tasks.generate import generate_missing
 from tasks.plan import find_missing, plan_answers
 from tasks.publish import publish_answers
-from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
+from tests.stored import sets_in
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -61,13 +60,8 @@ class Failing(MortalEngine):
 def parameters(
     flows_on_server: str, spool_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
-    data = questions(tmp_path, ROWS)
     monkeypatch.setenv("REGRADE_PUBLISH_SECONDS", "0.05")
-    return {
-        "model": str(DEMO / "regrade-demo"),
-        "datasets": ({"name": "one", "path": str(data), "scorer": "number"},),
-        "answers": str(tmp_path / "answers"),
-    }
+    return demo_asked(tmp_path, ROWS, "one")
 
 
 @pytest.fixture
@@ -83,18 +77,18 @@ def evaluate(parameters: dict[str, Any], tmp_path: Path, monkeypatch: pytest.Mon
     return run
 
 
-def another_machine(parameters: dict[str, Any], share: str) -> None:
-    """Generate and publish what is missing, as a machine with another share does."""
+def another_machine(parameters: dict[str, Any], share: str, rows: int = ROWS) -> None:
+    """Generate and publish what is missing, or some rows of it, as a machine with another share does."""
     (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": share}))
     with work.spool:
         find_missing(work)
+        work.requests.rows = work.requests.rows[:rows]
         generate_missing.fn([work], MortalEngine(ROWS + 1), VllmEngine())
         publish_answers.fn(work)
 
 
 def stored(parameters: dict[str, Any]) -> AnswerSet:
-    repository = LocalRepository(Path(parameters["answers"]))
-    (found,) = list_sets(repository, repository.head() or "")
+    (found,) = sets_in(Path(parameters["answers"]))
     return found
 
 
@@ -132,13 +126,7 @@ def test_a_machine_whose_set_another_one_completes_says_so_and_scores_nothing(
 def test_a_machine_that_completes_the_set_of_several_scores_it(
     evaluate: Any, parameters: dict[str, Any]
 ):
-    # Another machine publishes a few rows and ends.
-    (work,) = plan_answers.fn(make_job(GenerationJob, {**parameters, "share": "1/2"}))
-    with work.spool:
-        find_missing(work)
-        work.requests.rows = work.requests.rows[:3]
-        generate_missing.fn([work], MortalEngine(ROWS), VllmEngine())
-        publish_answers.fn(work)
+    another_machine(parameters, "1/2", rows=3)
 
     (result,) = evaluate("2/2", MortalEngine(ROWS + 1)).answer_sets
     assert (result.generated, result.rows, len(result.scores)) == (ROWS - 3, ROWS, 1)

@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -12,8 +13,7 @@ from prefect.client.schemas.objects import State
 
 from flows.evaluate_model import evaluate_model
 from flows.scoring import score_stored
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet
 from regrade.comparing.likeness import NotComparableError
 from regrade.engines.base import Withdrawable
 from regrade.engines.vllm import VllmEngine
@@ -24,7 +24,7 @@ from regrade.settings import GateSettings
 from regrade.settings.errors import EngineError, SettingsError
 from tests.command_line import DEMO
 from tests.flows.test_fresh_engine import MortalEngine
-from tests.stored import by_row
+from tests.stored import by_row, sets_in
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -108,9 +108,7 @@ class Setup:
         self.run(Leaving(text), *names, model=DEMO / "regrade-demo")
 
     def stored(self, benchmark: str = "sums", answers: str = "answers") -> AnswerSet:
-        repository = LocalRepository(self.folder / answers)
-        head = repository.head() or ""
-        *_, newest = list_sets(repository, head, benchmark=benchmark)
+        *_, newest = sets_in(self.folder / answers, benchmark=benchmark)
         return newest
 
 
@@ -224,8 +222,8 @@ def test_each_of_several_benchmarks_stops_by_itself_and_one_verdict_says_it_all(
             sums = {r.key for r in requests if "sums" in str(r.prompt)}
             for batch in super().generate(requests):
                 (completion,) = batch
-                text = "#### 9" if completion.key in sums else completion.text
-                yield [Completion(**{**_fields(completion), "text": text})]
+                wrong = {"text": "#### 9"} if completion.key in sums else {}
+                yield [replace(completion, **wrong)]
 
     result, message = setup.run(
         Mixed(lambda number: f"#### {1 + (number + 1) % 2}"), "sums", "names", gate=gate()
@@ -250,10 +248,6 @@ def test_a_gate_that_cannot_compare_ends_before_anything_is_generated(setup: Set
     assert engine.asked == []
     allowed = limits.model_copy(update={"allow": ("overlap",)})
     assert setup.run(engine, limit=20, gate=allowed)[1].startswith("pass: sums")
-
-
-def _fields(completion: Completion) -> dict[str, Any]:
-    return {name: getattr(completion, name) for name in completion.__slots__}
 
 
 def test_what_cannot_be_watched_is_refused_before_anything_is_generated(setup: Setup) -> None:

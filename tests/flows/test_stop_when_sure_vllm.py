@@ -12,14 +12,13 @@ from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers
-from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plans_of_job import plans_of_all
 from regrade.records import Completion
 from regrade.records.columns import generation_row
 from tests.command_line import ROOT, demo_parameters, regrade
-from tests.stored import by_row
+from tests.stored import by_row, sets_in
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(1800)]
 LIMIT = 300
@@ -58,9 +57,7 @@ def publish_right_answers(repository: Repository, job: Path, folder: Path) -> No
 
 def answers_of(folder: Path) -> dict[str, Any]:
     """Return the texts of the candidate's answers by question, and the manifest."""
-    repository = LocalRepository(folder)
-    sets = list_sets(repository, repository.head() or "")
-    (answers,) = [s for s in sets if s.manifest.specification.model.name != BASELINE]
+    (answers,) = [s for s in sets_in(folder) if s.manifest.specification.model.name != BASELINE]
     return {"texts": by_row(answers, "text"), "manifest": answers.manifest}
 
 
@@ -78,13 +75,7 @@ def test_a_worse_model_is_left_early_and_completed_to_the_same_answers(
 
     def evaluate(folder: Path, *more: str) -> dict[str, Any]:
         ran = regrade(
-            "evaluate",
-            "--config",
-            job,
-            "--answers",
-            folder,
-            "--json",
-            *more,
+            *("evaluate", "--config", job, "--answers", folder, "--json", *more),
             process=True,
             timeout=600,
             **where,

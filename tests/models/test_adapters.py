@@ -70,14 +70,6 @@ def test_weights_and_configuration_decide_the_identity(base: Path, adapter: Path
     assert adapted(base, adapter).identity != before
 
 
-def test_the_path_of_an_adapter_is_no_part_of_its_identity(base: Path, adapter: Path):
-    before = adapted(base, adapter).identity
-    moved = base.parent / "elsewhere" / "sft" / "checkpoint-200"
-    moved.parent.mkdir(parents=True)
-
-    assert adapted(base, adapter.rename(moved)).identity == before
-
-
 def test_an_engine_with_an_adapter_has_no_further_setting_in_the_identity(
     base: Path, adapter: Path
 ):
@@ -88,17 +80,11 @@ def test_an_engine_with_an_adapter_has_no_further_setting_in_the_identity(
     )
 
 
-@pytest.mark.parametrize(
-    ("missing", "message"),
-    [
-        ("adapter_config.json", "has no 'adapter_config.json'"),
-        ("adapter_model.safetensors", "has no 'adapter_model.safetensors'"),
-    ],
-)
-def test_an_incomplete_adapter_is_refused(base: Path, adapter: Path, missing: str, message: str):
+@pytest.mark.parametrize("missing", ["adapter_config.json", "adapter_model.safetensors"])
+def test_an_incomplete_adapter_is_refused(base: Path, adapter: Path, missing: str):
     (adapter / missing).unlink()
 
-    with pytest.raises(AdapterError, match=message) as caught:
+    with pytest.raises(AdapterError, match=f"has no '{missing}'") as caught:
         adapted(base, adapter)
 
     assert str(caught.value).startswith(f"Adapter '{adapter}': ")

@@ -1,6 +1,6 @@
 """Facts about chat templates in the forms of well-known models, rendered without their tokenizers."""
 
-import json
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from functools import cache
@@ -136,21 +136,15 @@ def test_a_budget_is_the_templates_argument():
 def test_a_file_replaces_the_template_in_the_tokenizers_configuration():
     stored = {"chat_template": "old", "bos_token": {"content": "<s>"}, "eos_token": "</s>"}
 
-    found = find_template(stored, {}, "llama")
-    jinja = find_template(stored, {"chat_template.jinja": "new"}, "llama")
-    as_json = find_template(
-        stored, {"chat_template.json": json.dumps({"chat_template": "j"})}, "llama"
-    )
+    def found(**files: str) -> tuple[str, Mapping[str, str]]:
+        template = find_template(stored, {f"chat_template.{k}": t for k, t in files.items()}, "")
+        assert template is not None
+        return template.text, template.special_tokens
 
-    assert found is not None
-    assert (found.text, dict(found.special_tokens)) == (
-        "old",
-        {"bos_token": "<s>", "eos_token": "</s>"},
-    )
-    assert jinja is not None
-    assert jinja.text == "new"
-    assert as_json is not None
-    assert as_json.text == "j"
+    tokens = {"bos_token": "<s>", "eos_token": "</s>"}
+    assert found() == ("old", tokens)
+    assert found(jinja="new") == ("new", tokens)
+    assert found(json='{"chat_template": "j"}') == ("j", tokens)
 
 
 def test_of_several_templates_the_default_one_is_used():

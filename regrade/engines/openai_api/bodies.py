@@ -267,21 +267,15 @@ def _before_stop(text: str, stop: Sequence[str]) -> str:
     ]
 
 
-def top_logprobs(choice: Mapping[str, Any]) -> dict[str, float]:
-    """Return the likeliest first tokens of a choice with their log-probabilities."""
+def label_logprobs(choice: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:
+    """Return the log-probability of each label, or None if a label is not among the likeliest first tokens of a choice."""
     logprobs = choice.get("logprobs") or {}
     if "content" in logprobs:  # chat
         first = (logprobs["content"] or [{}])[0]
-        return {entry["token"]: float(entry["logprob"]) for entry in first.get("top_logprobs", [])}
-    tops = logprobs.get("top_logprobs") or [None]
-    return {token: float(logprob) for token, logprob in (tops[0] or {}).items()}
-
-
-def label_logprobs(top: Mapping[str, float], labels: Sequence[str]) -> tuple[float, ...] | None:
-    """Return the log-probability of each label, or None if a label is not among the likeliest tokens."""
-    if any(label not in top for label in labels):
-        return None
-    return tuple(top[label] for label in labels)
+        top = {entry["token"]: entry["logprob"] for entry in first.get("top_logprobs", [])}
+    else:
+        top = (logprobs.get("top_logprobs") or [None])[0] or {}
+    return tuple(float(top[label]) for label in labels) if {*labels} <= top.keys() else None
 
 
 def echoed_logprob(choice: Mapping[str, Any], label: str) -> float | None:

@@ -21,7 +21,7 @@ from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.transport import RefusedError, Server, concerns_prompt
 from regrade.models.base import ResolvedModel
 from regrade.models.chat_template import OPEN_THOUGHTS
-from regrade.models.served import reachable, served_models
+from regrade.models.served import reachable
 from regrade.records import Completion, LabelMethod, Request, Structure
 from regrade.records.computed import Computed
 from regrade.settings.errors import SettingsError
@@ -130,7 +130,7 @@ class OpenAIClient:
         if rendering.chat_template is not None:
             self._chat["chat_template"] = rendering.chat_template
         self._info: EngineInfo | None = None
-        self._is_vllm = False
+        self._is_vllm = model.served_by == "vllm"
         self._ending_known = False
         self._stops_thoughts = False
         self._batch_size = settings.batch_size
@@ -139,11 +139,12 @@ class OpenAIClient:
         self._renamed: dict[str, str] = {}
         self._not_sent: dict[str, str] = {}
         self._is_tried = False
-        self._in_flight: int | None = None
         self._meter = ClientMeter()
         self._before: Totals | None = None
         self._busy = False
         self._speed: Speed | None = None
+        self.in_flight: int | None = None
+        """Most requests in flight; None: `max_concurrency`."""
         self.unanswered = 0
         """Requests that `generate` has taken and not answered yet; 0 outside of it."""
 
@@ -165,20 +166,13 @@ class OpenAIClient:
             raise RuntimeError("the engine is not open: use it as a context manager")
         return self._info
 
-    @property
-    def in_flight(self) -> int | None:
-        """Most requests in flight; None: `max_concurrency`."""
-        return self._in_flight
-
     def limit(self, in_flight: int | None) -> None:
         """Set `in_flight` for the following calls of `generate`. The prefix cache is the server's, and stays."""
-        self._in_flight = in_flight
+        self.in_flight = in_flight
 
     def __enter__(self) -> Self:
         started, settings = time.monotonic(), self._settings
         urls = reachable(settings.base_urls, settings.api_key_env)
-        served = {entry.get("id"): entry for entry in served_models(urls[0], settings.api_key_env)}
-        self._is_vllm = served.get(self._model.path, {}).get("owned_by") == "vllm"
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="openai", daemon=True)
         self._thread.start()
@@ -208,10 +202,8 @@ class OpenAIClient:
 
     def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
         """Yield completions as they finish; see `Engine.generate`."""
-        if self._info is None:
-            raise RuntimeError("the engine is not open: use it as a context manager")
         finished: queue.SimpleQueue[Future[list[Completion]]] = queue.SimpleQueue()
-        in_flight = self._in_flight or self._settings.max_concurrency
+        in_flight = self.in_flight or self._settings.max_concurrency
         slots = asyncio.Semaphore(in_flight)
         # More than are in flight, so that the server has work while the caller is busy.
         window = 3 * in_flight * self._batch_size
@@ -357,7 +349,7 @@ class OpenAIClient:
         for request, choice in zip(
             group, bodies.ordered_choices(response, len(group)), strict=True
         ):
-            logprobs = bodies.label_logprobs(bodies.top_logprobs(choice), request.labels)
+            logprobs = bodies.label_logprobs(choice, request.labels)
             method: LabelMethod = "single_token"
             if logprobs is None:
                 logprobs, method = await self._rank_by_echo(request), "per_choice"

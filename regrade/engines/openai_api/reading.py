@@ -124,21 +124,21 @@ class _Tokens:
 
     def _encoded(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
         fields = {"add_special_tokens": special}
-        return [self._asked("tokenize", {"prompt": t, **fields}, "tokens") for t in texts]
+        return [self._asked("/tokenize", {"prompt": t, **fields}, "tokens") for t in texts]
 
     def _encoded_alone(self, texts: Sequence[str]) -> list[list[int]]:
         return self._encoded(texts, special=False)
 
     def _decoded(self, tokens: list[int]) -> str:
-        text: str = self._asked("detokenize", {"tokens": tokens}, "prompt")
+        text: str = self._asked("/detokenize", {"tokens": tokens}, "prompt")
         return text
 
     def _asked(self, path: str, body: Mapping[str, Any], field: str) -> Any:  # noqa: ANN401 - tokens or text
-        asking = self._server.beside(path, {"model": self._model, **body})
+        asking = self._server.post(path, {"model": self._model, **body})
         try:
             response = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
         except SettingsError as error:
             raise SettingsError(f"{_CANNOT}: {error}") from error
         if field not in response:
-            raise RefusedError(None, f"The server's response to `/{path}` has no '{field}'.")
+            raise RefusedError(None, f"The server's response to `{path}` has no '{field}'.")
         return response[field]

@@ -120,7 +120,7 @@ class Server:
         )
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return the JSON response.
+        """Send a request to a path of the API, or beside it (`/tokenize`), and return the JSON response.
 
         Retries 408, 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
         exponential backoff. While the server answers other requests, 429 is retried as often again as the requests in
@@ -132,10 +132,6 @@ class Server:
             EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
         return await self._retried(self._whole, path, body)
-
-    async def beside(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to a path beside the API, such as vLLM's `/tokenize`; else like `post`."""
-        return await self._retried(self._whole_beside, path, body)
 
     async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request for a streamed answer, and return the joined response, like `post`.
@@ -192,7 +188,7 @@ class Server:
 
     async def version(self) -> str | None:
         """Return the version that a vLLM server reports at `/version`, or None."""
-        version = _json_object(await self._get_beside("version")).get("version")
+        version = _json_object(await self._get("/version")).get("version")
         return version if isinstance(version, str) else None
 
     async def metrics(self) -> str | None:
@@ -200,7 +196,7 @@ class Server:
         if len(self._addresses) > 1:
             return None
         try:
-            return (await self._get_beside("metrics")).decode() or None
+            return (await self._get("/metrics")).decode() or None
         except UnicodeDecodeError:
             return None
 
@@ -211,7 +207,7 @@ class Server:
             body: `model`, `messages` and the fields of the chat template.
         """
         request = {**body, "add_generation_prompt": True, "return_token_strs": True}
-        url = _beside(self._addresses.first, "tokenize")
+        url = _url(self._addresses.first, "/tokenize")
         asking = self._session.post(url, json=request, allow_redirects=False)
         tokens = _json_object(await _told(asking, _most_bytes(body))).get("token_strs")
         if not isinstance(tokens, list):
@@ -223,20 +219,14 @@ class Server:
         await self._session.close()
 
     async def _whole(self, address: Address, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._opened(address, f"{address.url}/{path}", body) as response:
-            return _document(await _read(response, _most_bytes(body)), response.status)
-
-    async def _whole_beside(
-        self, address: Address, path: str, body: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        async with self._opened(address, _beside(address, path), body) as response:
+        async with self._opened(address, path, body) as response:
             return _document(await _read(response, _most_bytes(body)), response.status)
 
     async def _streamed(
         self, address: Address, path: str, body: Mapping[str, Any]
     ) -> dict[str, Any]:
         started, answer = time.monotonic(), StreamedResponse()
-        async with self._opened(address, f"{address.url}/{path}", body) as response:
+        async with self._opened(address, path, body) as response:
             if response.content_type != "text/event-stream":
                 return _document(await _read(response, _most_bytes(body)), response.status)
             async for data in events(_bounded(response, _most_bytes(body))):
@@ -256,9 +246,10 @@ class Server:
 
     @asynccontextmanager
     async def _opened(
-        self, address: Address, url: str, body: Mapping[str, Any]
+        self, address: Address, path: str, body: Mapping[str, Any]
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request to a URL of an address's server, and yield the response if its status is a success."""
+        """Send a request to an address, and yield the response if its status is a success."""
+        url = _url(address, path)
         try:
             async with self._session.post(url, json=body, allow_redirects=False) as response:
                 if response.status >= 400:
@@ -276,9 +267,9 @@ class Server:
         except aiohttp.ClientError as error:
             raise _RetryableError(str(error) or type(error).__name__) from error
 
-    async def _get_beside(self, path: str) -> bytes:
-        """Return what the first server tells at a path beside the API; empty if it tells nothing."""
-        url, timeout = _beside(self._addresses.first, path), aiohttp.ClientTimeout(total=10)
+    async def _get(self, path: str) -> bytes:
+        """Return what the first server tells at a path; empty if it tells nothing."""
+        url, timeout = _url(self._addresses.first, path), aiohttp.ClientTimeout(total=10)
         return await _told(self._session.get(url, timeout=timeout, allow_redirects=False))
 
     def _error(self, url: str, response: aiohttp.ClientResponse, content: bytes) -> Exception:
@@ -363,9 +354,9 @@ async def _told(
         return b""
 
 
-def _beside(address: Address, path: str) -> str:
-    """Return the URL of a path beside the API, such as vLLM's `/tokenize`."""
-    return f"{address.url.removesuffix('/v1')}/{path}"
+def _url(address: Address, path: str) -> str:
+    """Return the URL of a path of the API; one that begins with `/`, such as vLLM's `/tokenize`, is beside it."""
+    return f"{address.url.removesuffix('/v1') if path.startswith('/') else f'{address.url}/'}{path}"
 
 
 def _redirected(url: str, response: aiohttp.ClientResponse) -> SettingsError:

@@ -21,7 +21,7 @@ def test_of_two_ranks_only_the_first_evaluates(tmp_path: Path, wait: bool) -> No
     program = ["-m", "tests.checkpoints.training.trainings", str(tmp_path)]
 
     done = subprocess.run(
-        [*launcher, *program, json.dumps(hook), json.dumps(training), "quick"],
+        [*launcher, *program, json.dumps(hook), json.dumps(training)],
         cwd=ROOT,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,

@@ -120,9 +120,8 @@ def history(trainer: "Trainer") -> dict[int, float]:
 
 
 if __name__ == "__main__":
-    home, hook_arguments, training_arguments, quick = sys.argv[1:]
-    if quick == "quick":
-        evaluations.evaluation_command = quick_command
+    home, hook_arguments, training_arguments = sys.argv[1:]
+    evaluations.evaluation_command = quick_command
     trained, _ = train(
         Path(home),
         training.EvaluateCheckpoints(**json.loads(hook_arguments)),

@@ -23,6 +23,7 @@ from tasks.work import Work
 from tests.crash.machines import NoArtifact
 from tests.engines.openai_api.test_client import (
     Misbehaving,
+    chosen,
     error,
     misbehaving_server,
     opened,
@@ -45,24 +46,17 @@ def refusal(field: str, message: str, code: str = "unsupported_parameter") -> we
 
 def newer(body: dict) -> web.Response:
     """A reasoning model of OpenAI: it takes neither decoding settings nor stop texts."""
+    refused = "Unsupported parameter: '{}' is not supported with this model."
     if "max_tokens" in body:
-        message = (
-            "Unsupported parameter: 'max_tokens' is not supported with this model. Use "
-            "'max_completion_tokens' instead."
-        )
-        return refusal("max_tokens", message)
+        message = f"{refused} Use 'max_completion_tokens' instead."
+        return refusal("max_tokens", message.format("max_tokens"))
     if body.get("temperature", 1) != 1:
-        message = (
-            f"Unsupported value: 'temperature' does not support {body['temperature']} with this model. Only the "
-            "default (1) value is supported."
-        )
+        message = "Unsupported value: 'temperature' does not support 0 with this model."
         return refusal("temperature", message, "unsupported_value")
     for field in ("top_p", "presence_penalty", "frequency_penalty", "stop"):
         if field in body:
-            message = f"Unsupported parameter: '{field}' is not supported with this model."
-            return refusal(field, message)
-    choice = {"index": 0, "message": {"content": "4. END. More"}, "finish_reason": "stop"}
-    return web.json_response({"choices": [choice], "usage": {"completion_tokens": 3}})
+            return refusal(field, refused.format(field))
+    return chosen(message={"content": "4. END. More"})
 
 
 def test_fields_that_a_newer_server_refuses_are_left_out_said_once_and_kept(server, caplog):
@@ -81,13 +75,8 @@ def test_fields_that_a_newer_server_refuses_are_left_out_said_once_and_kept(serv
         "frequency_penalty 0.0",
         "stop",
     )
-    assert server.bodies[-1].keys() == {
-        "model",
-        "messages",
-        "max_completion_tokens",
-        "stream",
-        "stream_options",
-    }
+    sent = {"model", "messages", "max_completion_tokens", "stream", "stream_options"}
+    assert server.bodies[-1].keys() == sent
     assert server.bodies[-1]["max_completion_tokens"] == 64
     said = [record.getMessage() for record in caplog.records]
     assert sum("temperature 0.0 is not sent any more" in text for text in said) == 1
@@ -127,9 +116,7 @@ def test_what_was_not_sent_is_stored_with_the_answers_and_not_continued_otherwis
     assert (first.state, first.not_sent) == ("complete", ("temperature 0.0",))
     assert len(first.sessions) == 1
 
-    server.behaviour = lambda body: web.json_response(
-        {"choices": [{"index": 0, "message": {"content": "4"}, "finish_reason": "stop"}]}
-    )
+    server.behaviour = lambda body: chosen(message={"content": "4"})
     with pytest.raises(SettingsError, match="not sent: temperature 0.0, .* against none"):
         answered("second", first.sessions)
 
@@ -212,13 +199,12 @@ def test_a_request_that_is_always_refused_as_too_many_ends_while_others_are_answ
         if "large" in str(body.get("prompt")):
             tries.append(body)
             return error(429, "Request too large", **{"Retry-After": "0.01"})
-        return web.json_response({"choices": [{"index": 0, "text": "!", "finish_reason": "stop"}]})
+        return chosen(text="!")
 
     server.behaviour = too_large
+    prompts = ["large", *(f"p{n}" for n in range(20))]
 
-    answers = run(
-        server, ["large", *(f"p{n}" for n in range(20))], max_concurrency=4, max_retries=2
-    )
+    answers = run(server, prompts, max_concurrency=4, max_retries=2)
 
     assert [answer.error is None for answer in answers] == [False] + [True] * 20
     assert len(tries) <= 2 + 1 + 3

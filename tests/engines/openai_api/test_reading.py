@@ -1,13 +1,12 @@
 """Servers that cannot read stored answers are named as such, before anything is stored."""
 
 import pytest
-from aiohttp import web
 
 from regrade.engines.openai_api.reading import prompt_logprobs
 from regrade.records import Completion, Request, StoredAnswer
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
-from tests.engines.openai_api.test_client import Misbehaving, opened, server
+from tests.engines.openai_api.test_client import Misbehaving, chosen, opened, server
 
 __all__ = ["server"]
 STORED = StoredAnswer("It is 7.", (4, 5), True, None, 2, False)
@@ -30,7 +29,7 @@ def test_a_server_without_log_probabilities_of_the_prompt_cannot_read_answers(
     server: Misbehaving, given: dict[str, object]
 ):
     server.rendered, server.text = (), "What is 7? It is 7."
-    server.behaviour = lambda _: web.json_response({"choices": [{"index": 0, **given}]})
+    server.behaviour = lambda _: chosen(**given)
 
     with pytest.raises(SettingsError, match="gave no log-probabilities of the prompt"):
         read(server)
@@ -43,9 +42,7 @@ def test_the_exact_tokens_are_sent_and_read_at_the_end_of_the_prompt(server: Mis
         {"4": {"logprob": -0.5}, "9": {"logprob": -0.25}},
         {"5": {"logprob": -0.125}, "9": {"logprob": -2.0}},
     ]
-    server.behaviour = lambda _: web.json_response(
-        {"choices": [{"index": 0, "prompt_logprobs": places}]}
-    )
+    server.behaviour = lambda _: chosen(prompt_logprobs=places)
 
     [found] = read(server)
 

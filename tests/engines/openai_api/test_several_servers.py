@@ -3,6 +3,7 @@
 import gc
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -151,20 +152,13 @@ def test_an_address_that_is_given_twice_counts_once():
 
 
 def test_the_option_may_be_given_several_times():
-    engine = EvaluateOptions(
-        model=("small",),
-        engine_kind="openai",
-        engine_base_url=("http://a/v1", "http://b/v1", "http://c/v1"),
-    ).parameters()["engine"]
-    assert OpenAIEngine.model_validate(engine).base_urls == (
-        "http://a/v1",
-        "http://b/v1",
-        "http://c/v1",
-    )
-    engine = EvaluateOptions(
-        model=("small",), engine_kind="openai", engine_base_url=("http://a/v1",)
-    ).parameters()
-    assert engine["engine"] == {"kind": "openai", "base_url": "http://a/v1"}
+    def engine_at(*urls: str) -> Any:
+        options = EvaluateOptions(model=("small",), engine_kind="openai", engine_base_url=urls)
+        return options.parameters()["engine"]
+
+    urls = ("http://a/v1", "http://b/v1", "http://c/v1")
+    assert OpenAIEngine.model_validate(engine_at(*urls)).base_urls == urls
+    assert engine_at(urls[0]) == {"kind": "openai", "base_url": urls[0]}
 
 
 def test_a_resting_address_is_the_last_choice():
