@@ -27,7 +27,7 @@ from regrade.benchmarks.questions.standard import WrittenConversations
 from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
 from regrade.records.tools import TOOLS
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 from regrade.settings.errors import SourceError
 from regrade.settings.files import file_sha256
 
@@ -44,10 +44,8 @@ class Bfcl(WrittenConversations):
     """Questions with functions, in a chat."""
 
     name = "bfcl"
-    version = 1
     description = "Calls of functions: one, one of several, several, or none (BFCL)."
     paper = "https://gorilla.cs.berkeley.edu/leaderboard.html"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("tool_calls",)
     hub_dataset, split = "gorilla-llm/Berkeley-Function-Calling-Leaderboard", "test"
     categories = _CATEGORIES

@@ -25,7 +25,6 @@ class ChartQa(ImageQuestions):
     """ChartQA in a chat."""
 
     name = "chartqa"
-    version = 1
     description = "Questions about charts, with numbers that may be 5 % off."
     paper = "https://arxiv.org/abs/2203.10244"
     scorers: tuple[ScorerName, ...] = ("relaxed_accuracy",)

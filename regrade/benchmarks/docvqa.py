@@ -22,7 +22,6 @@ class DocVqa(ImageQuestions):
     """DocVQA's validation split in a chat."""
 
     name = "docvqa"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "Questions about pages of documents, graded by edit distance (ANLS)."
     paper = "https://arxiv.org/abs/2007.00398"

@@ -30,7 +30,7 @@ from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
 from regrade.records.specification import BenchmarkIdentity
 from regrade.scorers.programs.task import Case, CasesOf, Task
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError, SourceError
 
 INSTRUCTION = "Solve the following programming problem in Python."
@@ -45,10 +45,8 @@ class LiveCodeBench(PublishedBenchmark):
     """LiveCodeBench as chat: the problem, and the starter code of problems that ask for a function."""
 
     name = "livecodebench"
-    version = 1
     description = "Problems of programming contests, May 2023 to April 2025 (LiveCodeBench v6)."
     paper = "https://arxiv.org/abs/2403.07974"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
     repeats = 10
     long_thoughts = True

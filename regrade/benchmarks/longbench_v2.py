@@ -39,7 +39,6 @@ class LongBenchV2(ChoiceQuestions):
     """LongBench v2 in a chat, without reasoning before the answer."""
 
     name = "longbench_v2"
-    version = 1
     description = "Questions about long texts with 4 choices, with the letter read from the text."
     paper = "https://arxiv.org/abs/2412.15204"
     hub_dataset, split = "THUDM/LongBench-v2", "train"
@@ -51,7 +50,7 @@ class LongBenchV2(ChoiceQuestions):
         *(f"choice_{letter}" for letter in _LETTERS),
     )
     subset_column = "length"
-    instruction = ""
+    opening_template = ""
     question_template = TEMPLATE
     cut: Cut | None = "middle"
     only_chat = True

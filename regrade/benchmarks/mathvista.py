@@ -15,7 +15,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target
 from regrade.benchmarks.questions.visual import ImageQuestions, listed_texts
-from regrade.settings import ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _ANSWERS = ("integer", "float", "list")
 
@@ -24,7 +24,6 @@ class MathVista(ImageQuestions):
     """MathVista's `testmini` in a chat."""
 
     name = "mathvista"
-    version = 1
     description = "Mathematical questions about figures, with letters, numbers or lists as answers."
     paper = "https://arxiv.org/abs/2310.02255"
     scorers: tuple[ScorerName, ...] = ("mathvista",)
@@ -35,7 +34,7 @@ class MathVista(ImageQuestions):
         *("question_type", "answer_type", "metadata"),
     )
     question_template = "{question}"
-    max_tokens = 4096
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the authors' prompt."""

@@ -118,21 +118,10 @@ class Mmlu(PublishedBenchmark):
     default_n_shots = 5
     default_format: PromptFormat = "completion"
     columns = ("question", "subject", "choices", "answer")
-
-    @property
-    def opening_template(self) -> str:
-        """Line that names the subject."""
-        return OPENING
-
-    @property
-    def question_template(self) -> str:
-        """Question, choices and the cue to answer."""
-        return TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; ranking needs a single token."""
-        return SamplingParams(temperature=0.0, max_tokens=1)
+    opening_template = OPENING
+    question_template = TEMPLATE
+    sampling = SamplingParams(temperature=0.0, max_tokens=1)
+    """Greedy decoding; ranking needs a single token."""
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose target is the letter of the right choice."""

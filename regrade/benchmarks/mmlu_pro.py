@@ -31,7 +31,6 @@ class MmluPro(ChoiceQuestions):
     """MMLU-Pro with 5 worked examples of the category."""
 
     name = "mmlu_pro"
-    version = 1
     description = (
         "Questions of 14 categories with up to 10 choices, after worked examples with reasoning."
     )
@@ -42,7 +41,7 @@ class MmluPro(ChoiceQuestions):
     default_n_shots = 5
     columns = ("question", "options", "answer", "answer_index", "category")
     subset_column = "category"
-    instruction = completion_opening = INSTRUCTION
+    opening_template = completion_opening = INSTRUCTION
 
     @property
     def shot_columns(self) -> tuple[str, ...]:

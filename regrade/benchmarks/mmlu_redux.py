@@ -23,7 +23,6 @@ class MmluRedux(ChoiceQuestions):
     """MMLU-Redux 2.0 in a chat, without worked examples."""
 
     name = "mmlu_redux"
-    version = 1
     description = "Questions of MMLU without those with errors, with the letter read from the text."
     paper = "https://arxiv.org/abs/2406.04127"
     groups = CATEGORIES

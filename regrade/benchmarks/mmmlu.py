@@ -41,7 +41,6 @@ class Mmmlu(ChoiceQuestions):
     """MMMLU in a chat, without worked examples."""
 
     name = "mmmlu"
-    version = 1
     description = "Questions of MMLU in 14 languages, with the letter read from the text."
     paper = "https://arxiv.org/abs/2009.03300"
     hub_dataset, split = "openai/MMMLU", "test"

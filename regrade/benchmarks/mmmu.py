@@ -27,7 +27,7 @@ from regrade.benchmarks.questions.visual import (
 )
 from regrade.records import Sample
 from regrade.scorers.extraction.accepted import stored_target
-from regrade.settings import ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 CHOICE_TEMPLATE = (
     "{question}\n{choices}\n\nAnswer with the option's letter from the given choices directly."
@@ -63,7 +63,6 @@ class Mmmu(ImageQuestions):
     """MMMU's validation split in a chat."""
 
     name = "mmmu"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "College questions about images of 30 subjects, with choices or open."
     paper = "https://arxiv.org/abs/2311.16502"
@@ -74,7 +73,7 @@ class Mmmu(ImageQuestions):
     image_columns = NUMBERED
     columns = ("question", "options", "answer", "question_type", *NUMBERED, SUBSET)
     subset_column = SUBSET
-    max_tokens = 4096
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
     question_template = f"{CHOICE_TEMPLATE}\n\n{OPEN_TEMPLATE}"
 
     def form(self, sample: Sample) -> str:

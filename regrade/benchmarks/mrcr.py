@@ -16,17 +16,15 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import WrittenConversations
 from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.scorers.mrcr import START
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 
 class Mrcr(WrittenConversations):
     """MRCR, as conversations."""
 
     name = "mrcr"
-    version = 1
     description = "Long conversations of which one text has to be repeated, graded by similarity."
     paper = "https://arxiv.org/abs/2409.12640"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("mrcr",)
     hub_dataset, split = "openai/mrcr", "train"
     columns = ("prompt", "answer", START, "n_needles")

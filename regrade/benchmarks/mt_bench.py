@@ -19,7 +19,7 @@ from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.standard import PublishedConversations
 from regrade.benchmarks.questions.targets import RowError, question_text
 from regrade.records.specification import TURNS
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _WITH_REFERENCE = frozenset({"math", "coding", "reasoning"})
 """Categories whose judge gets the reference (`NEED_REF_CATS`)."""
@@ -29,10 +29,8 @@ class MtBench(PublishedConversations):
     """MT-Bench, as conversations with the model's own answers."""
 
     name = "mt_bench"
-    version = 1
     description = "Questions with a second turn, graded from 1 to 10 by a judge."
     paper = "https://arxiv.org/abs/2306.05685"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("judge",)
     rubric = "mt_bench"
     hub_dataset, split = "philschmid/mt-bench", "train"

@@ -20,7 +20,7 @@ from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.standard import PublishedConversations
 from regrade.benchmarks.questions.targets import RowError, question_text
 from regrade.records.specification import TURNS
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _MOST = 3
 """Turns of the longest conversation."""
@@ -31,10 +31,8 @@ class MultiIf(PublishedConversations):
     """Multi-IF, as conversations with the model's own answers."""
 
     name = "multi_if"
-    version = 1
     description = "Conversations of up to three turns, with instructions that a program can check."
     paper = "https://arxiv.org/abs/2410.15553"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("ifeval",)
     hub_dataset, split = "facebook/Multi-IF", "train"
     columns = (

@@ -34,7 +34,6 @@ class OcrBench(ImageQuestions):
     """OCRBench in a chat."""
 
     name = "ocrbench"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "Questions about texts in images; an answer must contain the right text."
     paper = "https://arxiv.org/abs/2305.07895"

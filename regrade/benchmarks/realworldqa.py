@@ -23,7 +23,6 @@ class RealWorldQa(ImageQuestions):
     """RealWorldQA in a chat."""
 
     name = "realworldqa"
-    version = 1
     description = "Questions about photographs, with a letter, a word or a number as answer."
     paper = "https://x.ai/blog/grok-1.5v"
     scorers: tuple[ScorerName, ...] = ("choice_or_text",)

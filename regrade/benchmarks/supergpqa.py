@@ -18,7 +18,6 @@ class SuperGpqa(ChoiceQuestions):
     """SuperGPQA in a chat, without worked examples."""
 
     name = "supergpqa"
-    version = 1
     description = (
         "Questions of 13 disciplines with up to 10 choices, with the letter read from the text."
     )

@@ -29,16 +29,12 @@ class UnitConversion(PublishedBenchmark):
     columns = ("question", "answer", "quantity")
     opening_template = INSTRUCTION
     question_template = "{question}"
+    sampling = SamplingParams(temperature=0.0, max_tokens=256)
 
     def open_source(self, path: str | None) -> Source:
         """Return the questions of this package, or of a file given with `--source`."""
         file = path or str(files("my_evals") / "questions.jsonl")
         return LocalSource(self.name, file, self.split)
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding."""
-        return SamplingParams(temperature=0.0, max_tokens=256)
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return the rows as questions."""

@@ -18,7 +18,7 @@ from regrade.benchmarks.questions.targets import (
 )
 from regrade.records import Sample
 from regrade.records.images import Image
-from regrade.settings import Method, SamplingParams
+from regrade.settings import SamplingParams
 
 NUMBERED = tuple(f"image_{number}" for number in range(1, 8))
 """Image columns of MMMU and MMMU-Pro, named `<image 1>` to `<image 7>` in texts."""
@@ -30,15 +30,10 @@ _LONGEST_LIST = 100_000
 class ImageQuestions(PublishedBenchmark):
     """Questions with images. A subclass gives the text, the target and the choices of a row."""
 
-    method: Method = "generate"
     only_chat = True
     image_columns: tuple[str, ...] = ("image",)
-    max_tokens = 2048
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding. Evaluations that ask for a word allow few tokens; these leave room for models that think first."""
-        return SamplingParams(temperature=0.0, max_tokens=self.max_tokens)
+    sampling = SamplingParams(temperature=0.0, max_tokens=2048)
+    """Greedy decoding. Evaluations that ask for a word allow few tokens; these leave room for models that think first."""
 
     @abstractmethod
     def text(self, index: int, row: Mapping[str, Any]) -> str:
