@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import LocalSource, Source
+from regrade.benchmarks.questions.sources import LocalSource
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample

@@ -25,9 +25,9 @@ import orjson
 
 from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
-from regrade.benchmarks.questions.reading import FILE_TYPES
+from regrade.benchmarks.questions.reading import FILE_TYPES, Source
 from regrade.benchmarks.questions.samples import Question, UserTurn
-from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, open_hub
 from regrade.benchmarks.questions.standard import StandardBenchmark
 from regrade.benchmarks.questions.targets import (
     RowError,

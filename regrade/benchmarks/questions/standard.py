@@ -17,6 +17,7 @@ from regrade.benchmarks.questions.prompting import (
     chat_settings,
     completion_prompt,
 )
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.references import Wording, wording
 from regrade.benchmarks.questions.samples import (
     Question,
@@ -27,7 +28,7 @@ from regrade.benchmarks.questions.samples import (
     number_samples,
     spread,
 )
-from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError, needed_text
 from regrade.records import Message, Sample
 from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
