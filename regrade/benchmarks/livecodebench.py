@@ -57,12 +57,8 @@ class LiveCodeBench(PublishedBenchmark):
     last_day: date | None = None
     """Last day of the contests, included; None: no limit."""
     columns = (
-        "question_id",
-        "question_content",
-        "starter_code",
-        "contest_date",
-        "difficulty",
-        "metadata",
+        *("question_id", "question_content", "starter_code"),
+        *("contest_date", "difficulty", "metadata"),
     )
     question_template = f"{INSTRUCTION}\n\n{{question}}\n\n{{form}}"
     sampling = SamplingParams(temperature=0.2, top_p=0.95, max_tokens=8192)

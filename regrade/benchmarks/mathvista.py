@@ -13,7 +13,7 @@ without a judge, and says what differs.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target
+from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target, plain_text
 from regrade.benchmarks.questions.visual import ImageQuestions, listed_texts
 from regrade.settings import SamplingParams, ScorerName
 
@@ -38,10 +38,7 @@ class MathVista(ImageQuestions):
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the authors' prompt."""
-        query = row["query"]
-        if not isinstance(query, str) or not query.strip():
-            raise RowError(index, f"the query is {query!r}; expected a text")
-        return query
+        return plain_text(index, "the query", row["query"])
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the choices of a question of the type `multi_choice`."""

@@ -15,12 +15,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
-from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.targets import RowError, choice_letter
 from regrade.benchmarks.questions.visual import (
     NUMBERED,
     ImageQuestions,
     accepted_list,
-    letter_of,
     listed_texts,
     question_with_images,
     with_images,
@@ -38,21 +37,13 @@ DISCIPLINES = {
     "Business": ("Accounting", "Economics", "Finance", "Manage", "Marketing"),
     "Science": ("Biology", "Chemistry", "Geography", "Math", "Physics"),
     "Health and Medicine": (
-        "Basic_Medical_Science",
-        "Clinical_Medicine",
-        "Diagnostics_and_Laboratory_Medicine",
-        "Pharmacy",
-        "Public_Health",
+        *("Basic_Medical_Science", "Clinical_Medicine", "Diagnostics_and_Laboratory_Medicine"),
+        *("Pharmacy", "Public_Health"),
     ),
     "Humanities and Social Science": ("History", "Literature", "Sociology", "Psychology"),
     "Tech and Engineering": (
-        "Agriculture",
-        "Architecture_and_Engineering",
-        "Computer_Science",
-        "Electronics",
-        "Energy_and_Power",
-        "Materials",
-        "Mechanical_Engineering",
+        *("Agriculture", "Architecture_and_Engineering", "Computer_Science", "Electronics"),
+        *("Energy_and_Power", "Materials", "Mechanical_Engineering"),
     ),
 }
 """Subjects, which are the names of the configs, by discipline."""
@@ -99,7 +90,7 @@ class Mmmu(ImageQuestions):
         """Return the letter, or the accepted answers to an open question, which may be a list in Python's notation."""
         answer = row["answer"]
         if choices:
-            return letter_of(index, answer, choices)
+            return choice_letter(index, "the answer", answer, len(choices))
         if isinstance(answer, str) and answer.startswith("["):
             answer = list(listed_texts(index, "answer", answer))
         return stored_target(accepted_list(index, "answer", answer))

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
+from regrade.benchmarks.questions.targets import choice_letter
 from regrade.benchmarks.questions.visual import (
     NUMBERED,
     ImageQuestions,
-    letter_of,
     listed_texts,
     question_with_images,
     with_images,
@@ -71,7 +71,7 @@ class MmmuPro(ImageQuestions):
 
     def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:
         """Return the letter of the right choice."""
-        return letter_of(index, row["answer"], choices)
+        return choice_letter(index, "the answer", row["answer"], len(choices))
 
 
 benchmark = MmmuPro

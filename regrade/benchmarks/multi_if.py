@@ -18,7 +18,7 @@ from typing import Any
 from regrade.benchmarks.ifeval import read_instructions
 from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.standard import PublishedConversations
-from regrade.benchmarks.questions.targets import RowError, question_text
+from regrade.benchmarks.questions.targets import RowError, plain_text, question_text
 from regrade.records.specification import TURNS
 from regrade.settings import SamplingParams, ScorerName
 
@@ -48,8 +48,6 @@ class MultiIf(PublishedConversations):
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a conversation, each turn with its instructions as `doc`; the subset is the language."""
-        if not isinstance(row["language"], str) or not row["language"]:
-            raise RowError(index, f"language is {row['language']!r}; expected a text")
         turns, content = [], []
         for number in range(1, _MOST + 1):
             prompt, names, given = (row[f"turn_{number}_{part}"] for part in _PARTS)
@@ -69,7 +67,7 @@ class MultiIf(PublishedConversations):
             content={TURNS: content, "key": str(row["key"])},
             target="",
             fields={TURNS: tuple(turns)},
-            subset=row["language"],
+            subset=plain_text(index, "language", row["language"]),
         )
 
 

@@ -32,7 +32,7 @@ class RealWorldQa(ImageQuestions):
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the question, which holds its choices."""
-        return question_text(index, row["question"]).strip()
+        return super().text(index, row).strip()
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the choices of a question whose answer is the letter of one."""

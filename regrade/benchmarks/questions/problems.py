@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.benchmarks.questions.targets import RowError, plain_text, text_target
 from regrade.records import Sample
 from regrade.scorers.programs.task import doc_of
 from regrade.settings import SamplingParams, ScorerName
@@ -31,9 +31,7 @@ class BoxedProblems(PublishedBenchmark):
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a problem with its answer as the target."""
-        problem = row[self.question_column]
-        if not isinstance(problem, str) or not problem.strip():
-            raise RowError(index, f"the problem is {problem!r}; expected a text")
+        problem = plain_text(index, "the problem", row[self.question_column])
         subset = self.subset(index, row)
         target = self.target(index, row["answer"])
         return Question(content=problem, target=target, fields=row, subset=subset)
@@ -88,10 +86,7 @@ def text_of(index: int, row: Mapping[str, Any], column: str) -> str:
     Raises:
         RowError: If it is not a text, or blank.
     """
-    value = row[column]
-    if not isinstance(value, str) or not value.strip():
-        raise RowError(index, f"column '{column}' is {value!r}; expected a text")
-    return value
+    return plain_text(index, f"column '{column}'", row[column])
 
 
 def checked_doc(index: int, **task: object) -> Mapping[str, Any]:
