@@ -13,23 +13,24 @@ calls: there none is right. The categories in other languages, with several turn
 The functions are given as tools, as BFCL does for models that take them: with JSON schema's types, and `_` for the dots in names.
 """
 
-import hashlib
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from regrade.benchmarks.questions.configs import SUBSET
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import Source, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.standard import WrittenConversations
 from regrade.benchmarks.questions.targets import RowError, turns_of
 from regrade.benchmarks.questions.tools import expected_calls, tools_of
 from regrade.records.tools import TOOLS
-from regrade.settings import Method, SamplingParams, ScorerName
-from regrade.settings.errors import SourceError
-from regrade.settings.files import file_sha256
+from regrade.settings import SamplingParams, ScorerName
+
+if TYPE_CHECKING:
+    from regrade.benchmarks.questions.hub_source import HubSource
 
 VERSIONS = ("v4", "v3")
 """Versions of the files, the newest first."""
@@ -44,10 +45,8 @@ class Bfcl(WrittenConversations):
     """Questions with functions, in a chat."""
 
     name = "bfcl"
-    version = 1
     description = "Calls of functions: one, one of several, several, or none (BFCL)."
     paper = "https://gorilla.cs.berkeley.edu/leaderboard.html"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("tool_calls",)
     hub_dataset, split = "gorilla-llm/Berkeley-Function-Calling-Leaderboard", "test"
     categories = _CATEGORIES
@@ -57,9 +56,12 @@ class Bfcl(WrittenConversations):
 
     def open_source(self, path: str | None) -> Source:
         """Return the Hub dataset, or the folder that replaces it."""
+        files: HubSource | _Folder
         if path is None:
-            return _OnHub(self.name, self.hub_dataset, self.categories)
-        return _InFolder(self.name, Path(path).expanduser().absolute(), self.categories)
+            files = open_hub(self.name, self.hub_dataset, None)
+        else:
+            files = _Folder(self.name, path, self.split)
+        return _Joined(self.name, self.categories, files)
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
         """Return the reason to leave a question out: it offers no function, so that nothing could be called."""
@@ -85,30 +87,21 @@ class Bfcl(WrittenConversations):
         )
 
 
-class _Files(ABC):
+class _Joined(Source):
     """The files of the categories, whose rows are joined with the right calls by their ids."""
 
-    name: str
-    config = None
+    def __init__(
+        self, benchmark: str, categories: Sequence[str], files: "HubSource | _Folder"
+    ) -> None:
+        super().__init__(benchmark, files.name, files.place)
+        self._categories, self._files = categories, files
+        if isinstance(files, _Folder):
+            _ = self._paths  # a folder without them is refused on opening
 
-    def __init__(self, benchmark: str, categories: Sequence[str]) -> None:
-        self._benchmark, self._categories = benchmark, categories
-
-    @abstractmethod
-    def revision(self, splits: Sequence[str]) -> str:
+    def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - there is one
         """Return the revision of all files; see `Source.revision`."""
-
-    @abstractmethod
-    def error(self, problem: str) -> SourceError:
-        """Return an error that names the benchmark and this source."""
-
-    @abstractmethod
-    def _listed(self) -> Sequence[str]:
-        """Return the paths of the files that are there."""
-
-    @abstractmethod
-    def _file(self, path: str) -> Path:
-        """Return a file."""
+        pairs = self._paths.values()
+        return self._files.revision([path for pair in pairs for path in pair if path])
 
     def rows(
         self,
@@ -119,22 +112,19 @@ class _Files(ABC):
         """Return the rows of all categories, in their order."""
         rows = [
             {**question, "ground_truth": right, SUBSET: category}
-            for category, paths in self._paths().items()
+            for category, paths in self._paths.items()
             for question, right in self._joined(*paths)
         ]
         return rows[:head]
 
-    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """Return the rows of all categories, in memory."""
-        return self.rows(split, columns)
-
+    @cached_property
     def _paths(self) -> Mapping[str, tuple[str, str | None]]:
         """Return the files of each category: the questions, and the right calls if one can be right.
 
         Raises:
             SourceError: If a file is missing.
         """
-        there = set(self._listed())
+        there = set(self._files.files())
         wanted = {version: self._names(version) for version in VERSIONS}
         for files in wanted.values():
             if {path for pair in files.values() for path in pair if path} <= there:
@@ -176,7 +166,7 @@ class _Files(ABC):
         """Return the lines of a file as objects with an `id`."""
         lines = []
         try:
-            for number, text in enumerate(self._file(path).read_text("utf-8").split("\n"), 1):
+            for number, text in enumerate(self._files.file(path).read_text("utf-8").split("\n"), 1):
                 if text.strip():
                     line = json.loads(text)
                     if not isinstance(line, dict) or not isinstance(line.get("id"), str):
@@ -189,54 +179,21 @@ class _Files(ABC):
         return lines
 
 
-class _OnHub(_Files):
-    def __init__(self, benchmark: str, repo_id: str, categories: Sequence[str]) -> None:
-        super().__init__(benchmark, categories)
-        self.name = repo_id
-        self._source = open_hub(benchmark, repo_id, None)
+class _Folder(LocalSource):
+    """A folder with the files of the categories, each of which is a split."""
 
-    def revision(self, splits: Sequence[str]) -> str:
-        return self._source.revision(splits)
-
-    def error(self, problem: str) -> SourceError:
-        return self._source.error(problem)
-
-    def _listed(self) -> Sequence[str]:
-        return self._source.files()
-
-    def _file(self, path: str) -> Path:
-        return self._source.file(path)
-
-
-class _InFolder(_Files):
-    name = "local"
-
-    def __init__(self, benchmark: str, folder: Path, categories: Sequence[str]) -> None:
-        super().__init__(benchmark, categories)
-        self._folder = folder
-        if not folder.is_dir():
-            raise self.error("the folder does not exist")
-        self._paths()
-
-    def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - there is one
-        digest = hashlib.sha256()
-        for pair in self._paths().values():
-            for path in filter(None, pair):
-                digest.update(f"{path}\t{file_sha256(self._file(path))}\n".encode())
-        return digest.hexdigest()
-
-    def error(self, problem: str) -> SourceError:
-        return SourceError(self._benchmark, str(self._folder), problem)
-
-    def _listed(self) -> Sequence[str]:
+    def files(self) -> Sequence[str]:
         return [
-            str(file.relative_to(self._folder))
-            for place in (self._folder, self._folder / ANSWERS)
+            str(file.relative_to(self._root))
+            for place in (self._root, self._root / ANSWERS)
             for file in place.glob("BFCL_*.json")
         ]
 
-    def _file(self, path: str) -> Path:
-        return self._folder / path
+    def file(self, path: str) -> Path:
+        return self._root / path
+
+    def _file(self, split: str) -> Path:
+        return self.file(split)
 
 
 def benchmark(name: str) -> type[Bfcl]:

@@ -9,12 +9,11 @@ The prompt is that of lmms-eval 0.7.3 (task `chartqa`), character by character (
 halves; the mean over all is the mean of the two, as papers report it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from regrade.benchmarks.questions.targets import RowError, question_text
-from regrade.benchmarks.questions.visual import ImageQuestions, accepted_list
-from regrade.scorers.extraction.accepted import stored_target
+from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.visual import ImageQuestions
 from regrade.settings import ScorerName
 
 _WRITERS: Mapping[object, str] = {0: "human", 1: "machine", "human": "human", "machine": "machine"}
@@ -25,21 +24,13 @@ class ChartQa(ImageQuestions):
     """ChartQA in a chat."""
 
     name = "chartqa"
-    version = 1
     description = "Questions about charts, with numbers that may be 5 % off."
     paper = "https://arxiv.org/abs/2203.10244"
     scorers: tuple[ScorerName, ...] = ("relaxed_accuracy",)
     hub_dataset, split = "HuggingFaceM4/ChartQA", "test"
     columns = ("image", "query", "label", "human_or_machine")
+    question_column, answers_column = "query", "label"
     question_template = "{question}\nAnswer the question with a single word."
-
-    def text(self, index: int, row: Mapping[str, Any]) -> str:
-        """Return the question."""
-        return question_text(index, row["query"])
-
-    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - there are none
-        """Return the accepted answers."""
-        return stored_target(accepted_list(index, "label", row["label"]))
 
     def subset(self, index: int, row: Mapping[str, Any]) -> str:
         """Return who wrote the question."""

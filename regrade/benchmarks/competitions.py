@@ -37,7 +37,6 @@ def benchmark(name: str) -> type[BoxedProblems]:
     members = {
         "__doc__": f"{title}.",
         "name": name,
-        "version": 1,
         "description": f"Problems of {title}, with {answers} as answers.",
         "paper": source,
         "hub_dataset": dataset,

@@ -9,12 +9,7 @@ Licence:  Apache-2.0 for the dataset on the Hub; the pages come from the UCSF In
 The prompt is that of lmms-eval 0.7.3 (task `docvqa_val`), character by character (tests/scorers/test_peers.py).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
-from regrade.benchmarks.questions.targets import question_text
-from regrade.benchmarks.questions.visual import ImageQuestions, accepted_list
-from regrade.scorers.extraction.accepted import stored_target
+from regrade.benchmarks.questions.visual import ImageQuestions
 from regrade.settings import ScorerName
 
 
@@ -22,22 +17,14 @@ class DocVqa(ImageQuestions):
     """DocVQA's validation split in a chat."""
 
     name = "docvqa"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "Questions about pages of documents, graded by edit distance (ANLS)."
     paper = "https://arxiv.org/abs/2007.00398"
     scorers: tuple[ScorerName, ...] = ("anls",)
     hub_dataset, config, split = "lmms-lab-encoder/DocVQA", "DocVQA", "validation"
     columns = ("image", "question", "answers")
+    answers_column = "answers"
     question_template = "{question}\nAnswer the question using a single word or phrase."
-
-    def text(self, index: int, row: Mapping[str, Any]) -> str:
-        """Return the question."""
-        return question_text(index, row["question"])
-
-    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - there are none
-        """Return the accepted answers."""
-        return stored_target(accepted_list(index, "answers", row["answers"]))
 
 
 benchmark = DocVqa

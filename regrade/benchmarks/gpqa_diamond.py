@@ -17,7 +17,6 @@ from typing import Any
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions, shuffled
 from regrade.benchmarks.questions.problems import REASONING
 from regrade.benchmarks.questions.targets import needed_text
-from regrade.settings import SamplingParams
 
 CHOICES = ("Correct Answer", "Incorrect Answer 1", "Incorrect Answer 2", "Incorrect Answer 3")
 
@@ -26,7 +25,6 @@ class GpqaDiamond(ChoiceQuestions):
     """GPQA Diamond, asked 8 times, with shuffled choices."""
 
     name = "gpqa_diamond"
-    version = 1
     description = "Questions of natural science by experts, with the letter read from the text."
     paper = "https://arxiv.org/abs/2311.12022"
     hub_dataset, config, split = "Idavidrein/gpqa", "gpqa_diamond", "train"
@@ -35,11 +33,7 @@ class GpqaDiamond(ChoiceQuestions):
     subset_column = "High-level domain"
     repeats = 8
     withheld = True
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Sampling as in most reports, with room for reasoning."""
-        return REASONING.model_copy(update={"stop": super().sampling.stop})
+    sampling = REASONING
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
         """Return the shuffled choices and the place of the right one."""

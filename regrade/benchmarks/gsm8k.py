@@ -17,10 +17,9 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError, number_target, question_text
 from regrade.records import Sample
-from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
+from regrade.settings import PromptFormat, SamplingParams, ScorerName
 
 TEMPLATE = "Question: {question}\nAnswer:"
-NEXT_QUESTION = "\nQuestion:"
 _ANNOTATION = re.compile(r"<<[^<>]*>>")
 
 
@@ -28,26 +27,16 @@ class Gsm8k(PublishedBenchmark):
     """GSM8K as plain text: worked examples, then the question."""
 
     name = "gsm8k"
-    version = 1
     description = "Grade school word problems, solved step by step after worked examples."
     paper = "https://arxiv.org/abs/2110.14168"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("number", "number_strict")
     hub_dataset, config, split, shots_split = "openai/gsm8k", "main", "test", "train"
     default_n_shots = 8
     default_format: PromptFormat = "completion"
     columns = ("question", "answer")
-
-    @property
-    def question_template(self) -> str:
-        """The question, and the cue to answer."""
-        return TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; a completion ends when the model starts another question."""
-        stop = (NEXT_QUESTION,) if self.format == "completion" else ()
-        return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
+    question_template = TEMPLATE
+    sampling = SamplingParams(temperature=0.0, max_tokens=512)
+    completion_sampling: Mapping[str, Any] = {"stop": ("\nQuestion:",)}
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a question whose target is the number after `####`."""

@@ -14,7 +14,6 @@ INSTRUCTION = (
     "Solve the following math problem. Think it through step by step, then give the result as a plain number on "
     "a last line of its own, in the form: #### <number>"
 )
-TEMPLATE = "{question}"
 
 
 class Gsm8kChat(gsm8k.Gsm8k):
@@ -26,16 +25,10 @@ class Gsm8kChat(gsm8k.Gsm8k):
     default_n_shots = 0
     default_format: PromptFormat = "chat"
     opening_template = INSTRUCTION
-
-    @property
-    def question_template(self) -> str:
-        """Question; for completion also a cue to answer."""
-        return TEMPLATE if self.format == "chat" else gsm8k.TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding, with room for reasoning."""
-        return super().sampling.model_copy(update={"max_tokens": 1024})
+    question_template = "{question}"
+    completion_template = gsm8k.TEMPLATE
+    sampling = SamplingParams(temperature=0.0, max_tokens=1024)
+    """Greedy decoding, with room for reasoning."""
 
 
 benchmark = Gsm8kChat

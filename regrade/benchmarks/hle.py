@@ -18,7 +18,7 @@ from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
 from regrade.records import Sample
 from regrade.scorers import JUDGE
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Answer the following question. Explain how you arrive at your answer, then give the answer on a line that begins with "
@@ -30,25 +30,20 @@ class Hle(PublishedBenchmark):
     """HLE without images as chat: an instruction, then the question."""
 
     name = "hle"
-    version = 1
     description = (
         "Expert questions of many fields, those without images, for a judge model to grade."
     )
     paper = "https://arxiv.org/abs/2501.14249"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = (JUDGE,)
     rubric = "correct"
     hub_dataset, split = "cais/hle", "test"
     withheld = True
     columns = ("question", "answer", "answer_type", "image", "category")
     opening_template = INSTRUCTION
+    question_template = "{question}"
+    completion_template = "{question}\n\nExplanation:"
     sampling = SamplingParams(temperature=0.0, max_tokens=8192)
     """Greedy decoding with 8,192 tokens, as in the authors' code."""
-
-    @property
-    def question_template(self) -> str:
-        """Question; for completion also a cue to answer."""
-        return "{question}" if self.format == "chat" else "{question}\n\nExplanation:"
 
     def reason_left_out(self, row: Mapping[str, Any]) -> str | None:
         """Return the reason to leave a question out: it has an image."""

@@ -18,27 +18,21 @@ from pathlib import Path
 from typing import Any
 
 from regrade.benchmarks.questions.problems import checked_doc, text_of
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
-from regrade.settings import Method, PromptSettings, SamplingParams, ScorerName
+from regrade.settings import PromptSettings, SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Complete the following Python function. Answer with the complete function, together with everything that it needs, "
     "in one Markdown code block."
 )
 STOP = (
-    "\ndef ",
-    "\nclass ",
-    "\nimport ",
-    "\nfrom ",
-    "\nassert ",
-    "\nif __name__",
-    "\nprint(",
-    "\n#",
-    "\n```",
+    *("\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert "),
+    *("\nif __name__", "\nprint(", "\n#", "\n```"),
 )
 """Texts that begin another part of the program after a completed function."""
 BASE_DATASET, BASE_SPLIT = "openai/openai_humaneval", "base"
@@ -50,13 +44,15 @@ class HumanEvalPlus(PublishedBenchmark):
     """HumanEval+: the beginning of a function, to be completed."""
 
     name = "humaneval_plus"
-    version = 1
     description = "Python functions to complete, run against EvalPlus' tests (HumanEval+)."
     paper = "https://arxiv.org/abs/2305.01210"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
     hub_dataset, split = "evalplus/humanevalplus", "test"
     columns = ("task_id", "prompt", "canonical_solution", "entry_point", "test")
+    question_template = f"{INSTRUCTION}\n\n```python\n{{prompt}}\n```"
+    completion_template = "{prompt}\n"
+    sampling = SamplingParams(temperature=0.0, max_tokens=2048)
+    completion_sampling: Mapping[str, Any] = {"max_tokens": 768, "stop": STOP}
 
     def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
         """Open the benchmark; see `open_benchmark`."""
@@ -71,22 +67,6 @@ class HumanEvalPlus(PublishedBenchmark):
         folder = path if path.is_dir() else path.parent
         files = [file for file in sorted(folder.glob(f"{BASE_SPLIT}.*")) if file != path]
         return LocalSource(self.name, str(files[0]), BASE_SPLIT) if files else None
-
-    @property
-    def question_template(self) -> str:
-        """Instruction and the beginning of the function; for completion only the latter."""
-        return (
-            f"{INSTRUCTION}\n\n```python\n{{prompt}}\n```"
-            if self.format == "chat"
-            else "{prompt}\n"
-        )
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; a completion ends with the function."""
-        if self.format == "completion":
-            return SamplingParams(temperature=0.0, max_tokens=768, stop=STOP)
-        return SamplingParams(temperature=0.0, max_tokens=2048)
 
     @cached_property
     def parameters(self) -> dict[str, Any]:

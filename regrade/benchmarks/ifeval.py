@@ -17,17 +17,15 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError, question_text
 from regrade.records import Sample
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 
 class IfEval(PublishedBenchmark):
     """IFEval as chat: the request alone."""
 
     name = "ifeval"
-    version = 1
     description = "Requests with instructions that a program can check, such as a number of words."
     paper = "https://arxiv.org/abs/2311.07911"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("ifeval",)
     hub_dataset, split = "google/IFEval", "train"
     columns = ("key", "prompt", "instruction_id_list", "kwargs")

@@ -23,14 +23,15 @@ from typing import Any
 
 from regrade.benchmarks.questions.contest_tests import ContestTestsError, contest_cases
 from regrade.benchmarks.questions.problems import checked_doc, text_of
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
 from regrade.records.specification import BenchmarkIdentity
 from regrade.scorers.programs.task import Case, CasesOf, Task
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError, SourceError
 
 INSTRUCTION = "Solve the following programming problem in Python."
@@ -45,10 +46,8 @@ class LiveCodeBench(PublishedBenchmark):
     """LiveCodeBench as chat: the problem, and the starter code of problems that ask for a function."""
 
     name = "livecodebench"
-    version = 1
     description = "Problems of programming contests, May 2023 to April 2025 (LiveCodeBench v6)."
     paper = "https://arxiv.org/abs/2403.07974"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
     repeats = 10
     long_thoughts = True
@@ -58,12 +57,8 @@ class LiveCodeBench(PublishedBenchmark):
     last_day: date | None = None
     """Last day of the contests, included; None: no limit."""
     columns = (
-        "question_id",
-        "question_content",
-        "starter_code",
-        "contest_date",
-        "difficulty",
-        "metadata",
+        *("question_id", "question_content", "starter_code"),
+        *("contest_date", "difficulty", "metadata"),
     )
     question_template = f"{INSTRUCTION}\n\n{{question}}\n\n{{form}}"
     sampling = SamplingParams(temperature=0.2, top_p=0.95, max_tokens=8192)

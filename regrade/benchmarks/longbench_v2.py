@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
-from regrade.benchmarks.questions.targets import RowError, needed_text
+from regrade.benchmarks.questions.targets import choice_letter, needed_text, plain_text
 from regrade.records import Sample
 from regrade.settings import Cut, SamplingParams
 
@@ -39,19 +39,15 @@ class LongBenchV2(ChoiceQuestions):
     """LongBench v2 in a chat, without reasoning before the answer."""
 
     name = "longbench_v2"
-    version = 1
     description = "Questions about long texts with 4 choices, with the letter read from the text."
     paper = "https://arxiv.org/abs/2412.15204"
     hub_dataset, split = "THUDM/LongBench-v2", "train"
     columns = (
-        "question",
-        "context",
-        "length",
-        "answer",
+        *("question", "context", "length", "answer"),
         *(f"choice_{letter}" for letter in _LETTERS),
     )
     subset_column = "length"
-    instruction = ""
+    opening_template = ""
     question_template = TEMPLATE
     cut: Cut | None = "middle"
     only_chat = True
@@ -61,11 +57,9 @@ class LongBenchV2(ChoiceQuestions):
         """Return the choices and the place of the right one."""
         names = [f"choice_{letter}" for letter in _LETTERS]
         texts = [needed_text(index, f"'{name}'", row[name]) for name in names]
-        if row["answer"] not in tuple(_LETTERS):
-            raise RowError(index, f"answer is {row['answer']!r}; expected A, B, C or D")
-        if not isinstance(row["context"], str):
-            raise RowError(index, f"the context is {row['context']!r}; expected a text")
-        return texts, _LETTERS.index(row["answer"])
+        letter = choice_letter(index, "the answer", row["answer"], len(_LETTERS))
+        plain_text(index, "the context", row["context"])
+        return texts, _LETTERS.index(letter)
 
     def question(self, sample: Sample) -> str:
         """Return the text, the question and its choices as they appear in the prompt."""

@@ -15,7 +15,6 @@ class Math500(BoxedProblems):
     """MATH-500, asked once."""
 
     name = "math_500"
-    version = 1
     description = "Competition problems of 7 subjects, with formulas as answers."
     paper = "https://arxiv.org/abs/2305.20050"
     hub_dataset, split = "HuggingFaceH4/MATH-500", "test"

@@ -13,9 +13,9 @@ without a judge, and says what differs.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target
+from regrade.benchmarks.questions.targets import LETTERS, RowError, number_target, plain_text
 from regrade.benchmarks.questions.visual import ImageQuestions, listed_texts
-from regrade.settings import ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _ANSWERS = ("integer", "float", "list")
 
@@ -24,7 +24,6 @@ class MathVista(ImageQuestions):
     """MathVista's `testmini` in a chat."""
 
     name = "mathvista"
-    version = 1
     description = "Mathematical questions about figures, with letters, numbers or lists as answers."
     paper = "https://arxiv.org/abs/2310.02255"
     scorers: tuple[ScorerName, ...] = ("mathvista",)
@@ -35,14 +34,11 @@ class MathVista(ImageQuestions):
         *("question_type", "answer_type", "metadata"),
     )
     question_template = "{question}"
-    max_tokens = 4096
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the authors' prompt."""
-        query = row["query"]
-        if not isinstance(query, str) or not query.strip():
-            raise RowError(index, f"the query is {query!r}; expected a text")
-        return query
+        return plain_text(index, "the query", row["query"])
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the choices of a question of the type `multi_choice`."""

@@ -18,7 +18,7 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Write a Python function for the task below. Answer with the complete function, together with everything that it needs, "
@@ -31,30 +31,21 @@ class MbppPlus(PublishedBenchmark):
     """MBPP+: a description and a test of the function to write."""
 
     name = "mbpp_plus"
-    version = 1
     description = "Short Python functions from a description, run against EvalPlus' tests (MBPP+)."
     paper = "https://arxiv.org/abs/2305.01210"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("code",)
     hub_dataset, split = "evalplus/mbppplus", "test"
     columns = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
-
-    @property
-    def question_template(self) -> str:
-        """Instruction, description and first test; for completion a docstring of the latter two."""
-        if self.format == "chat":
-            return (
-                f"{INSTRUCTION}\n\n{{prompt}}\n\nThis test must pass:\n\n```python\n{{test}}\n```"
-            )
-        return '"""\n{prompt}\n{test}\n"""\n'
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; a completion ends where tests or another docstring begin."""
-        if self.format == "completion":
-            stop = ('\n"""', "\nassert", "\nif __name__", "\nprint(", "\n```")
-            return SamplingParams(temperature=0.0, max_tokens=768, stop=stop)
-        return SamplingParams(temperature=0.0, max_tokens=2048)
+    question_template = (
+        f"{INSTRUCTION}\n\n{{prompt}}\n\nThis test must pass:\n\n```python\n{{test}}\n```"
+    )
+    completion_template = '"""\n{prompt}\n{test}\n"""\n'
+    """A docstring. Its completion ends where tests or another docstring begin."""
+    sampling = SamplingParams(temperature=0.0, max_tokens=2048)
+    completion_sampling: Mapping[str, Any] = {
+        "max_tokens": 768,
+        "stop": ('\n"""', "\nassert", "\nif __name__", "\nprint(", "\n```"),
+    }
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a problem with its tests; the target is the reference solution."""

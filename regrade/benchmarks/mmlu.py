@@ -28,72 +28,33 @@ from regrade.settings import Method, PromptFormat, SamplingParams, ScorerName
 
 # The 57 subjects of MMLU in four categories, grouped as in https://github.com/hendrycks/test.
 
-CATEGORIES: dict[str, tuple[str, ...]] = {
-    "STEM": (
-        "abstract_algebra",
-        "astronomy",
-        "college_biology",
-        "college_chemistry",
-        "college_computer_science",
-        "college_mathematics",
-        "college_physics",
-        "computer_security",
-        "conceptual_physics",
-        "electrical_engineering",
-        "elementary_mathematics",
-        "high_school_biology",
-        "high_school_chemistry",
-        "high_school_computer_science",
-        "high_school_mathematics",
-        "high_school_physics",
-        "high_school_statistics",
-        "machine_learning",
-    ),
-    "humanities": (
-        "formal_logic",
-        "high_school_european_history",
-        "high_school_us_history",
-        "high_school_world_history",
-        "international_law",
-        "jurisprudence",
-        "logical_fallacies",
-        "moral_disputes",
-        "moral_scenarios",
-        "philosophy",
-        "prehistory",
-        "professional_law",
-        "world_religions",
-    ),
-    "social sciences": (
-        "econometrics",
-        "high_school_geography",
-        "high_school_government_and_politics",
-        "high_school_macroeconomics",
-        "high_school_microeconomics",
-        "high_school_psychology",
-        "human_sexuality",
-        "professional_psychology",
-        "public_relations",
-        "security_studies",
-        "sociology",
-        "us_foreign_policy",
-    ),
-    "other": (
-        "anatomy",
-        "business_ethics",
-        "clinical_knowledge",
-        "college_medicine",
-        "global_facts",
-        "human_aging",
-        "management",
-        "marketing",
-        "medical_genetics",
-        "miscellaneous",
-        "nutrition",
-        "professional_accounting",
-        "professional_medicine",
-        "virology",
-    ),
+CATEGORIES = {
+    category: tuple(subjects.split())
+    for category, subjects in {
+        "STEM": """
+            abstract_algebra astronomy college_biology college_chemistry college_computer_science
+            college_mathematics college_physics computer_security conceptual_physics
+            electrical_engineering elementary_mathematics high_school_biology
+            high_school_chemistry high_school_computer_science high_school_mathematics
+            high_school_physics high_school_statistics machine_learning
+        """,
+        "humanities": """
+            formal_logic high_school_european_history high_school_us_history
+            high_school_world_history international_law jurisprudence logical_fallacies
+            moral_disputes moral_scenarios philosophy prehistory professional_law world_religions
+        """,
+        "social sciences": """
+            econometrics high_school_geography high_school_government_and_politics
+            high_school_macroeconomics high_school_microeconomics high_school_psychology
+            human_sexuality professional_psychology public_relations security_studies sociology
+            us_foreign_policy
+        """,
+        "other": """
+            anatomy business_ethics clinical_knowledge college_medicine global_facts human_aging
+            management marketing medical_genetics miscellaneous nutrition professional_accounting
+            professional_medicine virology
+        """,
+    }.items()
 }
 
 SUBJECTS = frozenset(subject for subjects in CATEGORIES.values() for subject in subjects)
@@ -118,21 +79,10 @@ class Mmlu(PublishedBenchmark):
     default_n_shots = 5
     default_format: PromptFormat = "completion"
     columns = ("question", "subject", "choices", "answer")
-
-    @property
-    def opening_template(self) -> str:
-        """Line that names the subject."""
-        return OPENING
-
-    @property
-    def question_template(self) -> str:
-        """Question, choices and the cue to answer."""
-        return TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; ranking needs a single token."""
-        return SamplingParams(temperature=0.0, max_tokens=1)
+    opening_template = OPENING
+    question_template = TEMPLATE
+    sampling = SamplingParams(temperature=0.0, max_tokens=1)
+    """Greedy decoding; ranking needs a single token."""
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose target is the letter of the right choice."""

@@ -9,6 +9,9 @@ Questions, targets and ids are the same as in `mmlu`. With `n_shots`, dev questi
 their answers are the letter, without reasoning.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from regrade.benchmarks import mmlu
 from regrade.benchmarks.questions.targets import listed
 from regrade.records import Sample
@@ -18,7 +21,6 @@ INSTRUCTION = (
     "Answer the following multiple choice question about {subject}. Reason briefly if it helps, then end with a "
     "line of the form `Answer: X`, where X is the letter of the right choice."
 )
-TEMPLATE = "{question}\n{choices}"
 
 
 class MmluGenerative(mmlu.Mmlu):
@@ -31,22 +33,12 @@ class MmluGenerative(mmlu.Mmlu):
     scorers: tuple[ScorerName, ...] = ("choice_letter",)
     default_n_shots = 0
     default_format: PromptFormat = "chat"
-
-    @property
-    def opening_template(self) -> str:
-        """Instruction for chat; a completion begins like `mmlu`."""
-        return INSTRUCTION if self.format == "chat" else mmlu.OPENING
-
-    @property
-    def question_template(self) -> str:
-        """Question and choices; for completion also a cue to answer."""
-        return TEMPLATE if self.format == "chat" else mmlu.TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding; a completion ends with its first paragraph."""
-        stop = ("\n\n",) if self.format == "completion" else ()
-        return SamplingParams(temperature=0.0, max_tokens=512, stop=stop)
+    opening_template = INSTRUCTION
+    completion_opening = mmlu.OPENING
+    question_template = "{question}\n{choices}"
+    completion_template = mmlu.TEMPLATE
+    sampling = SamplingParams(temperature=0.0, max_tokens=512)
+    completion_sampling: Mapping[str, Any] = {"stop": ("\n\n",)}
 
     def listed_choices(self, sample: Sample) -> str:
         """Return the choices as lines, without white space around them."""

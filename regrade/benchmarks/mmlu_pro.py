@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
-from regrade.benchmarks.questions.targets import LETTERS, RowError, choice_texts
+from regrade.benchmarks.questions.targets import LETTERS, RowError, choice_place, choice_texts
 from regrade.records import Sample
 from regrade.settings import ScorerName
 
@@ -31,7 +31,6 @@ class MmluPro(ChoiceQuestions):
     """MMLU-Pro with 5 worked examples of the category."""
 
     name = "mmlu_pro"
-    version = 1
     description = (
         "Questions of 14 categories with up to 10 choices, after worked examples with reasoning."
     )
@@ -42,7 +41,7 @@ class MmluPro(ChoiceQuestions):
     default_n_shots = 5
     columns = ("question", "options", "answer", "answer_index", "category")
     subset_column = "category"
-    instruction = completion_opening = INSTRUCTION
+    opening_template = completion_opening = INSTRUCTION
 
     @property
     def shot_columns(self) -> tuple[str, ...]:
@@ -51,13 +50,8 @@ class MmluPro(ChoiceQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[list[str], int]:
         """Return the choices that are not empty, and the place of the right one."""
-        right, options = row["answer_index"], choice_texts(index, row["options"])
-        if isinstance(right, str) and right.isdecimal():
-            right = int(right)
-        if isinstance(right, bool) or not isinstance(right, int) or not 0 <= right < len(options):
-            raise RowError(
-                index, f"answer_index is {right!r}; expected a number from 0 to {len(options) - 1}"
-            )
+        options = choice_texts(index, row["options"])
+        right = choice_place(index, "answer_index", row["answer_index"], len(options))
         if row["answer"] not in (None, LETTERS[right]):
             raise RowError(
                 index,

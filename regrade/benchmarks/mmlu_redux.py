@@ -16,14 +16,13 @@ from regrade.benchmarks.mmlu import CATEGORIES, SUBJECTS
 from regrade.benchmarks.questions.configs import SUBSET
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
 from regrade.benchmarks.questions.problems import only_element
-from regrade.benchmarks.questions.targets import RowError, choice_texts
+from regrade.benchmarks.questions.targets import choice_place, choice_texts
 
 
 class MmluRedux(ChoiceQuestions):
     """MMLU-Redux 2.0 in a chat, without worked examples."""
 
     name = "mmlu_redux"
-    version = 1
     description = "Questions of MMLU without those with errors, with the letter read from the text."
     paper = "https://arxiv.org/abs/2406.04127"
     groups = CATEGORIES
@@ -39,14 +38,7 @@ class MmluRedux(ChoiceQuestions):
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
         """Return the choices and the place of the right one."""
         choices, right = choice_texts(index, row["choices"]), only_element(row["answer"])
-        if isinstance(right, str) and right.isdecimal():
-            right = int(right)
-        if not isinstance(right, int) or isinstance(right, bool) or not 0 <= right < len(choices):
-            raise RowError(
-                index,
-                f"the answer is {row['answer']!r}; expected a number from 0 to {len(choices) - 1}",
-            )
-        return choices, right
+        return choices, choice_place(index, "the answer", right, len(choices))
 
 
 benchmark = MmluRedux

@@ -15,7 +15,7 @@ from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
-from regrade.benchmarks.questions.targets import RowError, choice_texts, letter_target
+from regrade.benchmarks.questions.targets import choice_letter, choice_texts
 
 LANGUAGES = {
     "AR_XY": "arabic",
@@ -41,7 +41,6 @@ class Mmmlu(ChoiceQuestions):
     """MMMLU in a chat, without worked examples."""
 
     name = "mmmlu"
-    version = 1
     description = "Questions of MMLU in 14 languages, with the letter read from the text."
     paper = "https://arxiv.org/abs/2009.03300"
     hub_dataset, split = "openai/MMMLU", "test"
@@ -57,9 +56,7 @@ class Mmmlu(ChoiceQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
         """Return the choices and the place of the right one."""
-        letter = letter_target(row["Answer"])
-        if letter is None or letter not in _LETTERS:
-            raise RowError(index, f"the answer is {row['Answer']!r}; expected a letter from A to D")
+        letter = choice_letter(index, "the answer", row["Answer"], len(_LETTERS))
         return choice_texts(index, [row[name] for name in _LETTERS]), _LETTERS.index(letter)
 
 

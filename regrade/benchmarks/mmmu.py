@@ -15,19 +15,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
-from regrade.benchmarks.questions.targets import RowError
+from regrade.benchmarks.questions.targets import RowError, choice_letter
 from regrade.benchmarks.questions.visual import (
     NUMBERED,
     ImageQuestions,
     accepted_list,
-    letter_of,
     listed_texts,
     question_with_images,
     with_images,
 )
 from regrade.records import Sample
 from regrade.scorers.extraction.accepted import stored_target
-from regrade.settings import ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 CHOICE_TEMPLATE = (
     "{question}\n{choices}\n\nAnswer with the option's letter from the given choices directly."
@@ -38,21 +37,13 @@ DISCIPLINES = {
     "Business": ("Accounting", "Economics", "Finance", "Manage", "Marketing"),
     "Science": ("Biology", "Chemistry", "Geography", "Math", "Physics"),
     "Health and Medicine": (
-        "Basic_Medical_Science",
-        "Clinical_Medicine",
-        "Diagnostics_and_Laboratory_Medicine",
-        "Pharmacy",
-        "Public_Health",
+        *("Basic_Medical_Science", "Clinical_Medicine", "Diagnostics_and_Laboratory_Medicine"),
+        *("Pharmacy", "Public_Health"),
     ),
     "Humanities and Social Science": ("History", "Literature", "Sociology", "Psychology"),
     "Tech and Engineering": (
-        "Agriculture",
-        "Architecture_and_Engineering",
-        "Computer_Science",
-        "Electronics",
-        "Energy_and_Power",
-        "Materials",
-        "Mechanical_Engineering",
+        *("Agriculture", "Architecture_and_Engineering", "Computer_Science", "Electronics"),
+        *("Energy_and_Power", "Materials", "Mechanical_Engineering"),
     ),
 }
 """Subjects, which are the names of the configs, by discipline."""
@@ -63,7 +54,6 @@ class Mmmu(ImageQuestions):
     """MMMU's validation split in a chat."""
 
     name = "mmmu"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "College questions about images of 30 subjects, with choices or open."
     paper = "https://arxiv.org/abs/2311.16502"
@@ -74,7 +64,7 @@ class Mmmu(ImageQuestions):
     image_columns = NUMBERED
     columns = ("question", "options", "answer", "question_type", *NUMBERED, SUBSET)
     subset_column = SUBSET
-    max_tokens = 4096
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
     question_template = f"{CHOICE_TEMPLATE}\n\n{OPEN_TEMPLATE}"
 
     def form(self, sample: Sample) -> str:
@@ -100,7 +90,7 @@ class Mmmu(ImageQuestions):
         """Return the letter, or the accepted answers to an open question, which may be a list in Python's notation."""
         answer = row["answer"]
         if choices:
-            return letter_of(index, answer, choices)
+            return choice_letter(index, "the answer", answer, len(choices))
         if isinstance(answer, str) and answer.startswith("["):
             answer = list(listed_texts(index, "answer", answer))
         return stored_target(accepted_list(index, "answer", answer))

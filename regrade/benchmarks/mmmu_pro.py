@@ -15,16 +15,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.benchmarks.questions.configs import SUBSET
+from regrade.benchmarks.questions.targets import choice_letter
 from regrade.benchmarks.questions.visual import (
     NUMBERED,
     ImageQuestions,
-    letter_of,
     listed_texts,
     question_with_images,
     with_images,
 )
 from regrade.records import Sample
-from regrade.settings import ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 STANDARD, VISION = "standard (10 options)", "vision"
 _FORM = (
@@ -41,7 +41,6 @@ class MmmuPro(ImageQuestions):
     """MMMU-Pro in a chat, with reasoning."""
 
     name = "mmmu_pro"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "Questions about images with up to 10 choices, as text and as a picture."
     paper = "https://arxiv.org/abs/2409.02813"
@@ -52,7 +51,7 @@ class MmmuPro(ImageQuestions):
     image_columns = ("image", *NUMBERED)
     columns = ("question", "options", "answer", *image_columns, SUBSET)
     subset_column = SUBSET
-    max_tokens = 4096
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
     question_template = f"{STANDARD_TEMPLATE}\n\n{VISION_TEMPLATE}"
 
     def form(self, sample: Sample) -> str:
@@ -72,7 +71,7 @@ class MmmuPro(ImageQuestions):
 
     def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:
         """Return the letter of the right choice."""
-        return letter_of(index, row["answer"], choices)
+        return choice_letter(index, "the answer", row["answer"], len(choices))
 
 
 benchmark = MmmuPro

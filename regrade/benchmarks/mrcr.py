@@ -14,19 +14,17 @@ import orjson
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import WrittenConversations
-from regrade.benchmarks.questions.targets import RowError, turns_of
+from regrade.benchmarks.questions.targets import RowError, plain_text, turns_of
 from regrade.scorers.mrcr import START
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 
 class Mrcr(WrittenConversations):
     """MRCR, as conversations."""
 
     name = "mrcr"
-    version = 1
     description = "Long conversations of which one text has to be repeated, graded by similarity."
     paper = "https://arxiv.org/abs/2409.12640"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("mrcr",)
     hub_dataset, split = "openai/mrcr", "train"
     columns = ("prompt", "answer", START, "n_needles")
@@ -36,8 +34,7 @@ class Mrcr(WrittenConversations):
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a question whose subset is the number of texts that were asked for in the same words."""
         start, target, needles = row[START], row["answer"], row["n_needles"]
-        if not isinstance(start, str) or not start:
-            raise RowError(index, f"{START} is {start!r}; expected a text")
+        plain_text(index, START, start)
         if not isinstance(target, str) or not target.startswith(start):
             raise RowError(
                 index,

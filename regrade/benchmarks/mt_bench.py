@@ -17,9 +17,9 @@ from typing import Any
 
 from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.standard import PublishedConversations
-from regrade.benchmarks.questions.targets import RowError, question_text
+from regrade.benchmarks.questions.targets import RowError, plain_text, question_text
 from regrade.records.specification import TURNS
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _WITH_REFERENCE = frozenset({"math", "coding", "reasoning"})
 """Categories whose judge gets the reference (`NEED_REF_CATS`)."""
@@ -29,10 +29,8 @@ class MtBench(PublishedConversations):
     """MT-Bench, as conversations with the model's own answers."""
 
     name = "mt_bench"
-    version = 1
     description = "Questions with a second turn, graded from 1 to 10 by a judge."
     paper = "https://arxiv.org/abs/2306.05685"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("judge",)
     rubric = "mt_bench"
     hub_dataset, split = "philschmid/mt-bench", "train"
@@ -46,9 +44,7 @@ class MtBench(PublishedConversations):
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a conversation, each turn with its reference as the target if the judge gets it."""
-        category, texts = row["category"], row["turns"]
-        if not isinstance(category, str) or not category:
-            raise RowError(index, f"category is {category!r}; expected a text")
+        category, texts = plain_text(index, "category", row["category"]), row["turns"]
         if not isinstance(texts, list) or not texts:
             raise RowError(index, f"turns is {texts!r}; expected a list of texts")
         given = row["reference"] or []

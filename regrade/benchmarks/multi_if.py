@@ -18,9 +18,9 @@ from typing import Any
 from regrade.benchmarks.ifeval import read_instructions
 from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.standard import PublishedConversations
-from regrade.benchmarks.questions.targets import RowError, question_text
+from regrade.benchmarks.questions.targets import RowError, plain_text, question_text
 from regrade.records.specification import TURNS
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 _MOST = 3
 """Turns of the longest conversation."""
@@ -31,10 +31,8 @@ class MultiIf(PublishedConversations):
     """Multi-IF, as conversations with the model's own answers."""
 
     name = "multi_if"
-    version = 1
     description = "Conversations of up to three turns, with instructions that a program can check."
     paper = "https://arxiv.org/abs/2410.15553"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("ifeval",)
     hub_dataset, split = "facebook/Multi-IF", "train"
     columns = (
@@ -50,8 +48,6 @@ class MultiIf(PublishedConversations):
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a conversation, each turn with its instructions as `doc`; the subset is the language."""
-        if not isinstance(row["language"], str) or not row["language"]:
-            raise RowError(index, f"language is {row['language']!r}; expected a text")
         turns, content = [], []
         for number in range(1, _MOST + 1):
             prompt, names, given = (row[f"turn_{number}_{part}"] for part in _PARTS)
@@ -71,7 +67,7 @@ class MultiIf(PublishedConversations):
             content={TURNS: content, "key": str(row["key"])},
             target="",
             fields={TURNS: tuple(turns)},
-            subset=row["language"],
+            subset=plain_text(index, "language", row["language"]),
         )
 
 

@@ -8,12 +8,10 @@ The question is sent as it is, as in the authors' code and lmms-eval 0.7.3 (test
 number of right answers, from 0 to 1,000: the share of right answers times 1,000.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from regrade.benchmarks.questions.targets import question_text
-from regrade.benchmarks.questions.visual import ImageQuestions, accepted_list
-from regrade.scorers.extraction.accepted import stored_target
+from regrade.benchmarks.questions.visual import ImageQuestions
 from regrade.scorers.ocrbench import FORMULAS
 from regrade.settings import ScorerName
 
@@ -34,7 +32,6 @@ class OcrBench(ImageQuestions):
     """OCRBench in a chat."""
 
     name = "ocrbench"
-    version = 1
     images_stay = True  # others own their rights: no copy is stored
     description = "Questions about texts in images; an answer must contain the right text."
     paper = "https://arxiv.org/abs/2305.07895"
@@ -47,11 +44,7 @@ class OcrBench(ImageQuestions):
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the question."""
-        return question_text(index, row["question"]).strip()
-
-    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - there are none
-        """Return the accepted answers."""
-        return stored_target(accepted_list(index, "answer", row["answer"]))
+        return super().text(index, row).strip()
 
 
 benchmark = OcrBench

@@ -23,7 +23,6 @@ class RealWorldQa(ImageQuestions):
     """RealWorldQA in a chat."""
 
     name = "realworldqa"
-    version = 1
     description = "Questions about photographs, with a letter, a word or a number as answer."
     paper = "https://x.ai/blog/grok-1.5v"
     scorers: tuple[ScorerName, ...] = ("choice_or_text",)
@@ -33,7 +32,7 @@ class RealWorldQa(ImageQuestions):
 
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return the question, which holds its choices."""
-        return question_text(index, row["question"]).strip()
+        return super().text(index, row).strip()
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the choices of a question whose answer is the letter of one."""

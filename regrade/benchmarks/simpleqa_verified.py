@@ -17,33 +17,25 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import needed_text, question_text, text_target
 from regrade.scorers import JUDGE
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 
 class SimpleQaVerified(PublishedBenchmark):
     """SimpleQA Verified as chat: the question alone."""
 
     name = "simpleqa_verified"
-    version = 1
     description = "1,000 short questions about facts, for a judge model to grade."
     paper = "https://arxiv.org/abs/2509.07968"
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = (JUDGE,)
     rubric = "correct"
     question_column = "problem"
     hub_dataset, split = "google/simpleqa-verified", "eval"
     columns = ("problem", "answer", "topic")
-
-    @property
-    def question_template(self) -> str:
-        """Question; for completion also a cue to answer."""
-        return "{question}" if self.format == "chat" else "Question: {question}\nAnswer:"
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding, with room for a sentence or two."""
-        stop = ("\nQuestion:",) if self.format == "completion" else ()
-        return SamplingParams(temperature=0.0, max_tokens=1024, stop=stop)
+    question_template = "{question}"
+    completion_template = "Question: {question}\nAnswer:"
+    sampling = SamplingParams(temperature=0.0, max_tokens=1024)
+    """Greedy decoding, with room for a sentence or two."""
+    completion_sampling: Mapping[str, Any] = {"stop": ("\nQuestion:",)}
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a question whose target is the answer as text, with its topic as subset."""

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from regrade.benchmarks.questions.multiple_choice import ChoiceQuestions
-from regrade.benchmarks.questions.targets import LETTERS, RowError, choice_texts, letter_target
+from regrade.benchmarks.questions.targets import LETTERS, choice_letter, choice_texts
 
 
 class SuperGpqa(ChoiceQuestions):
     """SuperGPQA in a chat, without worked examples."""
 
     name = "supergpqa"
-    version = 1
     description = (
         "Questions of 13 disciplines with up to 10 choices, with the letter read from the text."
     )
@@ -29,12 +28,8 @@ class SuperGpqa(ChoiceQuestions):
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[tuple[str, ...], int]:
         """Return the choices and the place of the right one."""
-        options, letter = choice_texts(index, row["options"]), letter_target(row["answer_letter"])
-        if letter is None or letter not in LETTERS[: len(options)]:
-            raise RowError(
-                index,
-                f"answer_letter is {row['answer_letter']!r}; expected a letter from A to {LETTERS[len(options) - 1]}",
-            )
+        options = choice_texts(index, row["options"])
+        letter = choice_letter(index, "answer_letter", row["answer_letter"], len(options))
         return options, LETTERS.index(letter)
 
 

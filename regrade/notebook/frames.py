@@ -1,6 +1,5 @@
 """Pandas frames of answer sets, answers, comparisons and subsets."""
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,26 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SETS = (
-    "answer_set",
-    "model",
-    "judge",
-    "step",
-    "benchmark",
-    "scorer",
-    "accuracy",
-    "stderr",
-    "low",
-    "high",
-    "by_labels",
-    "n",
-    "unparsed",
-    "truncated",
-    "failed",
-    "rows",
-    "expected",
-    "repeats",
-    "complete",
-    "stale",
+    *("answer_set", "model", "judge", "step", "benchmark", "scorer", "accuracy", "stderr", "low"),
+    *("high", "by_labels", "n", "unparsed", "truncated", "failed", "rows", "expected", "repeats"),
+    *("complete", "stale"),
 )
 """Columns of `sets_frame`, without the settings, which follow `benchmark`, and the figures and the date at its end."""
 TEXTS = {"question": "question", "prompt": "prompt", "text": "answer", "reasoning": "thought"}
@@ -63,7 +45,8 @@ def sets_frame(library: Library, sets: Sequence[StoredSet]) -> "pd.DataFrame":
     place = SETS.index("benchmark") + 1
     frame = pd.DataFrame(rows, columns=[*SETS[:place], *renamed.values(), *SETS[place:], *last])
     counts = ("step", "n", "unparsed", "truncated", "failed")
-    return frame.astype(dict.fromkeys(counts, "Int64"))
+    floats = (*_SHARES, *(figure.name for figure in FIGURES))
+    return frame.astype({**dict.fromkeys(counts, "Int64"), **dict.fromkeys(floats, float)})
 
 
 def _set_row(stored: StoredSet, by_labels: str) -> dict[str, Any]:
@@ -85,28 +68,27 @@ def _set_row(stored: StoredSet, by_labels: str) -> dict[str, Any]:
         "repeats": spec.repeats,
         "complete": manifest.state == "complete",
         "stale": file is not None and file.label in stored.stale,
-        **{name: _float(value) for name, value in stored.figures.items()},
+        **stored.figures,
         "date": manifest.updated_at,
     }
 
 
+_SHARES = ("accuracy", "stderr", "low", "high")
+"""Columns of metrics that are NaN if they are missing."""
+
+
 def _numbers(metrics: Metrics | None) -> dict[str, Any]:
     if metrics is None:
-        empty: dict[str, Any] = dict.fromkeys(("accuracy", "stderr", "low", "high"), math.nan)
-        return empty | dict.fromkeys(("n", "unparsed", "truncated"))
+        return {}
     return {
-        "accuracy": _float(metrics.accuracy),
-        "stderr": _float(metrics.accuracy_stderr),
-        "low": _float(metrics.accuracy_low),
-        "high": _float(metrics.accuracy_high),
+        "accuracy": metrics.accuracy,
+        "stderr": metrics.accuracy_stderr,
+        "low": metrics.accuracy_low,
+        "high": metrics.accuracy_high,
         "n": metrics.n,
         "unparsed": metrics.unparsed,
         "truncated": metrics.truncated,
     }
-
-
-def _float(value: float | None) -> float:
-    return math.nan if value is None else value
 
 
 def answers_frame(index: AnswerIndex, readers: ShardReaders, *, texts: bool) -> "pd.DataFrame":
@@ -196,6 +178,6 @@ def subsets_frame(summary: Summary) -> "pd.DataFrame":
         }
         for part in summary.subsets
     ]
-    columns = ("subset", "category", "accuracy", "stderr", "low", "high", "n", "unparsed")
-    frame = pd.DataFrame(rows, columns=[*columns, "truncated", "failed"])
+    columns = ["subset", "category", *_SHARES, "n", "unparsed", "truncated", "failed"]
+    frame = pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(_SHARES, float))
     return frame.sort_values(["accuracy", "subset"], ignore_index=True)

@@ -83,29 +83,19 @@ ZERO = {
 }
 HUMANEVAL_ROWS = [INCREASED, HALVED, REPEATED, ZERO]
 BASE_ROWS = [
-    {
-        "task_id": "HumanEval/900",
-        "test": "def check(candidate):\n    assert candidate([1, 2]) == [2, 3]\n",
-    },
-    {
-        "task_id": "HumanEval/901",
-        "test": "def check(candidate):\n    assert abs(candidate(3.0) - 1.5) < 1e-6\n",
-    },
-    {
-        "task_id": "HumanEval/902",
-        "test": "METADATA = {}\n\n\ndef check(candidate):\n    assert candidate(3) == 'aaa'\n",
-    },
-    {
-        "task_id": "HumanEval/903",
-        "test": "def check(candidate):\n    for a in range(1, 5):\n        assert candidate([a, 1]) == -a\n",
-    },
+    {"task_id": f"HumanEval/{number}", "test": f"{before}def check(candidate):\n    {body}\n"}
+    for number, before, body in (
+        (900, "", "assert candidate([1, 2]) == [2, 3]"),
+        (901, "", "assert abs(candidate(3.0) - 1.5) < 1e-6"),
+        (902, "METADATA = {}\n\n\n", "assert candidate(3) == 'aaa'"),
+        (903, "", "for a in range(1, 5):\n        assert candidate([a, 1]) == -a"),
+    )
 ]
 
 SIMILAR = {
     "task_id": 9002,
     "code": "def similar(a, b):\n  return tuple(set(a) & set(b))",
     "prompt": "Write a function to find the elements that two tuples share.",
-    "source_file": "made here",
     "test_imports": [],
     "test_list": [
         "assert set(similar((3, 4, 5), (5, 7, 4))) == set((4, 5))",
@@ -125,7 +115,6 @@ ROUNDED = {
     "task_id": 9003,
     "code": "import math\ndef helper(x):\n  return x\ndef root(x):\n  return math.sqrt(helper(x))",
     "prompt": "Write a function to find the square root.",
-    "source_file": "made here",
     "test_imports": ["import math"],
     "test_list": [
         "assert math.isclose(root(4), 2.0)",
@@ -145,11 +134,8 @@ def private(tests: object) -> str:
 def contest(name: str, day: str, **changes: Any) -> dict[str, Any]:
     tests = [{"input": f"{n}\n", "output": f"{2 * n}\n", "testtype": "stdin"} for n in (1, 20)]
     row = {
-        "question_title": name,
         "question_content": f"Print twice the number ({name}).",
-        "platform": "atcoder",
         "question_id": name,
-        "contest_id": "made here",
         "contest_date": day,
         "starter_code": "",
         "difficulty": "easy",
@@ -170,7 +156,6 @@ CONTEST_ROWS = [
     contest(
         "shifted",
         "2025-03-08T00:00:00",
-        platform="leetcode",
         difficulty="medium",
         starter_code="class Solution:\n    def shifted(self, numbers: List[int], by: int) -> List[int]:\n        ",
         public_test_cases=json.dumps(FUNCTION_TESTS[:1]),

@@ -7,10 +7,9 @@ import pytest
 from regrade.benchmarks import (
     benchmark_cards,
     open_benchmark,
-    open_dataset,
 )
 from regrade.benchmarks.base import Benchmark
-from regrade.settings import DatasetBenchmark, PromptSettings
+from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
 from tests.benchmarks.files import write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, CHATS, FOLDERS, WITH_SHOTS
@@ -212,13 +211,3 @@ def test_more_worked_examples_than_there_are_is_refused(tmp_path: Path) -> None:
         SourceError, match="has 3 worked examples for 'virology', but `prompt.n_shots=4`"
     ):
         opened("mmlu", there, n_shots=4).samples()
-
-
-def test_a_dataset_is_opened_by_its_settings(tmp_path: Path) -> None:
-    path = write_jsonl(tmp_path / "a.jsonl", [{"question": "Why?", "answer": "Because."}])
-
-    benchmark = open_dataset(
-        DatasetBenchmark(name="own", path=str(path)), prompt=PromptSettings(format="completion")
-    )
-
-    assert benchmark.prompt(benchmark.samples()[0]) == "Why?"

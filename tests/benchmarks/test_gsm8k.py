@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from regrade.benchmarks import open_benchmark
+from regrade.benchmarks.gsm8k_chat import INSTRUCTION
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SourceError
 from tests.benchmarks.files import GSM8K_TEST, gsm8k_folder, write_jsonl
@@ -22,14 +23,10 @@ def test_worked_examples_are_the_first_train_rows_without_annotations(tmp_path: 
 
 
 def test_a_completion_stops_at_the_next_question_and_a_chat_does_not() -> None:
-    completion = open_benchmark("gsm8k").sampling
+    sampling = open_benchmark("gsm8k").sampling
     chat = open_benchmark("gsm8k", prompt=PromptSettings(format="chat")).sampling
 
-    assert (completion.stop, completion.max_tokens, completion.temperature) == (
-        ("\nQuestion:",),
-        512,
-        0.0,
-    )
+    assert (sampling.stop, sampling.max_tokens) == (("\nQuestion:",), 512)
     assert chat.stop == ()
 
 
@@ -62,3 +59,17 @@ def test_a_bad_worked_example_is_named_with_its_split(tmp_path: Path) -> None:
 
     with pytest.raises(SourceError, match=r"row 0 \(from 0\) of split 'train': the target 'x'"):
         open_benchmark("gsm8k", source=str(tmp_path), prompt=PromptSettings(n_shots=1)).samples()
+
+
+def test_a_chat_has_an_instruction_and_the_questions_and_ids_of_the_completion(
+    tmp_path: Path,
+) -> None:
+    folder = str(gsm8k_folder(tmp_path))
+    chat = open_benchmark("gsm8k_chat", source=folder)
+    plain = open_benchmark("gsm8k", source=folder, prompt=ZERO_SHOT)
+
+    prompt = chat.prompt(chat.samples()[1])
+
+    assert prompt == ({"role": "user", "content": f"{INSTRUCTION}\n\nHow cold is it?"},)
+    assert (chat.sampling.max_tokens, chat.sampling.stop) == (1024, ())
+    assert chat.samples() == plain.samples()

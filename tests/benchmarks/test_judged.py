@@ -12,26 +12,16 @@ from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl, write_parquet
 
 SIMPLE: dict[str, Any] = {
-    "original_index": 5,
     "problem": "In which year did the {first} bridge open?\n",
     "answer": "1889 (acceptable range: anything between 1888 and 1890)",
     "topic": "Geography",
     "answer_type": "Number",
-    "multi_step": False,
-    "requires_reasoning": False,
-    "urls": "https://example.org/a,https://example.org/b",
 }
 EXAM: dict[str, Any] = {
-    "id": "6687ffb1",
     "question": "Which of these? <i>Say</i> it.\n\nA. one\nB. two",
     "image": "",
-    "image_preview": None,
     "answer": "B",
     "answer_type": "multipleChoice",
-    "author_name": "N. N.",
-    "rationale": "Because.",
-    "rationale_image": None,
-    "raw_subject": "Law",
     "category": "Humanities/Social Science",
     "canary": "keep out",
 }

@@ -246,7 +246,7 @@ def test_mrcr_sends_the_conversation_and_keeps_the_random_text(tmp_path: Path) -
         ("mrcr", {"prompt": "no JSON"}, "the prompt is 'no JSON'"),
         ("mrcr", {"prompt": "[]"}, "the prompt is '[]'"),
         ("mrcr", {"answer": "Tapirs"}, "expected a text that begins with 'aYooSG8CQ0'"),
-        ("longbench_v2", {"answer": "E"}, "answer is 'E'; expected A, B, C or D"),
+        ("longbench_v2", {"answer": "E"}, "the answer is 'E'; expected a letter from A to D"),
         ("longbench_v2", {"context": None}, "the context is None"),
     ],
 )

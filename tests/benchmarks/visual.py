@@ -78,18 +78,7 @@ def mathvista_row(pid: str, **changes: Any) -> dict[str, Any]:
         "answer": "14",
         "question_type": "free_form",
         "answer_type": "integer",
-        "metadata": {
-            "category": "math-targeted-vqa",
-            "context": "scientific figure",
-            "grade": "college",
-            "img_height": 4,
-            "img_width": 6,
-            "language": "english",
-            "skills": ["scientific reasoning"],
-            "source": "SciBench",
-            "split": "testmini",
-            "task": "textbook question answering",
-        },
+        "metadata": {"grade": "college", "task": "textbook question answering"},
         "query": "Hint: Please answer the question requiring an integer answer and provide the final value, e.g., 1, 2, 3, at the "
         f"end.\nQuestion: How far does it move ({pid})?",
     } | changes

@@ -23,7 +23,7 @@ from tests.builders import row
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 from tests.judged import graded
-from tests.stored import numbers, publish, score, score_with_an_older_scorer
+from tests.stored import commit_manifest, numbers, publish, score, score_with_an_older_scorer
 
 mpl.use("Agg")
 
@@ -43,18 +43,9 @@ def two_sides(repository: LocalRepository) -> tuple[AnswerSet, AnswerSet]:
 
 
 PUBLIC = [
-    "Answers",
-    "ComparedAnswers",
-    "DatasetBenchmark",
-    "Evaluation",
-    "OpenAIEngine",
-    "PromptSettings",
-    "SamplingSettings",
-    "ScoringOptions",
-    "VllmEngine",
-    "evaluate",
-    "open",
-    "score",
+    *("Answers", "ComparedAnswers", "DatasetBenchmark", "Evaluation", "OpenAIEngine"),
+    *("PromptSettings", "SamplingSettings", "ScoringOptions", "VllmEngine"),
+    *("evaluate", "open", "score"),
 ]
 METHODS = ["compare", "plot", "plot_steps", "read", "revision", "sets", "subsets", "uri"]
 
@@ -79,20 +70,9 @@ def test_importing_the_package_imports_nothing_else():
         "import sys; before = set(sys.modules); import regrade; print(*(set(sys.modules) - before))"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {name.split(".")[0] for name in found.stdout.split()} & {
-        "numpy",
-        "pandas",
-        "pyarrow",
-        "pydantic",
-        "matplotlib",
-        "prefect",
-        "mlflow",
-        "torch",
-        "huggingface_hub",
-        "rich",
-        "cyclopts",
-    }
-    assert not heavy
+    heavy = {"numpy", "pandas", "pyarrow", "pydantic", "matplotlib", "prefect", "mlflow", "torch"}
+    heavy |= {"huggingface_hub", "rich", "cyclopts"}
+    assert not heavy & {name.split(".")[0] for name in found.stdout.split()}
     light = {"regrade.settings", "regrade.settings.project_folder"}  # the version stands there
     assert {name for name in found.stdout.split() if name.startswith("regrade.")} == light
 
@@ -267,8 +247,7 @@ def test_a_name_of_several_sets_is_refused_with_their_ids(repository: LocalRepos
 def test_withheld_questions_are_not_in_frames(repository: LocalRepository):
     answers = publish(repository, [row(n, question="SECRET?") for n in range(2)])
     score(answers)
-    content = answers.manifest.model_copy(update={"withheld": True}).model_dump_json().encode()
-    repository.commit({f"{answers.folder}/manifest.json": content}, "x", parent=repository.head())
+    commit_manifest(answers, withheld=True)
     frame = regrade.open(repository.uri).read("org/tiny", texts=True)
     assert frame[["question", "prompt"]].isna().all(axis=None)
 
@@ -293,10 +272,9 @@ def test_checkpoints_are_a_line_over_their_steps(repository: LocalRepository):
     assert [list(values) for values in line.get_data()] == [[500, 1000, 1500], [50.0, 75.0, 90.0]]
     with pytest.raises(SettingsError, match="no scored checkpoints"):
         answers.plot_steps("org/none")
-    more = score(answer(repository, "run/checkpoint-500", right=10, total=40, temperature=0.5))
-    with pytest.raises(SettingsError, match="several answer sets|Several answer sets"):
+    score(answer(repository, "run/checkpoint-500", right=10, total=40, temperature=0.5))
+    with pytest.raises(SettingsError, match="Several answer sets"):
         regrade.open(repository.uri).plot_steps("run")
-    assert more
 
 
 def test_a_private_repository_on_the_hub_is_opened_with_the_token_of_this_machine(

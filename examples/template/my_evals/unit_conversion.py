@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from typing import Any
 
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.samples import Question
-from regrade.benchmarks.questions.sources import LocalSource, Source
+from regrade.benchmarks.questions.sources import LocalSource
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import RowError
 from regrade.records import Sample
@@ -29,16 +30,12 @@ class UnitConversion(PublishedBenchmark):
     columns = ("question", "answer", "quantity")
     opening_template = INSTRUCTION
     question_template = "{question}"
+    sampling = SamplingParams(temperature=0.0, max_tokens=256)
 
     def open_source(self, path: str | None) -> Source:
         """Return the questions of this package, or of a file given with `--source`."""
         file = path or str(files("my_evals") / "questions.jsonl")
         return LocalSource(self.name, file, self.split)
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding."""
-        return SamplingParams(temperature=0.0, max_tokens=256)
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return the rows as questions."""

@@ -1,15 +1,14 @@
 """Rows of several configurations of a dataset, such as one for each subject or language, as a single source."""
 
 import hashlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from regrade.benchmarks.questions.reading import FILE_TYPES
-from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
-from regrade.settings.errors import SourceError
+from regrade.benchmarks.questions.reading import FILE_TYPES, Source
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 
 SUBSET = "subset"
 """Column with the subset of each row, added to the columns of the dataset."""
@@ -41,24 +40,11 @@ def open_configs(
     return _LocalConfigs(benchmark, Path(path).expanduser().absolute(), configs, split, lacking)
 
 
-class _Configs(ABC):
+class _Configs(Source):
     """A source made of one source for each configuration, with the rows in the order of the configurations."""
 
-    name: str
-    config = None
-
-    def __init__(
-        self, benchmark: str, configs: Mapping[str, str], lacking: Mapping[str, Collection[str]]
-    ) -> None:
-        self._benchmark, self._configs, self._lacking = benchmark, configs, lacking
-
-    @abstractmethod
-    def revision(self, splits: Sequence[str]) -> str:
-        """Return the revision of all configurations; see `Source.revision`."""
-
-    @abstractmethod
-    def error(self, problem: str) -> SourceError:
-        """Return an error that names the benchmark and this source."""
+    _configs: Mapping[str, str]
+    _lacking: Mapping[str, Collection[str]]
 
     @abstractmethod
     def _part(self, config: str) -> Source:
@@ -79,10 +65,6 @@ class _Configs(ABC):
         lacking = {SUBSET, *self._lacking.get(config, ())}
         return [column for column in columns if column not in lacking]
 
-    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """Return the named columns and `SUBSET` of a split of all configurations, in memory."""
-        return self.rows(split, columns)
-
 
 class _HubConfigs(_Configs):
     def __init__(
@@ -92,15 +74,12 @@ class _HubConfigs(_Configs):
         configs: Mapping[str, str],
         lacking: Mapping[str, Collection[str]],
     ) -> None:
-        super().__init__(benchmark, configs, lacking)
-        self.name = repo_id
+        super().__init__(benchmark, repo_id, repo_id)
+        self._configs, self._lacking = configs, lacking
         self._any = open_hub(benchmark, repo_id, None)
 
     def revision(self, splits: Sequence[str]) -> str:
         return self._any.revision(splits)
-
-    def error(self, problem: str) -> SourceError:
-        return self._any.error(problem)
 
     def _part(self, config: str) -> Source:
         # All at one commit, which is resolved once.
@@ -108,8 +87,6 @@ class _HubConfigs(_Configs):
 
 
 class _LocalConfigs(_Configs):
-    name = "local"
-
     def __init__(
         self,
         benchmark: str,
@@ -118,7 +95,8 @@ class _LocalConfigs(_Configs):
         split: str,
         lacking: Mapping[str, Collection[str]],
     ) -> None:
-        super().__init__(benchmark, configs, lacking)
+        super().__init__(benchmark, "local", str(folder))
+        self._configs, self._lacking = configs, lacking
         self._folder, self._split = folder, split
         self._places = {config: self._place(config) for config in configs}
 
@@ -127,9 +105,6 @@ class _LocalConfigs(_Configs):
         for config in self._configs:
             digest.update(f"{config}\t{self._part(config).revision(splits)}\n".encode())
         return digest.hexdigest()
-
-    def error(self, problem: str) -> SourceError:
-        return SourceError(self._benchmark, str(self._folder), problem)
 
     def _part(self, config: str) -> Source:
         return LocalSource(self._benchmark, str(self._places[config]), self._split)

@@ -25,9 +25,9 @@ import orjson
 
 from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
-from regrade.benchmarks.questions.reading import FILE_TYPES
+from regrade.benchmarks.questions.reading import FILE_TYPES, Source
 from regrade.benchmarks.questions.samples import Question, UserTurn
-from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, open_hub
 from regrade.benchmarks.questions.standard import StandardBenchmark
 from regrade.benchmarks.questions.targets import (
     RowError,
@@ -79,6 +79,9 @@ class DatasetQuestions(StandardBenchmark):
         scorer = load_scorer(settings.scorer)
         self.scorers = (scorer.name,)
         self.method = method_of(scorer)
+        self.sampling = settings.sampling
+        if self.method == "rank":
+            self.sampling = SamplingParams(temperature=0.0, max_tokens=1)
         self._settings = settings
         self._target_kind = scorer.targets
         has_choices = settings.choices_column is not None
@@ -88,8 +91,8 @@ class DatasetQuestions(StandardBenchmark):
                 "Set `datasets.choices_column` to the column with the list of choices."
             )
         is_plain_choice = has_choices and settings.prompt == PLAIN_PROMPT
-        self._prompt_source = CHOICE_PROMPT if is_plain_choice else settings.prompt
-        self._prompt_template = RowTemplate("`datasets.prompt`", self._prompt_source)
+        self.question_template = CHOICE_PROMPT if is_plain_choice else settings.prompt
+        self._prompt_template = RowTemplate("`datasets.prompt`", self.question_template)
         self._shot_template = RowTemplate("`datasets.shot_answer`", settings.shot_answer)
         system = prompt.system or settings.system
         self._system_source = system
@@ -98,8 +101,9 @@ class DatasetQuestions(StandardBenchmark):
             "`datasets.system`", "" if prompt.system else system or ""
         )
         computed = _CHOICE_NAMES if has_choices else frozenset()
-        if settings.messages_column is not None or settings.turns_column is not None:
+        if conversation := settings.messages_column or settings.turns_column:
             self._check_messages()
+            self.question_template = f"{{{{ row['{conversation}'] }}}}"
             self._prompt_template = RowTemplate("`datasets.prompt`", "")
         if not settings.target_column and JUDGE not in self.scorers:
             raise SettingsError(
@@ -112,8 +116,14 @@ class DatasetQuestions(StandardBenchmark):
             self._prompt_template.row_columns
             | own_system.row_columns
             | ((self._prompt_template.names | own_system.names) - computed)
-            | set(filter(None, (settings.messages_column, settings.turns_column)))
+            | ({conversation} if conversation else set())
         )
+        named = (
+            *(settings.target_column, settings.choices_column),
+            *(settings.subset_column, settings.tools_column),
+        )
+        columns = (*self._prompt_columns, *filter(None, named), *settings.doc_columns)
+        self.columns = tuple(dict.fromkeys(columns))
         self._shot_answer_columns = sorted(
             self._shot_template.row_columns | (self._shot_template.names - computed - _SHOT_NAMES)
         )
@@ -165,12 +175,6 @@ class DatasetQuestions(StandardBenchmark):
             )
 
     @property
-    def question_template(self) -> str:
-        """Jinja template of the prompt."""
-        column = self._settings.messages_column or self._settings.turns_column
-        return self._prompt_source if column is None else f"{{{{ row['{column}'] }}}}"
-
-    @property
     def system_template(self) -> str | None:
         """Jinja template of the system message, or the text of `--system`."""
         return self._system_source
@@ -180,13 +184,6 @@ class DatasetQuestions(StandardBenchmark):
         if self._prompt.system:
             return self._prompt.system
         return self._system_template.render(self._values(sample)).strip() or None
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Decoding settings of the dataset; ranking needs a single token."""
-        if self.method == "rank":
-            return SamplingParams(temperature=0.0, max_tokens=1)
-        return self._settings.sampling
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -209,19 +206,6 @@ class DatasetQuestions(StandardBenchmark):
                 "shot_answer": settings.shot_answer,
             }
         return parameters
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Columns of the prompt, target, choices and subset."""
-        settings = self._settings
-        named = (
-            settings.target_column,
-            settings.choices_column,
-            settings.subset_column,
-            settings.tools_column,
-        )
-        listed = (*self._prompt_columns, *filter(None, named), *settings.doc_columns)
-        return tuple(dict.fromkeys(listed))
 
     @property
     def shot_columns(self) -> tuple[str, ...]:

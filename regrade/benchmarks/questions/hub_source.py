@@ -12,10 +12,11 @@ from huggingface_hub import HfApi, constants, hf_hub_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from regrade.benchmarks.questions.reading import (
+    Source,
     UnreadableError,
     checked_columns,
+    first_rows,
     quiet_datasets,
-    take_rows,
 )
 from regrade.hub.client import bound_requests, unsigned
 from regrade.hub.retries import Problem, RetryPolicy, causes, problem_of
@@ -37,7 +38,7 @@ _GATED = "is a gated dataset on the Hub"
 _ADVICE = "Try again later, or name a file or folder with the same columns (`--source`, or `--dataset.path`)."
 
 
-class HubSource:
+class HubSource(Source):
     """A Hub dataset. The commit is resolved once; no other commit is ever loaded."""
 
     def __init__(
@@ -51,8 +52,8 @@ class HubSource:
             config: Configuration of the dataset; None if it has only one.
             revision: Branch, tag or commit; None: the newest commit. A 40-digit commit needs no request.
         """
-        self._benchmark, self._revision = benchmark, revision
-        self.name, self.config = repo_id, config
+        super().__init__(benchmark, repo_id, repo_id)
+        self.config, self._revision = config, revision
 
     def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - one commit holds all splits
         """Return the 40-digit commit."""
@@ -62,26 +63,18 @@ class HubSource:
         self, split: str, columns: Sequence[str], head: int | None = None
     ) -> list[dict[str, Any]]:
         """Return the named columns of a split, row by row."""
-        try:
-            return take_rows(self._split(split), columns, head)
-        except UnreadableError as error:
-            raise self.error(f"split '{split}': {error}") from error
+        return first_rows(self.table(split, columns), head)
 
-    def table(self, split: str, columns: Sequence[str]) -> "Sequence[Mapping[str, Any]]":
+    def table(self, split: str, columns: Sequence[str]) -> "Dataset":
         """Return the named columns of a split, which stay on the disk until a row is read."""
-        dataset = self._split(split)
-        try:
-            rows: Sequence[Mapping[str, Any]] = checked_columns(dataset, columns)
-            return rows
-        except UnreadableError as error:
-            raise self.error(f"split '{split}': {error}") from error
-
-    def _split(self, split: str) -> "Dataset":
         dataset = self._splits
         if split not in dataset:
             names = ", ".join(f"'{name}'" for name in dataset)
             raise self.error(f"there is no split '{split}'; found {names}")
-        return dataset[split]
+        try:
+            return checked_columns(dataset[split], columns)
+        except UnreadableError as error:
+            raise self.error(f"split '{split}': {error}") from error
 
     def splits(self, options: Mapping[str, Any]) -> "DatasetDict":
         """Return all splits as datasets.
@@ -129,10 +122,6 @@ class HubSource:
                 return Path(found)
 
         return RETRIES.call("loading a dataset's file", ask)
-
-    def error(self, problem: str) -> SourceError:
-        """Return an error that names the benchmark and this source."""
-        return SourceError(self._benchmark, self.name, problem)
 
     @cached_property
     def _commit(self) -> str:

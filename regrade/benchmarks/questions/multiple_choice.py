@@ -9,41 +9,24 @@ from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
 from regrade.benchmarks.questions.targets import LETTERS, listed, question_text
 from regrade.records import Sample
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 INSTRUCTION = (
     "Choose the right answer to this multiple choice question. Reason as long as you need, then end with a line of the form "
     "`Answer: X`, where X is the letter of the right choice."
 )
 
-TEMPLATE = "{question}\n{choices}"
-NEXT_QUESTION = "\nQuestion:"
-COMPLETION_TEMPLATE = "Question: {question}\n{choices}\nAnswer:"
-
 
 class ChoiceQuestions(PublishedBenchmark):
     """Questions with choices. A subclass reads the choices and the right one from a row."""
 
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("choice_letter",)
-    instruction = INSTRUCTION
+    opening_template = INSTRUCTION
     completion_opening = "The following are multiple choice questions, with their answers."
-
-    @property
-    def opening_template(self) -> str:
-        """Instruction to reason and to end with the letter; a completion begins like an exam."""
-        return self.instruction if self.format == "chat" else self.completion_opening
-
-    @property
-    def question_template(self) -> str:
-        """Question and choices; for completion also a cue to answer."""
-        return TEMPLATE if self.format == "chat" else COMPLETION_TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding, with room for reasoning; a completion ends when the model starts another question."""
-        stop = (NEXT_QUESTION,) if self.format == "completion" else ()
-        return SamplingParams(temperature=0.0, max_tokens=4096, stop=stop)
+    question_template = "{question}\n{choices}"
+    completion_template = "Question: {question}\n{choices}\nAnswer:"
+    sampling = SamplingParams(temperature=0.0, max_tokens=4096)
+    completion_sampling: Mapping[str, Any] = {"stop": ("\nQuestion:",)}
 
     @abstractmethod
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[Sequence[str], int]:

@@ -7,14 +7,12 @@ from pydantic import ValidationError
 
 from regrade.benchmarks.questions.samples import Question
 from regrade.benchmarks.questions.standard import PublishedBenchmark
-from regrade.benchmarks.questions.targets import RowError, text_target
+from regrade.benchmarks.questions.targets import RowError, plain_text, text_target
 from regrade.records import Sample
 from regrade.scorers.programs.task import doc_of
-from regrade.settings import Method, SamplingParams, ScorerName
+from regrade.settings import SamplingParams, ScorerName
 
 INSTRUCTION = "Solve this problem. Show your reasoning, and give only the final answer inside \\boxed{{}} at the end."
-NEXT_PROBLEM = "\nProblem:"
-COMPLETION_TEMPLATE = "Problem: {question}\nAnswer:"
 REASONING = SamplingParams(temperature=0.6, top_p=0.95, max_tokens=32_768)
 """Sampling of DeepSeek-R1's evaluation (arXiv 2501.12948, section 3), which most reports of these benchmarks repeat."""
 
@@ -22,28 +20,18 @@ REASONING = SamplingParams(temperature=0.6, top_p=0.95, max_tokens=32_768)
 class BoxedProblems(PublishedBenchmark):
     """Problems with the columns `problem` and `answer`, asked in a chat without worked examples."""
 
-    method: Method = "generate"
     scorers: tuple[ScorerName, ...] = ("math",)
     columns: tuple[str, ...] = ("problem", "answer")
     question_column = "problem"
     opening_template = INSTRUCTION
-
-    @property
-    def question_template(self) -> str:
-        """Problem; for completion also a cue to answer."""
-        return "{question}" if self.format == "chat" else COMPLETION_TEMPLATE
-
-    @property
-    def sampling(self) -> SamplingParams:
-        """Sampling as in most reports, with room for reasoning; a completion ends when the model starts another problem."""
-        stop = (NEXT_PROBLEM,) if self.format == "completion" else ()
-        return REASONING.model_copy(update={"stop": stop})
+    question_template = "{question}"
+    completion_template = "Problem: {question}\nAnswer:"
+    sampling = REASONING
+    completion_sampling: Mapping[str, Any] = {"stop": ("\nProblem:",)}
 
     def read_row(self, index: int, row: Mapping[str, Any]) -> Question:
         """Return a problem with its answer as the target."""
-        problem = row[self.question_column]
-        if not isinstance(problem, str) or not problem.strip():
-            raise RowError(index, f"the problem is {problem!r}; expected a text")
+        problem = plain_text(index, "the problem", row[self.question_column])
         subset = self.subset(index, row)
         target = self.target(index, row["answer"])
         return Question(content=problem, target=target, fields=row, subset=subset)
@@ -98,10 +86,7 @@ def text_of(index: int, row: Mapping[str, Any], column: str) -> str:
     Raises:
         RowError: If it is not a text, or blank.
     """
-    value = row[column]
-    if not isinstance(value, str) or not value.strip():
-        raise RowError(index, f"column '{column}' is {value!r}; expected a text")
-    return value
+    return plain_text(index, f"column '{column}'", row[column])
 
 
 def checked_doc(index: int, **task: object) -> Mapping[str, Any]:

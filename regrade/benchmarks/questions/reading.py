@@ -1,21 +1,68 @@
-"""Read local files to rows with `datasets`, without changing values."""
+"""Sources of rows, and reading of local files with `datasets`, without changing values."""
 
 import csv
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from regrade.processes.importing import quick_imports
+from regrade.settings.errors import SourceError
 
 if TYPE_CHECKING:
     from datasets import Dataset, Features
 
 FILE_TYPES = (".parquet", ".jsonl", ".json", ".csv")
 _NO_ROWS = "it holds no rows; expected at least one"
+
+
+class Source(ABC):
+    """Rows of each split, at a pinned revision."""
+
+    config: str | None = None
+    """Configuration of a Hub dataset."""
+
+    def __init__(self, benchmark: str, name: str, place: str) -> None:
+        """Name a source.
+
+        Args:
+            benchmark: Name for messages.
+            name: Hub dataset id, or `local`.
+            place: The dataset, file or folder, for messages.
+        """
+        self._benchmark, self.name, self.place = benchmark, name, place
+
+    @abstractmethod
+    def revision(self, splits: Sequence[str]) -> str:
+        """Return the commit of the Hub dataset, or the sha256 over the files of these splits.
+
+        Raises:
+            SourceError: If the dataset, revision or file does not exist.
+            HubError: If the Hub could not be reached.
+        """
+
+    @abstractmethod
+    def rows(
+        self, split: str, columns: Sequence[str], head: int | None = None
+    ) -> list[dict[str, Any]]:
+        """Return the named columns of a split, row by row; with `head`, only the first rows.
+
+        Raises:
+            SourceError: If the split cannot be read, is empty, or lacks a column.
+            HubError: If the Hub failed.
+        """
+
+    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Return the rows, which are read one by one if the source can: for columns that are too large for memory."""
+        return self.rows(split, columns)
+
+    def error(self, problem: str) -> SourceError:
+        """Return an error that names the benchmark and this source."""
+        return SourceError(self._benchmark, self.place, problem)
 
 
 class UnreadableError(Exception):
@@ -60,7 +107,10 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
             else:
                 dataset = Dataset.from_json(str(path), cache_dir=cache)
             # Inside the `try`, because text that is not UTF-8 raises an error only here.
-            return take_rows(dataset, columns, head, dates_are_text=kind in (".jsonl", ".json"))
+            dataset = checked_columns(dataset, columns)
+            if kind in (".jsonl", ".json"):
+                _refuse_dates(dataset)
+            return first_rows(dataset, head)
         except (
             DatasetsError,
             pa.ArrowException,
@@ -107,28 +157,18 @@ def _check_size(path: Path) -> None:
         raise UnreadableError(problem)
 
 
-def take_rows(
-    dataset: "Dataset", columns: Sequence[str], head: int | None, *, dates_are_text: bool = False
-) -> list[dict[str, Any]]:
-    """Return the named columns of a dataset, row by row.
-
-    Args:
-        dataset: Any loaded split.
-        columns: Columns to return.
-        head: Number of rows to return; None: all.
-        dates_are_text: Reject date columns, because the JSON reader makes them from text that looks like dates.
-
-    Raises:
-        UnreadableError: If there are no rows, or a column is missing.
-    """
-    dataset = checked_columns(dataset, columns)
-    for name in columns:
-        kind = str(getattr(dataset.features[name], "dtype", ""))
-        if dates_are_text and kind.startswith(("date", "time")):
+def _refuse_dates(dataset: "Dataset") -> None:
+    """Refuse columns of dates, which the JSON reader makes from text that looks like dates."""
+    for name, feature in dataset.features.items():
+        if str(getattr(feature, "dtype", "")).startswith(("date", "time")):
             raise UnreadableError(
                 f"column '{name}' holds texts that look like dates, which the JSON reader would rewrite; save the "
                 "file as csv or parquet instead"
             )
+
+
+def first_rows(dataset: "Dataset", head: int | None) -> list[dict[str, Any]]:
+    """Return the first rows of a dataset; None: all."""
     if head is not None and head < len(dataset):
         dataset = dataset.select(range(head))
     rows: list[dict[str, Any]] = dataset.to_list()

@@ -4,10 +4,9 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from regrade.benchmarks.questions.reading import FILE_TYPES, UnreadableError, read_file
-from regrade.settings.errors import SourceError
+from regrade.benchmarks.questions.reading import FILE_TYPES, Source, UnreadableError, read_file
 from regrade.settings.files import file_sha256
 
 if TYPE_CHECKING:
@@ -15,47 +14,6 @@ if TYPE_CHECKING:
 
 REPOSITORY_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[\w.-]{1,96}")
 """Names of Hub datasets, `org/name`."""
-
-
-class Source(Protocol):
-    """Rows of each split, at a pinned revision."""
-
-    @property
-    def name(self) -> str:
-        """Hub dataset id, or `local`."""
-
-    @property
-    def config(self) -> str | None:
-        """Configuration of a Hub dataset."""
-
-    def revision(self, splits: Sequence[str]) -> str:
-        """Return the commit of the Hub dataset, or the sha256 over the files of these splits.
-
-        Raises:
-            SourceError: If the dataset, revision or file does not exist.
-            HubError: If the Hub could not be reached.
-        """
-
-    def rows(
-        self, split: str, columns: Sequence[str], head: int | None = None
-    ) -> list[dict[str, Any]]:
-        """Return the named columns of a split, row by row; with `head`, only the first rows.
-
-        Raises:
-            SourceError: If the split cannot be read, is empty, or lacks a column.
-            HubError: If the Hub failed.
-        """
-
-    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """Return the named columns of a split as rows that are read one by one: for columns that are too large for memory.
-
-        Raises:
-            SourceError: If the split cannot be read, is empty, or lacks a column.
-            HubError: If the Hub failed.
-        """
-
-    def error(self, problem: str) -> SourceError:
-        """Return an error that names the benchmark and this source."""
 
 
 def open_hub(
@@ -68,14 +26,11 @@ def open_hub(
     return HubSource(benchmark, repo_id, config, revision)
 
 
-class LocalSource:
+class LocalSource(Source):
     """A file with the questions, or a folder with `<split>.parquet`, `.jsonl`, `.json` or `.csv` files.
 
     If the questions are a single file, other splits are files in the same folder, named after the split.
     """
-
-    name = "local"
-    config = None
 
     def __init__(
         self, benchmark: str, path: str, split: str, *, files: Mapping[str, str] | None = None
@@ -91,8 +46,9 @@ class LocalSource:
         Raises:
             SourceError: If a file or the folder does not exist, or the type of a file is not supported.
         """
-        self._benchmark, self._split = benchmark, split
+        self._split = split
         self._root = Path(path).expanduser().absolute()
+        super().__init__(benchmark, "local", str(self._root))
         self._files = {name: Path(file).expanduser() for name, file in (files or {}).items()}
         if not self._root.exists():
             raise self.error("the file or folder does not exist")
@@ -128,14 +84,6 @@ class LocalSource:
             return read_file(file, columns, head)
         except UnreadableError as error:
             raise self.error(f"file '{file.name}' (split '{split}'): {error}") from error
-
-    def table(self, split: str, columns: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-        """Return the named columns of a split, in memory."""
-        return self.rows(split, columns)
-
-    def error(self, problem: str) -> SourceError:
-        """Return an error that names the benchmark and this source."""
-        return SourceError(self._benchmark, str(self._root), problem)
 
     def _file(self, split: str) -> Path:
         if split not in self._files:

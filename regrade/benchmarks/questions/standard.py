@@ -1,7 +1,7 @@
 """Base classes of benchmarks: pinned source, sample ids, limit, worked examples, chat and completion prompts."""
 
 import logging
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +17,7 @@ from regrade.benchmarks.questions.prompting import (
     chat_settings,
     completion_prompt,
 )
+from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.references import Wording, wording
 from regrade.benchmarks.questions.samples import (
     Question,
@@ -27,7 +28,7 @@ from regrade.benchmarks.questions.samples import (
     number_samples,
     spread,
 )
-from regrade.benchmarks.questions.sources import LocalSource, Source, open_hub
+from regrade.benchmarks.questions.sources import LocalSource, open_hub
 from regrade.benchmarks.questions.targets import LETTERS, RowError, needed_text
 from regrade.records import Message, Sample
 from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
@@ -56,6 +57,20 @@ class StandardBenchmark(UsualBenchmark, ABC):
     """True if it is always asked in a chat."""
     shots_by_subset: bool = False
     """True if worked examples come from the same subset as the question."""
+    columns: tuple[str, ...]
+    """Columns that a row of questions must have."""
+    opening_template: str = ""
+    """Template of the text before the first question."""
+    question_template: str
+    """Template of a question."""
+    sampling: SamplingParams
+    """Decoding settings of the benchmark."""
+    completion_opening: str | None = None
+    """`opening_template` of completions; None: that of chats."""
+    completion_template: str | None = None
+    """`question_template` of completions; None: that of chats."""
+    completion_sampling: Mapping[str, Any] = {}
+    """Changes to `sampling` for completions, such as the texts with which the next question begins."""
 
     def __init__(
         self,
@@ -74,6 +89,8 @@ class StandardBenchmark(UsualBenchmark, ABC):
             raise SettingsError(
                 f"Benchmark '{self.name}' is asked in chats: leave out `prompt.format={self.format}`."
             )
+        if self.format == "completion":
+            self._take_completion()
         if self.n_shots and not self.shots_split:
             raise SettingsError(
                 f"Benchmark '{self.name}' has no worked examples, but `prompt.n_shots={self.n_shots}`. Set it to 0."
@@ -91,6 +108,14 @@ class StandardBenchmark(UsualBenchmark, ABC):
                     f"The prompts of {prompt.prompts} (`--prompts`) are chats without worked examples. Leave out "
                     f"{'`--format completion`' if self.format == 'completion' else '`--n-shots`'}."
                 )
+
+    def _take_completion(self) -> None:
+        if self.completion_opening is not None:
+            self.opening_template = self.completion_opening
+        if self.completion_template is not None:
+            self.question_template = self.completion_template
+        if self.completion_sampling:
+            self.sampling = self.sampling.model_copy(update=self.completion_sampling)
 
     @property
     def groups(self) -> Mapping[str, tuple[str, ...]]:
@@ -110,26 +135,6 @@ class StandardBenchmark(UsualBenchmark, ABC):
     def template(self) -> str:
         """Template of the prompt, part of its identity."""
         return "\n\n".join(filter(None, (self.opening_template, self.question_template)))
-
-    @property
-    def opening_template(self) -> str:
-        """Template of the text before the first question, or ""."""
-        return ""
-
-    @property
-    @abstractmethod
-    def question_template(self) -> str:
-        """Template of a question."""
-
-    @property
-    @abstractmethod
-    def sampling(self) -> SamplingParams:
-        """Decoding settings of the benchmark."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> tuple[str, ...]:
-        """Columns that a row of questions must have."""
 
     @property
     def shot_columns(self) -> tuple[str, ...]:
@@ -326,6 +331,9 @@ class StandardBenchmark(UsualBenchmark, ABC):
 class PublishedBenchmark(StandardBenchmark):
     """Published benchmark with a dataset on the Hub; a local file or folder can replace the dataset."""
 
+    version = 1
+    """Raised when prompts, targets or sample ids change."""
+    method: Method = "generate"
     hub_dataset: str
     config: str | None = None
     """Configuration of the Hub dataset; None if it has only one."""

@@ -100,13 +100,18 @@ def needed_text(row: int, name: str, value: object) -> str:
 
 
 def question_text(row: int, value: object) -> str:
-    """Return the text of a question.
+    """Return the text of a question; errors as in `plain_text`."""
+    return plain_text(row, "the question", value)
+
+
+def plain_text(row: int, name: str, value: object) -> str:
+    """Return a text as it is; `name` is that of the value in an error.
 
     Raises:
         RowError: If the value is not a text, or blank.
     """
     if not isinstance(value, str) or not value.strip():
-        raise RowError(row, f"the question is {value!r}; expected a text")
+        raise RowError(row, f"{name} is {value!r}; expected a text")
     return value
 
 
@@ -114,6 +119,31 @@ def letter_target(value: object) -> str | None:
     """Return the letter of `B` or `(B)`; None for other values."""
     match = re.fullmatch(r"\(([A-Z])\)|([A-Z])", value.strip()) if isinstance(value, str) else None
     return (match[1] or match[2]) if match else None
+
+
+def choice_letter(row: int, name: str, value: object, choices: int) -> str:
+    """Return the letter of the right one of some choices; `name` is that of the value in an error.
+
+    Raises:
+        RowError: If it is the letter of none of them.
+    """
+    letter = letter_target(value)
+    if letter is None or letter not in LETTERS[:choices]:
+        last = LETTERS[max(0, choices - 1)]
+        raise RowError(row, f"{name} is {value!r}; expected a letter from A to {last}")
+    return letter
+
+
+def choice_place(row: int, name: str, value: object, choices: int) -> int:
+    """Return the index of the right one of some choices, from 0, also if it is a text; `name` as in `choice_letter`.
+
+    Raises:
+        RowError: If it is the index of none of them.
+    """
+    place = int(value) if isinstance(value, str) and value.isdecimal() else value
+    if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < choices:
+        raise RowError(row, f"{name} is {value!r}; expected a number from 0 to {choices - 1}")
+    return place
 
 
 def choice_texts(row: int, value: object) -> tuple[str, ...]:

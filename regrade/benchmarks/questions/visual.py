@@ -2,7 +2,6 @@
 
 import ast
 import re
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,8 @@ from regrade.benchmarks.questions.targets import (
 )
 from regrade.records import Sample
 from regrade.records.images import Image
-from regrade.settings import Method, SamplingParams
+from regrade.scorers.extraction.accepted import stored_target
+from regrade.settings import SamplingParams
 
 NUMBERED = tuple(f"image_{number}" for number in range(1, 8))
 """Image columns of MMMU and MMMU-Pro, named `<image 1>` to `<image 7>` in texts."""
@@ -28,33 +28,30 @@ _LONGEST_LIST = 100_000
 
 
 class ImageQuestions(PublishedBenchmark):
-    """Questions with images. A subclass gives the text, the target and the choices of a row."""
+    """Questions with images. A subclass names the columns, or gives the text, the target and the choices of a row."""
 
-    method: Method = "generate"
     only_chat = True
     image_columns: tuple[str, ...] = ("image",)
-    max_tokens = 2048
+    answers_column = "answer"
+    """Column with the accepted answers: a list of texts, or one."""
+    sampling = SamplingParams(temperature=0.0, max_tokens=2048)
+    """Greedy decoding. Evaluations that ask for a word allow few tokens; these leave room for models that think first."""
 
-    @property
-    def sampling(self) -> SamplingParams:
-        """Greedy decoding. Evaluations that ask for a word allow few tokens; these leave room for models that think first."""
-        return SamplingParams(temperature=0.0, max_tokens=self.max_tokens)
-
-    @abstractmethod
     def text(self, index: int, row: Mapping[str, Any]) -> str:
         """Return what identifies a question beside its images and choices, with the images' marks if they stand within it.
 
         Raises:
             RowError: If the row has no such text.
         """
+        return question_text(index, row[self.question_column])
 
-    @abstractmethod
-    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:
-        """Return the target in the form that the scorer compares with.
+    def target(self, index: int, row: Mapping[str, Any], choices: Sequence[str]) -> str:  # noqa: ARG002 - without choices
+        """Return the target in the form that the scorer compares with: the accepted answers.
 
         Raises:
             RowError: If the benchmark cannot use the answer.
         """
+        return stored_target(accepted_list(index, self.answers_column, row[self.answers_column]))
 
     def choices(self, index: int, row: Mapping[str, Any]) -> tuple[str, ...]:  # noqa: ARG002 - most have none
         """Return the choices; () if there are none.
@@ -145,18 +142,6 @@ def listed_texts(index: int, column: str, value: object) -> tuple[str, ...]:
             f"column '{column}' is {str(value)[:100]!r}; expected a list of up to {len(LETTERS)} texts, also in Python's notation",
         )
     return tuple(found)
-
-
-def letter_of(index: int, answer: object, choices: Sequence[str]) -> str:
-    """Return the letter of the right choice.
-
-    Raises:
-        RowError: If it is none of the choices.
-    """
-    if not isinstance(answer, str) or answer.strip() not in tuple(LETTERS[: len(choices)]):
-        last = LETTERS[max(0, len(choices) - 1)]
-        raise RowError(index, f"the answer is {answer!r}; expected a letter from A to {last}")
-    return answer.strip()
 
 
 def accepted_list(index: int, column: str, value: object) -> list[str]:

@@ -26,9 +26,11 @@ from regrade.exchange.exporting.scored import (
     COLUMNS,
     ShownImages,
     asked_messages,
+    asked_text,
     by_labels,
     made_messages,
     results_apart,
+    token_usage,
 )
 from regrade.judging.readings import judged_answer_set, judged_answers
 from regrade.records.messages import PartedMessage
@@ -113,12 +115,8 @@ def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
 _SAID = ("prompt", "prompt_kind", "tool_calls", "trajectory")
 """Columns of a judged answer that are its messages."""
 _OF_THE_REPLY = (
-    "reasoning",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "time_to_first_token",
-    "latency",
+    *("reasoning", "finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token"),
+    *("latency",),
 )
 """Columns of a verdict that are about the judge's reply."""
 
@@ -513,7 +511,7 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
     for row in answer_rows(scored):
         if row["value"] is None:
             continue
-        asked = row["question"] if row["question"] is not None else row["prompt"]
+        asked = asked_text(row)
         reference = [] if row["target"] is None else [row["target"]]
         made = made_messages(row)
         interaction = _interaction(row, made)
@@ -563,12 +561,8 @@ def _samples(scored: Result, evaluation_id: str, images: _ImagesBeside) -> Itera
                 input="not stored" if asked is None else None,
             ),
         }
-        if row["prompt_tokens"] is not None and row["completion_tokens"] is not None:
-            sample["token_usage"] = {
-                "input_tokens": row["prompt_tokens"],
-                "output_tokens": row["completion_tokens"],
-                "total_tokens": row["prompt_tokens"] + row["completion_tokens"],
-            }
+        if (usage := token_usage(row)) is not None:
+            sample["token_usage"] = usage
         if row["latency"] is not None:
             first = row["time_to_first_token"]
             sample["performance"] = {

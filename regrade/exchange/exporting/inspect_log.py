@@ -14,9 +14,11 @@ from regrade.exchange.exporting.scored import (
     COLUMNS,
     ShownImages,
     asked_messages,
+    asked_text,
     by_labels,
     made_messages,
     results_apart,
+    token_usage,
 )
 from regrade.records.messages import (
     Part,
@@ -206,11 +208,8 @@ def _sample(
     reason = _STOPPED.get(row["finish_reason"] or "", "unknown")
     sample["messages"] = [*prompt, *made]
     sample["output"]["choices"] = [{"message": message, "stop_reason": reason}]
-    if row["prompt_tokens"] is not None and row["completion_tokens"] is not None:
-        counts = row["prompt_tokens"], row["completion_tokens"]
-        usage = dict(zip(("input_tokens", "output_tokens"), counts, strict=True))
-        sample["output"]["usage"] = usage | {"total_tokens": sum(counts)}
-        sample["model_usage"] = {model: sample["output"]["usage"]}
+    if (usage := token_usage(row)) is not None:
+        sample["output"]["usage"], sample["model_usage"] = usage, {model: usage}
     if row["latency"] is not None:
         sample["output"]["time"] = sample["total_time"] = row["latency"]
     if row["label_logprobs"] is not None:
@@ -224,10 +223,6 @@ def _sample(
     return sample
 
 
-def _asked(row: dict[str, Any]) -> str:
-    return (row["question"] if row["question"] is not None else row["prompt"]) or ""
-
-
 class _MessageWriter:
     """Writes the messages of a row as Inspect does: a result of a tool is a message, a call stands beside the content."""
 
@@ -238,7 +233,7 @@ class _MessageWriter:
 
     def input(self) -> str | list[dict[str, Any]]:
         """Return the question; a message of the user if it shows images."""
-        asked = _asked(self._row)
+        asked = asked_text(self._row) or ""
         parts = parts_of(asked, self._row["images"] or ())
         shown = any(part.sha256 for part in parts)
         return [*self.messages(PartedMessage("user", parts))] if shown else asked
@@ -298,7 +293,7 @@ def _summary(sample: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         for name in ("id", "epoch", "choices", "scores", "metadata", "model_usage")
     }
     summary["metadata"] = {k: v for k, v in sample["metadata"].items() if k != "label_logprobs"}
-    asked = with_short_marks(_asked(row), row["images"] or ())
+    asked = with_short_marks(asked_text(row) or "", row["images"] or ())
     summary["input"] = asked[:_SUMMARY_CHARACTERS]
     target = sample["target"]
     summary["target"] = target[:_SUMMARY_CHARACTERS] if isinstance(target, str) else target

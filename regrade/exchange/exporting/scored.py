@@ -14,27 +14,10 @@ from regrade.scoring.score import is_stale
 from regrade.settings.errors import SettingsError
 
 COLUMNS = (
-    "sample_id",
-    "index",
-    "repeat",
-    "subset",
-    "question",
-    "prompt",
-    "prompt_kind",
-    "target",
-    "choices",
-    "text",
-    "reasoning",
-    "tool_calls",
-    "trajectory",
-    "images",
-    "label_logprobs",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "time_to_first_token",
-    "latency",
-    "error",
+    *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
+    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images", "label_logprobs"),
+    *("finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token", "latency"),
+    *("error",),
 )
 
 
@@ -42,6 +25,24 @@ def by_labels(scored: Result) -> str | None:
     """Return the figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
     found = calibrate(scored.answers, scored.file)
     return None if found is None else found.text
+
+
+def asked_text(row: Mapping[str, Any]) -> str | None:
+    """Return a row's question, or its prompt if the question is not stored; None without both."""
+    text: str | None = row["prompt"] if row["question"] is None else row["question"]
+    return text
+
+
+def token_usage(row: Mapping[str, Any]) -> dict[str, int] | None:
+    """Return the tokens of a row; None if they are not known."""
+    asked, answered = row["prompt_tokens"], row["completion_tokens"]
+    if asked is None or answered is None:
+        return None
+    return {
+        "input_tokens": asked,
+        "output_tokens": answered,
+        "total_tokens": asked + answered,
+    }
 
 
 class ShownImages:

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -62,47 +61,41 @@ def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | N
     wanted = wanted or imported.scorer
     kind = None if wanted is None else load_scorer(wanted).targets
     has_choices = all(2 <= len(row.choices) <= len(LETTERS) for row in rows)
+    values: list[str | None] | None
+    fitting: ScorerName
     if imported.method == "rank":
-        return _targets(rows, _ranked(rows), wanted or "choice_logprob")
-    if all(row.target is None for row in rows):
-        return _targets(rows, [None] * len(rows), wanted or "exact")
-    if has_choices and kind in (None, "letter"):
-        return _targets(rows, _chosen(file, rows), wanted or "choice_letter")
-    if kind in (None, "number") and (numbers := _read(file, rows, number_target, wanted)):
-        return _targets(rows, numbers, wanted or "number")
-    if kind in (None, "letter") and (letters := _read(file, rows, letter_target, wanted)):
-        return _targets(rows, letters, wanted or "choice_letter")
-    return _targets(rows, _apply(text_target, rows), wanted or "exact")
-
-
-def _targets(rows: Sequence[ImportedRow], values: list[str | None], scorer: ScorerName) -> Targets:
-    pairs = zip(rows, values, strict=True)
-    return Targets(values, scorer, tuple(row for row, value in pairs if _is_lost(row, value)))
+        values, fitting = _letters(file, rows, is_ranked=True), "choice_logprob"
+    elif all(row.target is None for row in rows):
+        values, fitting = [None] * len(rows), "exact"
+    elif has_choices and kind in (None, "letter"):
+        values, fitting = _letters(file, rows), "choice_letter"
+    elif kind in (None, "number") and (values := _read(file, rows, number_target, wanted)):
+        fitting = "number"
+    elif kind in (None, "letter") and (values := _read(file, rows, letter_target, wanted)):
+        fitting = "choice_letter"
+    else:
+        values, fitting = _apply(text_target, rows), "exact"
+    lost = (row for row, value in zip(rows, values, strict=True) if _is_lost(row, value))
+    return Targets(values, wanted or fitting, tuple(lost))
 
 
 def _is_lost(row: ImportedRow, value: str | None) -> bool:
     return row.target is not None and value is None
 
 
-def _ranked(rows: Sequence[ImportedRow]) -> list[str | None]:
+def _letters(
+    file: SourceFile, rows: Sequence[ImportedRow], *, is_ranked: bool = False
+) -> list[str | None]:
+    """Letters of the right choices; if these are not clear, none if the choices were ranked."""
     try:
-        return _letters(rows)
-    except RowError:
-        return [None] * len(rows)
-
-
-def _chosen(file: SourceFile, rows: Sequence[ImportedRow]) -> list[str | None]:
-    try:
-        return _letters(rows)
+        return usable_choice_letters([row.target for row in rows], [row.choices for row in rows])
     except RowError as error:
+        if is_ranked:
+            return [None] * len(rows)
         raise file.error(
             f"{error.problem}. Name a scorer that ignores choices, such as `--scorer exact`.",
             rows[error.row].index,
         ) from error
-
-
-def _letters(rows: Sequence[ImportedRow]) -> list[str | None]:
-    return usable_choice_letters([row.target for row in rows], [row.choices for row in rows])
 
 
 def _read(
@@ -183,10 +176,7 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     ids = {index: sample.id for index, sample in zip(order, samples, strict=True)}
     if len({(row.index, row.repeat) for row in imported.rows}) != len(imported.rows):
         raise file.error("two answers to the same question have the same repetition number.")
-    rows = [
-        _generation(row, ids[row.index], target) | {TRAJECTORY: _trajectory(file, row)}
-        for row, target in answered
-    ]
+    rows = [_generation(file, row, ids[row.index], target) for row, target in answered]
     images = {image.sha256: image for row in imported.rows for image in row.images}
     repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
     description = SetDescription(
@@ -267,33 +257,16 @@ def benchmark_name(text: str) -> str:
     return name
 
 
-def _generation(row: ImportedRow, sample_id: str, target: str | None) -> dict[str, Any]:
-    return {
+def _generation(file: SourceFile, row: ImportedRow, sample_id: str, target: str | None) -> Json:
+    """Return a row of `GENERATION_SCHEMA`: the fields of the same names, and those that are stored in another form."""
+    same = {name: getattr(row, name) for name in GENERATION_SCHEMA.names if hasattr(row, name)}
+    return same | {
         "sample_id": sample_id,
-        "index": row.index,
-        "repeat": row.repeat,
-        "subset": row.subset,
-        "question": row.question,
-        "prompt": row.prompt,
         "prompt_kind": None if row.prompt is None else row.prompt_kind,
-        "prompt_truncated": None,
         "reasoning_open": (row.prompt or "").rstrip().endswith("<think>"),
         "target": target,
-        "choices": list(row.choices),
-        "doc": row.doc,
-        "text": row.text,
-        "reasoning": row.reasoning,
-        "label_logprobs": None if row.label_logprobs is None else list(row.label_logprobs),
-        "label_method": None,
         "images": [image.sha256 for image in row.images] or None,
-        "finish_reason": row.finish_reason,
-        "prompt_tokens": row.prompt_tokens,
-        "completion_tokens": row.completion_tokens,
-        "time_to_first_token": None,
-        "latency": row.latency,
-        "finished_at": None,
-        "error": row.error,
-        "error_permanent": None,
+        TRAJECTORY: _trajectory(file, row),
     }
 
 

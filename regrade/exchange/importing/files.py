@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from regrade.answers.parquet import bomb_in
-from regrade.exchange.importing.record import Json, Record
-from regrade.exchange.importing.unread import MAX_FIELDS, Keys, leaves, unread
+from regrade.exchange.importing.record import MAX_FIELDS, Json, Keys, Record, leaves, unread
 from regrade.settings.errors import UserError
 
 MAX_BYTES = 2 * 2**30

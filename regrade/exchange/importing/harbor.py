@@ -194,10 +194,9 @@ def _set(
     source: str,
     trials: list[_Trial],
 ) -> ImportedSet:
-    places = numbered(trial.text("task_name") for trial, _ in trials)
     rows = [
-        _row(index, repeat, trial, did)
-        for (index, repeat), (trial, did) in zip(places, trials, strict=True)
+        _row(index, repeat, *trial)
+        for index, repeat, trial in numbered(trials, lambda trial: trial[0].text("task_name"))
     ]
     named = trials[0][0].text("agent_info.model_info.name") or ""
     rows, originals = scored(file, rows, options, _reported(job, agent, named, source))

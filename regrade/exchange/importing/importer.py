@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from pathlib import Path, PurePosixPath
-from typing import Final, cast
+from typing import Final, cast, get_args
 
 import pyarrow as pa
 
@@ -81,22 +81,7 @@ def dataset_files(address: str, folder: Path) -> list[SourceFile]:
 
 # Formats that can be imported, and their detection.
 
-_MODULES: Final[dict[FormatName, str]] = {
-    "lm-eval": "lm_eval",
-    "lighteval": "lighteval",
-    "inspect": "inspect_log",
-    "opencompass": "opencompass",
-    "zeroeval": "zeroeval",
-    "mmlu-pro": "mmlu_pro",
-    "handbook": "handbook",
-    "helm": "helm",
-    "verifiers": "verifiers",
-    "harbor": "harbor",
-    "terminal-bench": "terminal_bench",
-    "swe-bench": "swe_bench",
-    "table": "table",
-}
-"""Module of this package whose `read` is the format's reader."""
+_FORMATS: Final[tuple[FormatName, ...]] = get_args(FormatName)
 _BY_COLUMNS: Final[tuple[tuple[FormatName, frozenset[str]], ...]] = (
     ("lm-eval", frozenset({"doc_id", "doc", "resps"})),
     ("lighteval", frozenset({"doc", "model_response", "metric"})),
@@ -124,9 +109,10 @@ def load_reader(name: FormatName) -> Reader:
     Raises:
         UnknownNameError: If the format does not exist.
     """
-    if name not in _MODULES:
-        raise UnknownNameError("format", name, tuple(_MODULES))
-    return cast("Reader", import_module(f"regrade.exchange.importing.{_MODULES[name]}").read)
+    if name not in _FORMATS:
+        raise UnknownNameError("format", name, _FORMATS)
+    module = "inspect_log" if name == "inspect" else name.replace("-", "_")
+    return cast("Reader", import_module(f"regrade.exchange.importing.{module}").read)
 
 
 def detect(file: SourceFile) -> FormatName | None:
@@ -369,7 +355,7 @@ def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserE
     if failed:
         return failed[0] if len(failed) == 1 else NothingImportedError(failed)
     named = ", ".join(f"'{place}'" for place in places) or "no file"
-    return SettingsError(f"There is nothing to import in {named}. Formats: {', '.join(_MODULES)}.")
+    return SettingsError(f"There is nothing to import in {named}. Formats: {', '.join(_FORMATS)}.")
 
 
 def _unknown_format(file: SourceFile) -> ImportFileError:

@@ -1,7 +1,9 @@
 """Rewards of runs of agents as original scores, and the numbers of tasks and their trials."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from regrade.exchange.importing.base import (
     ImportedRow,
@@ -14,18 +16,19 @@ from regrade.exchange.importing.files import SourceFile, finite
 from regrade.records.characters import whole_characters
 
 REWARD = "reward"
+_Trial = TypeVar("_Trial")
 
 
-def numbered(tasks: Iterable[Hashable]) -> list[tuple[int, int]]:
-    """Return the number of each trial's task, in order of appearance, and the trial's number among those of the task."""
+def numbered(
+    trials: Iterable[_Trial], task_of: Callable[[_Trial], Hashable]
+) -> Iterator[tuple[int, int, _Trial]]:
+    """Yield each trial after the number of its task, in order of appearance, and its own number among those of the task."""
     places: dict[Hashable, int] = {}
-    trials: dict[Hashable, int] = {}
-    found = []
-    for task in tasks:
-        place = places.setdefault(task, len(places))
-        found.append((place, trials.get(task, 0)))
-        trials[task] = trials.get(task, 0) + 1
-    return found
+    counts: Counter[Hashable] = Counter()
+    for trial in trials:
+        task = task_of(trial)
+        yield places.setdefault(task, len(places)), counts[task], trial
+        counts[task] += 1
 
 
 def reward_scores(values: Mapping[str, object]) -> dict[str, RowScore]:

@@ -80,13 +80,12 @@ def _records(file: SourceFile) -> Sequence[Record]:
 
 
 def _set(file: SourceFile, model: str | None, records: list[Record]) -> ImportedSet:
-    ids = [whole_characters(str(record.need("instance_id"))) for record in records]
-    reports = list(_reports(file, model, frozenset(ids)))
+    reports = list(_reports(file, model, frozenset(map(_instance, records))))
     names = [_SCORE if len(reports) == 1 else f"{_SCORE} ({report.run})" for report in reports]
     scores = dict(zip(names, reports, strict=True))
     rows = [
-        _row(file, index, repeat, record, identity, scores)
-        for (index, repeat), identity, record in zip(numbered(ids), ids, records, strict=True)
+        _row(file, index, repeat, record, scores)
+        for index, repeat, record in numbered(records, _instance)
     ]
     return ImportedSet(
         rows,
@@ -96,6 +95,10 @@ def _set(file: SourceFile, model: str | None, records: list[Record]) -> Imported
         format="chat" if any(row.trajectory for row in rows) else None,
         originals=tuple(OriginalScore(name, _reported(report)) for name, report in scores.items()),
     )
+
+
+def _instance(record: Record) -> str:
+    return whole_characters(str(record.need("instance_id")))
 
 
 def _reported(report: _Report) -> Reported | None:
@@ -109,9 +112,9 @@ def _row(
     index: int,
     repeat: int,
     record: Record,
-    identity: str,
     scores: Mapping[str, _Report],
 ) -> ImportedRow:
+    identity = _instance(record)
     did = _trajectory(file, identity)
     return ImportedRow(
         index=index,

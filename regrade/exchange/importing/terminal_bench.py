@@ -43,10 +43,9 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     beside = file.beside("run_metadata.json")
     about = file.record({} if beside is None else beside.document)
     trials = [file.record(trial, row) for row, trial in enumerate(results)]
-    places = numbered(trial.text("task_id") for trial in trials)
     rows = [
         _row(file, index, repeat, trial)
-        for (index, repeat), trial in zip(places, trials, strict=True)
+        for index, repeat, trial in numbered(trials, lambda trial: trial.text("task_id"))
     ]
     accuracy = finite(document.get("accuracy"))
     reported = None if accuracy is None else Reported(accuracy, n=len(rows))

@@ -6,6 +6,7 @@ episode, whose agents are answer sets of their own; of a message graph with seve
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
 from typing import Any
 
 from regrade.exchange.importing.base import (
@@ -44,11 +45,7 @@ def _results(file: SourceFile, options: TableOptions) -> ImportedSet:
     beside = file.beside("metadata.json")
     about = file.record({} if beside is None else beside.document)
     records = file.rows
-    places = numbered(_task(record) for record in records)
-    rows = [
-        _rollout(index, repeat, record)
-        for (index, repeat), record in zip(places, records, strict=True)
-    ]
+    rows = [_rollout(*rollout) for rollout in numbered(records, _task)]
     mean = finite(about.get("avg_reward"))
     low, high = options.score_range or (0.0, 1.0)
     reported = Reported(mean) if mean is not None and (low, high) == (0.0, 1.0) else None
@@ -162,10 +159,8 @@ def _traces(
     traces: list[tuple[str, Record, Record]],
 ) -> ImportedSet:
     environment, agent, model = group
-    places = numbered(key for key, _, _ in traces)
     rows = [
-        _trace(index, repeat, key, task, trace)
-        for (index, repeat), (key, task, trace) in zip(places, traces, strict=True)
+        _trace(index, repeat, *trace) for index, repeat, trace in numbered(traces, itemgetter(0))
     ]
     rows, originals = scored(file, rows, options)
     first = traces[0][2]

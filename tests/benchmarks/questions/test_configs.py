@@ -7,7 +7,7 @@ import pytest
 
 from regrade.benchmarks.questions import configs
 from regrade.benchmarks.questions.configs import SUBSET, open_configs
-from regrade.benchmarks.questions.sources import Source
+from regrade.benchmarks.questions.reading import Source
 from regrade.settings.errors import SourceError
 from tests.benchmarks.files import write_jsonl
 

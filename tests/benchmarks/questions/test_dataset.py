@@ -46,15 +46,12 @@ def picks(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("scorer", ["number", "number_strict"])
 def test_a_number_after_hashes_is_the_target(sums: Path, scorer: str) -> None:
-    benchmark = opened(sums, scorer=scorer)
+    benchmark = opened(sums, scorer=scorer, subset_column="kind")
 
-    assert [sample.target for sample in benchmark.samples()] == ["1002", "5"]
+    found = [(sample.target, sample.subset) for sample in benchmark.samples()]
+    assert found == [("1002", "easy"), ("5", "hard")]
     assert benchmark.scorers == (scorer,)
     assert benchmark.method == "generate"
-
-
-def test_an_exact_target_is_the_text_as_it_stands(sums: Path) -> None:
-    assert opened(sums).samples()[0].target == "One more.\n#### 1,002"
 
 
 @pytest.mark.parametrize(
@@ -128,12 +125,6 @@ def test_columns_with_spaces_and_dots_are_part_of_the_prompt(sums: Path, tmp_pat
         path, prompt_template="{{ row['the question'] }}", target_column="the answer"
     ).samples()
     assert [sample.question for sample in odd] == [sample.question for sample in named]
-
-
-def test_results_are_broken_down_by_the_subset_column(sums: Path) -> None:
-    samples = opened(sums, subset_column="kind").samples()
-
-    assert [sample.subset for sample in samples] == ["easy", "hard"]
 
 
 def test_choices_are_listed_where_the_prompt_is_left_alone(picks: Path) -> None:
@@ -541,32 +532,6 @@ def test_a_conversation_is_sent_as_it_is_and_columns_are_kept_for_the_judge(tmp_
         opened(path, messages_column="prompt", target_column="")
     with pytest.raises(SettingsError, match="leave out `datasets.prompt`"):
         opened(path, **judge, prompt_template="{{ prompt }}")
-
-
-def test_a_conversation_in_multichallenges_form_has_the_question_for_its_judge_as_reference(
-    tmp_path: Path,
-) -> None:
-    row = {
-        "QUESTION_ID": "q1",
-        "AXIS": "INFERENCE_MEMORY",
-        "CONVERSATION": TURNS,
-        "TARGET_QUESTION": "Does the answer name May?",
-        "PASS_CRITERIA": "YES",
-    }
-    benchmark = opened(
-        write_jsonl(tmp_path / "benchmark_questions.jsonl", [row]),
-        scorer="judge",
-        messages_column="CONVERSATION",
-        target_column="TARGET_QUESTION",
-        subset_column="AXIS",
-        doc_columns=("PASS_CRITERIA",),
-    )
-
-    [sample] = benchmark.samples()
-
-    assert benchmark.prompt(sample) == tuple(TURNS)
-    assert (sample.target, sample.subset) == ("Does the answer name May?", "INFERENCE_MEMORY")
-    assert sample.doc == {"PASS_CRITERIA": "YES", "messages": TURNS}
 
 
 @pytest.mark.parametrize(

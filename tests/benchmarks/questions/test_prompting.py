@@ -21,10 +21,6 @@ def test_a_completion_joins_its_parts_with_blank_lines() -> None:
     assert prompt == ("Be brief.\n\nQuestions:\n\nQ: 1?\nA: one\n\nQ: 2?\nA: two\n\nQ: 3?\nA:")
 
 
-def test_a_completion_without_extras_is_the_question() -> None:
-    assert completion_prompt(None, "", [], "Q?") == "Q?"
-
-
 def test_no_space_is_added_after_white_space() -> None:
     assert completion_prompt(None, "", [("Q:\n", "yes")], "Q:\n") == "Q:\nyes\n\nQ:\n"
 
@@ -38,10 +34,6 @@ def test_a_chat_has_the_opening_in_its_first_question_only() -> None:
         {"role": "assistant", "content": "one"},
         {"role": "user", "content": "Q: 3?"},
     )
-
-
-def test_a_chat_without_extras_is_one_message() -> None:
-    assert chat_prompt(None, "", [], "Q?") == ({"role": "user", "content": "Q?"},)
 
 
 def test_chat_template_arguments_are_json_python_words_or_text() -> None:
@@ -81,14 +73,9 @@ def test_a_chat_template_is_known_by_its_content(tmp_path: Path) -> None:
     assert digest == hashlib.sha256(b"{{ messages }}").hexdigest()
 
 
-def test_a_chat_template_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "template.jinja"
-    file.write_bytes(b"\xff")
+def test_a_chat_template_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "template.jinja").write_bytes(b"\xff")
 
-    with pytest.raises(SettingsError, match="not UTF-8"):
-        chat_settings(PromptSettings(chat_template=str(file)))
-
-
-def test_a_chat_template_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="cannot be read"):
-        chat_settings(PromptSettings(chat_template=str(tmp_path / "absent")))
+    for name, says in (("template.jinja", "not UTF-8"), ("absent", "cannot be read")):
+        with pytest.raises(SettingsError, match=says):
+            chat_settings(PromptSettings(chat_template=str(tmp_path / name)))

@@ -36,7 +36,7 @@ def state(number: int = 0, **changes: Any) -> dict[str, Any]:
 
 def scenario_of(*states: dict[str, Any], **spec: Any) -> dict[str, Any]:
     adapter = {"method": "multiple_choice_joint", "model": "openai/gpt-4", "max_train_instances": 5}
-    return {"adapter_spec": adapter | spec, "request_states": states}
+    return {"adapter_spec": adapter | spec, "request_states": list(states)}
 
 
 def scenario(folder: Path, *states: dict[str, Any], **spec: Any) -> Path:

@@ -43,28 +43,14 @@ JSON = st.recursive(
 )
 LOG = {**test_inspect_log.header(), "samples": [test_inspect_log.sample()]}
 RANKED = {"target": "0", "resps": [[["-1", "False"]], [["-2", "False"]]], "arguments": {}}
+CHAT = [{"role": "HUMAN", "prompt": "q"}]
 FILES: list[tuple[FormatName, object]] = [
     ("lm-eval", [test_lm_eval.sample(0, "0", 1.0)]),
     ("lm-eval", [test_lm_eval.sample(0, "0", 1.0) | RANKED]),
     ("inspect", LOG),
-    (
-        "opencompass",
-        {
-            "0": {
-                "origin_prompt": [{"role": "HUMAN", "prompt": "q"}],
-                "prediction": "a",
-                "gold": "4",
-            }
-        },
-    ),
+    ("opencompass", {"0": {"origin_prompt": CHAT, "prediction": "a", "gold": "4"}}),
     ("zeroeval", [test_zeroeval.ROW]),
-    (
-        "helm",
-        {
-            "adapter_spec": {"method": "generation", "model": "m", "max_train_instances": 5},
-            "request_states": [test_helm.state()],
-        },
-    ),
+    ("helm", test_helm.scenario_of(test_helm.state())),
     ("mmlu-pro", [test_mmlu_pro.row("B")]),
     ("handbook", [test_handbook.ROW | {"accuracy": 2, "style": 3}]),
     ("lighteval", [detail(["4"])]),
@@ -82,14 +68,8 @@ FILES: list[tuple[FormatName, object]] = [
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     if path:
         yield path
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, field_value in inner:
+    fields = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, field_value in fields.items() if isinstance(fields, dict) else ():
         yield from places(field_value, (*path, key))
 
 

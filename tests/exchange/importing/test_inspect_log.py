@@ -9,7 +9,6 @@ from regrade.exchange.importing.base import ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.importer import import_files, load_reader
 from regrade.scorers.programs.task import read_task
-from tests.command_line import regrade
 from tests.exchange.importing.writing import archive, document, read
 from tests.pages.viewer.reading import Reader
 from tests.pictures import image
@@ -276,22 +275,3 @@ def test_what_a_log_has_beside_the_answers_is_named(tmp_path: Path):
         "scores.match.explanation",
         "scores.match.metadata",
     ]
-
-
-def test_names_in_an_archive_select_and_are_no_paths(tmp_path: Path):
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    evil = header(eval={"task": "../../task", "model": "../../../etc/model", "config": {}})
-    members = {
-        "header.json": evil,
-        "samples/../../escaped.json": sample("../../../x"),
-        f"samples/{tmp_path}/escaped.json": sample("/etc/passwd"),
-        "/etc/escaped.json": sample("never read"),
-    }
-    found = read(archive(folder / "log.eval", members))
-
-    assert [row.content for row in found.rows] == ["2+2?"] * 2
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["log.eval", "logs"]
-    imported = regrade("import", folder, "--answers", tmp_path / "answers")
-    assert imported.code == 0, imported.err
-    assert {path.name for path in tmp_path.iterdir()} == {"answers", "logs"}
