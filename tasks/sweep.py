@@ -16,17 +16,6 @@ from regrade.tuning.sweep.text import blocks
 from tasks.step import DELAYS, hidden, retried
 
 logger = logging.getLogger("regrade.track")
-_METRICS = (
-    "accuracy",
-    "accuracy_stderr",
-    "seconds",
-    "seconds_per_answer",
-    "answers_per_second",
-    "tokens_per_second",
-    "tokens_per_second_per_gpu",
-    "tokens_per_second_per_user",
-    "speed_up",
-)
 _MAX_PAGE = 4000
 """Longest description of a run in MLflow, in characters."""
 
@@ -89,7 +78,10 @@ def _point(sweep: SweepResult, point: PointResult) -> PointRun:
 
 
 def _scalars(measured: Measured) -> dict[str, float]:
-    values = measured.figures | {name: getattr(measured, name) for name in _METRICS}
+    """Return every figure of a point: those of its stored answers, and in their place those that were measured."""
+    values = measured.figures | {
+        name: value for name, value in measured if isinstance(value, float)
+    }
     if measured.test is not None:
         values |= {"difference": measured.test.difference, "p_value": measured.test.p_value}
     if measured.speed is not None:

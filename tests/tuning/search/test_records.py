@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import keep_document
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import hardware
 from regrade.engines.vllm_process.hardware import Hardware
@@ -19,7 +20,6 @@ from regrade.tuning.search.records import (
     Tuning,
     TuningKey,
     Workload,
-    keep,
     kept,
     with_tuned,
     workload_of,
@@ -51,6 +51,10 @@ def tuning(key: TuningKey = KEY, **settings: int) -> Tuning:
     )
 
 
+def keep(repository: LocalRepository, found: Tuning) -> None:
+    keep_document(repository, found.key.path, found, "tuned")
+
+
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A plan whose key is `KEY` on this machine."""
@@ -61,7 +65,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_measurement_is_replaced_by_the_next_of_its_key(repository: LocalRepository):
-    assert kept(repository, KEY.model) == []
+    assert [*kept(repository, KEY.model)] == []
     keep(repository, tuning())
     keep(repository, tuning(max_num_seqs=128))
     (found,) = kept(repository, KEY.model)
@@ -164,7 +168,7 @@ def test_a_measurement_with_limits_is_used_if_there_is_no_other_and_the_log_name
     assert "within the limits ttft_p99 0.5 s, tpot_p99 0.02 s" in caplog.text
 
     keep(repository, tuning(max_num_seqs=96))
-    assert len(kept(repository, KEY.model)) == 2
+    assert len([*kept(repository, KEY.model)]) == 2
     engine = with_tuned(VllmEngine(tuned=True), plan, repository)
     assert isinstance(engine, VllmEngine)
     assert engine.max_num_seqs == 96
