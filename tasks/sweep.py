@@ -10,7 +10,7 @@ from regrade.text.markdown import markdown
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
-from regrade.tuning.sweep.points import IN_FLIGHT, SweepJob, short
+from regrade.tuning.sweep.points import SweepJob
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from regrade.tuning.sweep.text import blocks
 from tasks.step import DELAYS, hidden, retried
@@ -66,10 +66,9 @@ def _point(sweep: SweepResult, point: PointResult) -> PointRun:
     for measured in point.benchmarks:
         prefix = f"{measured.benchmark}/" if several else ""
         metrics |= {f"{prefix}{key}": value for key, value in _scalars(measured).items()}
-    others = {key: value for key, value in point.settings.items() if key != IN_FLIGHT}
     return PointRun(
         name=point.name,
-        curve=", ".join(f"{short(key)}={value}" for key, value in others.items()),
+        curve=point.curve,
         step=point.in_flight or 0,
         parameters={**point.settings, "answers": point.answers},
         metrics=metrics,
