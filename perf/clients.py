@@ -232,7 +232,7 @@ async def measure(name: str, base_url: str, n: int, tokens: int, in_flight: int)
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
+    parser = arguments_of(__doc__, "--repetitions")
     parser.add_argument(
         "--vllm", action="store_true", help="start `vllm serve` with the demo model"
     )
@@ -240,7 +240,6 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=16, help="of each answer")
     parser.add_argument("--pause", type=float, default=0.0, help="seconds between two tokens")
     parser.add_argument("--in-flight", type=int, default=256)
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--clients", nargs="+", choices=[*CLIENTS], default=[*CLIENTS])
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()

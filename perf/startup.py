@@ -210,8 +210,7 @@ class Measuring:
 
 def main() -> int:
     """Measure and report; return 1 if a goal is missed."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--only", nargs="+", choices=[*GOALS], default=[*GOALS])
     parser.add_argument("--importtime", choices=["help", "benchmarks", "list", "score"])

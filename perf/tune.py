@@ -52,8 +52,7 @@ def rates(sweep: dict[str, Any]) -> dict[tuple[int, int], float]:
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model")
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--in-flight", default="8,16,32,64,128")

@@ -17,18 +17,8 @@ ENGINE_OPTIONS = (
     *("--engine.extra", CACHE),
 )
 WORDS = [
-    "Anna",
-    "buys",
-    "apples",
-    "at",
-    "the",
-    "market",
-    "and",
-    "gives",
-    "some",
-    "to",
-    "her",
-    "brother",
+    *("Anna", "buys", "apples", "at", "the", "market"),
+    *("and", "gives", "some", "to", "her", "brother"),
 ]
 
 

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import Layout, StackError
 from infra.stack.users import VARIABLE, as_user, give_folders, worker_user
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 NOBODY = "nobody"
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
-    (tmp_path / "stack").mkdir()
-    return layout()
 
 
 @needs_root
