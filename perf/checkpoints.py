@@ -71,11 +71,7 @@ def measure(
 
     def opened(plan: Sequence[Plan]) -> VllmProcess:
         return VllmProcess(
-            settings,
-            plan[0].model,
-            requests=[pool(plan)],
-            rendering=PromptRendering(),
-            log=log,
+            settings, plan[0].model, requests=[pool(plan)], rendering=PromptRendering(), log=log
         )
 
     rows = []

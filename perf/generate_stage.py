@@ -41,10 +41,7 @@ def bare(model: str, n: int, max_tokens: int) -> None:
     from vllm import LLM, SamplingParams
 
     llm = LLM(
-        model,
-        dtype="float32",
-        max_model_len=MAX_MODEL_LEN,
-        kv_cache_memory_bytes=CACHE_BYTES,
+        model, dtype="float32", max_model_len=MAX_MODEL_LEN, kv_cache_memory_bytes=CACHE_BYTES
     )
     llm.generate(["warm up"] * 64, SamplingParams(temperature=0, max_tokens=2), use_tqdm=False)
     params = SamplingParams(temperature=0, max_tokens=max_tokens)

@@ -140,12 +140,7 @@ def evaluation(model: str, scratch: Path) -> list[str]:
     """Return the arguments of the evaluation whose fixed cost is measured, and write its questions."""
     questions = write_questions(scratch / "questions.jsonl", 50)
     arguments = ["evaluate", "--json", "--model", model, "--answers", str(scratch / "evaluated")]
-    return [
-        *arguments,
-        *evaluate_options(questions, 8),
-        *ENGINE_OPTIONS,
-        "--engine.enforce-eager",
-    ]
+    return [*arguments, *evaluate_options(questions, 8), *ENGINE_OPTIONS, "--engine.enforce-eager"]
 
 
 def commands_on(answers: Path, model: str) -> dict[str, list[str]]:

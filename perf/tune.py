@@ -76,10 +76,7 @@ def main() -> None:
     best = max(by_point, key=lambda point: by_point[point])
     tuning = tuned["tuning"]
     default = tuning["trials"][0]["settings"]["max_num_batched_tokens"]
-    chosen = (
-        tuning["in_flight"],
-        tuning["settings"].get("max_num_batched_tokens", default),
-    )
+    chosen = (tuning["in_flight"], tuning["settings"].get("max_num_batched_tokens", default))
     rate = by_point.get(chosen)
     report(
         "tune",

@@ -163,11 +163,7 @@ GAUGES = (
     ),
     ("regrade_spool_rows", "Answers on disk that are not published.", "spool_rows"),
     ("regrade_spool_bytes", "Size of the spool on disk.", "spool_bytes"),
-    (
-        "regrade_last_commit_timestamp_seconds",
-        "Time of the last commit of answers.",
-        "last_commit",
-    ),
+    ("regrade_last_commit_timestamp_seconds", "Time of the last commit of answers.", "last_commit"),
     ("regrade_engine_load_seconds", "Time that the engine took to load.", "load_seconds"),
 )
 """Name, help and field of `AnswerSetState` of each gauge."""

@@ -283,10 +283,7 @@ CODE = {
         "test_a_session_scorer_has_its_versions_in_its_label_and_counts_timeouts_apart",
     ),
     "**Processes**": (4, "test_no_more_programs_run_at_once_than_fit_into_the_free_memory"),
-    "Sandbox, Python, NumPy and limits": (
-        2,
-        "test_the_environment_names_what_decides_the_scores",
-    ),
+    "Sandbox, Python, NumPy and limits": (2, "test_the_environment_names_what_decides_the_scores"),
     "None of these settings was tried": (
         6,
         "test_bubblewrap_is_refused_with_advice test_landlock_works_where_namespaces_are_not_allowed",

@@ -31,9 +31,7 @@ def test_a_command_of_the_worker_has_no_rights_of_root(tmp_path: Path):
 
 
 @needs_root
-def test_a_user_that_does_not_exist_is_named_with_how_to_create_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_user_that_does_not_exist_is_named_with_how_to_create_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, "no-such-user")
     with pytest.raises(StackError, match=r"no user 'no-such-user'. Create it: useradd --system"):
         worker_user()

@@ -38,10 +38,7 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
         template = ProcessWorker.get_default_base_job_template()
         client.create_work_pool(
             WorkPoolCreate(
-                name=name,
-                type="process",
-                base_job_template=template,
-                concurrency_limit=limit,
+                name=name, type="process", base_job_template=template, concurrency_limit=limit
             )
         )
         return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")

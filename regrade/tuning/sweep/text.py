@@ -30,13 +30,7 @@ _RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-_LATENCIES = {
-    "ttft": "TTFT",
-    "tpot": "TPOT",
-    "itl": "ITL",
-    "e2el": "E2EL",
-    "queue": "queue",
-}
+_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "

@@ -40,10 +40,7 @@ def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
     ]
     httpx.post(f"{prefect_server}/logs/", json=lines, auth=Login()).raise_for_status()
 
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        connected(10) as server,
-    ):
+    with temporary_settings({PREFECT_API_URL: prefect_server}), connected(10) as server:
         follower = Follower(server, UUID(flow_run["id"]), None)
         follower.step()
         follower.step()
