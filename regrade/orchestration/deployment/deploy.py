@@ -71,13 +71,9 @@ def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
         announce(client, SCORERS_DEPLOYED, "regrade.scorers", {"changed": changed, "scorers": now})
     if before != now:
         remember(client, MEMORY, now)
+    note = "`rescore-answers` replaces stale scores."
     return [
-        Outcome(
-            "scorer",
-            name,
-            "updated",
-            f"{before[name]} -> {now[name]}: `rescore-answers` replaces stale scores.",
-        )
+        Outcome("scorer", name, "updated", f"{before[name]} -> {now[name]}: {note}")
         for name in changed
     ]
 
