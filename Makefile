@@ -67,7 +67,7 @@ audit: .venv/installed-dev  ## Look up known vulnerabilities; exit code 3: could
 	@touch $@
 
 perf: .peers/installed  ## Compare the speed with other tools on this machine (an hour; docs/performance.md)
-	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering pooling "pooling --simulated" "checkpoints --questions 20" multiple_choice lm_eval_tasks server "server --table" clients viewing tune; do \
+	@missed=0; for script in scoring code_scoring math_scoring startup planning growth hub_requests generate_stage metering pooling "pooling --simulated" "checkpoints --questions 20" multiple_choice lm_eval_tasks server "server --table" viewing tune; do \
 	    echo "== $$script"; $(BIN)/python -m perf.$$script || missed=1; done; exit $$missed
 
 gpu-check:  ## On a GPU machine: what vLLM computes there and how fast, in 20 minutes and without a network (perf/gpu.md)

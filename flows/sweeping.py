@@ -22,7 +22,7 @@ from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.text.text import counted
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
-from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
+from regrade.tuning.sweep.results import PointResult, SweepResult
 from tasks.plan import find_missing
 from tasks.publish import publish_answers
 from tasks.work import Work
@@ -232,9 +232,10 @@ def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -
 
 def _point_result(running: RunningPoint, first: RunningPoint) -> PointResult:
     gpus = 1 if running.job is None else gpus_of(running.job.engine)
-    measured: list[Measured] = []
-    for benchmark, scored in running.scored.items():
-        measured.append(measure(scored, first.scored.get(benchmark), gpus=gpus))
+    measured = [
+        measure(scored, first.scored.get(benchmark), gpus=gpus)
+        for benchmark, scored in running.scored.items()
+    ]
     return PointResult(
         number=running.point.number,
         name=running.point.name,

@@ -11,8 +11,8 @@ from prefect import flow
 
 from flows import generating
 from flows.engine_session import EngineSession
-from flows.generating import plan, publish
 from flows.scoring import spent_on
+from regrade.answers.publishing import keep_document
 from regrade.jobs.generate import Progress
 from regrade.orchestration.artifacts import TUNING_KEY, show
 from regrade.orchestration.form import form, takes
@@ -24,7 +24,7 @@ from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.planner import splits_to_try
 from regrade.tuning.search.job import TuneJob, key_to_tune
-from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, keep
+from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey
 from regrade.tuning.search.result import TuneResult, blocks
 from regrade.tuning.search.rule import FIRST, MOST, TOKENS, Search
 from tasks.work import Work
@@ -47,15 +47,16 @@ def run_name() -> str:
 @timed()
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
-    with plan(job) as (work,):
+    with generating.plan(job) as (work,):
         key = key_to_tune(job, work.plan)
         with EngineSession() as engines:
             search = _Search(job, work, engines)
             search.run(splits_to_try(job, key.hardware.gpus))
         engine_no_longer_needed()
-        publish([work])
+        generating.publish([work])
     tuning = _tuning(work, key, search)
-    keep(work.repository, tuning)
+    message = f"Tuned {key.model.name} for {tuning.benchmark}"
+    keep_document(work.repository, key.path, tuning, message)
     result = TuneResult(
         tuning=tuning,
         path=key.path,
@@ -107,8 +108,7 @@ class _Search(Search):
         engines, work = self._engines, self._work
         engines.limit(in_flight)
         n = min(max(FEWEST, WAVES * in_flight), len(self._all))
-        is_new = len(self._missing) >= n
-        if is_new:
+        if len(self._missing) >= n:
             rows, self._missing = self._missing[:n], self._missing[n:]
             work.requests = replace(self._all, rows=rows, later=len(self._missing))
             engines.answer([work])
@@ -124,7 +124,6 @@ class _Search(Search):
         ranks = work.plan.specification.method == "rank"
         rate = (progress.answered if ranks else progress.completion_tokens) / progress.seconds
         logger.info("%d in flight: %.1f per second, of %d questions", in_flight, rate, n)
-        speed = engines.speed
         return TrialRecord(
             start=self.starts - 1,
             settings=self._settings,
@@ -132,8 +131,8 @@ class _Search(Search):
             rate=rate,
             requests=n,
             seconds=progress.seconds,
-            broken=(speed or Speed()).above(self._job.limits.given),
-            speed=speed,
+            broken=(engines.speed or Speed()).above(self._job.limits.given),
+            speed=engines.speed,
         )
 
 
@@ -149,6 +148,7 @@ def _tuning(work: Work, key: TuningKey, search: Search) -> Tuning:
         SettingsError, EngineError: If it found none.
     """
     chosen = search.found()
+    # The tokens of a step are kept where they differ from the default.
     default = search.trials[0].settings.get(TOKENS) if search.vary_tokens else None
     settings = {k: v for k, v in chosen.settings.items() if k != TOKENS or v != default}
     return Tuning(

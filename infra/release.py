@@ -122,27 +122,11 @@ def score_demo(python: Path, folder: Path) -> float:
     stored = shutil.copytree(STORED, folder / "stored", dirs_exist_ok=True)
     (file,) = (stored / "answers" / _BENCHMARK).rglob("*.parquet")
     command = python.with_name("regrade")
-    columns = (
-        "--column.question",
-        "question",
-        "--column.target",
-        "target",
-        "--column.text",
-        "text",
-    )
-    names = ("--model", "regrade-demo", "--benchmark", _BENCHMARK, "--scorer", "number")
     imported = folder / "imported"
-    into = ("--answers", imported)
     run(
-        "importing",
-        command,
-        "import",
-        file,
-        "--format",
-        "table",
-        *columns,
-        *names,
-        *into,
+        *("importing", command, "import", file, "--format", "table", "--answers", imported),
+        *("--column.question", "question", "--column.target", "target", "--column.text", "text"),
+        *("--model", "regrade-demo", "--benchmark", _BENCHMARK, "--scorer", "number"),
         cwd=folder,
     )
     accuracies = []

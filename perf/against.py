@@ -174,16 +174,14 @@ def compare(
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
+    parser = arguments_of(__doc__, "--data", "--repetitions")
     parser.add_argument("commit")
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--at-once", action="store_true")
     parser.add_argument("--only", nargs="+", choices=(*SCORING, *ENGINE), default=SCORING)
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--programs", type=int, nargs=2, default=(164, 10), metavar="N")
     parser.add_argument("--answers", type=int, default=10_000)
     parser.add_argument("--requests", type=int, default=2_000)
-    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
     options = parser.parse_args()
     # Not in this checkout, whose tests read all programs in it.
     with TemporaryDirectory(prefix="regrade-against-") as folder, ExitStack() as stack:

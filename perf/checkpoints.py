@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from perf.measuring import ROOT, arguments_of, log_file, report
-from perf.workloads import CACHE, checkpoint
+from perf.measuring import ROOT, arguments_of, log_file, report, vllm_options
+from perf.workloads import checkpoint
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
@@ -40,12 +40,10 @@ Rows = Mapping[str, Mapping[str, Any]]
 
 def main() -> None:
     """Print the table and the ratio; end with 1 if a goal is missed."""
-    parser = arguments_of(__doc__)
+    parser = arguments_of(__doc__, "--gpu", "--extra")
     parser.add_argument("--model", type=Path, default=ROOT / "infra/demo/regrade-demo")
     parser.add_argument("--checkpoints", type=int, default=20)
     parser.add_argument("--questions", type=int, default=40, help="of each benchmark of the demo")
-    parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="regrade-checkpoints-") as folder:
         made = [
@@ -63,8 +61,7 @@ def measure(
     checkpoints: Sequence[Path], options: argparse.Namespace
 ) -> tuple[list[dict[str, Any]], int]:
     """Let both sides take turns; return a row for each, and the number of answers in which they differ."""
-    extra = (CACHE,) if options.cpu else ()
-    settings = VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra))
+    settings = VllmEngine(**vllm_options(options.cpu, options.extra))
     given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
     given |= {"model": str(checkpoints[0]), "engine": settings, "limit": options.questions}
     job = make_job(GenerationJob, given)
@@ -74,11 +71,7 @@ def measure(
 
     def opened(plan: Sequence[Plan]) -> VllmProcess:
         return VllmProcess(
-            settings,
-            plan[0].model,
-            requests=[pool(plan)],
-            rendering=PromptRendering(),
-            log=log,
+            settings, plan[0].model, requests=[pool(plan)], rendering=PromptRendering(), log=log
         )
 
     rows = []

@@ -121,14 +121,8 @@ def compare(
 
 def main() -> None:
     """Print the table; write JSON if `--json` is given."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--json")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument(
-        "--extra", action="append", default=[], help="engine argument, `name=value`"
-    )
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
     parser.add_argument("--compile", dest="enforce_eager", action="store_false")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the requests")
     arguments = parser.parse_args()

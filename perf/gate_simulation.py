@@ -66,16 +66,12 @@ def repeated(
 def few(
     rng: np.random.Generator,
     *,
-    n: int,
-    repeats: int,
-    drop: float,
     max_drop: float,
-    shape: LossShape,
-    spread: float = 0.5,
+    **drawn: Any,  # noqa: ANN401 - those of `few_changes`
 ) -> tuple[float, float, float]:
-    """Many sampled answers to each of few questions; see `few_changes`."""
-    change = few_changes(rng, n=n, repeats=repeats, drop=drop, shape=shape, spread=spread)
-    return _clustered(change, np.arange(n), repeats, max_drop)
+    """Many sampled answers to each of few questions, drawn by `few_changes`."""
+    change = few_changes(rng, **drawn)
+    return _clustered(change, np.arange(len(change)), drawn["repeats"], max_drop)
 
 
 def few_changes(

@@ -41,10 +41,7 @@ def bare(model: str, n: int, max_tokens: int) -> None:
     from vllm import LLM, SamplingParams
 
     llm = LLM(
-        model,
-        dtype="float32",
-        max_model_len=MAX_MODEL_LEN,
-        kv_cache_memory_bytes=CACHE_BYTES,
+        model, dtype="float32", max_model_len=MAX_MODEL_LEN, kv_cache_memory_bytes=CACHE_BYTES
     )
     llm.generate(["warm up"] * 64, SamplingParams(temperature=0, max_tokens=2), use_tqdm=False)
     params = SamplingParams(temperature=0, max_tokens=max_tokens)
@@ -106,9 +103,8 @@ _SPY = "import os, sys; os.execvp('py-spy', ['py-spy', *sys.argv[1:]])"
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
+    parser = arguments_of(__doc__, "--repetitions")
     parser.add_argument("--model", help="instead of the copy of the demo model")
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", choices=[*WORKLOADS])
     parser.add_argument("--requests", type=int, help="instead of the workload's number")
     parser.add_argument("--profile", action="store_true", help="record our side with py-spy")
@@ -133,10 +129,9 @@ def main() -> None:
                 print(
                     f"tokens differ: {reference['tokens']} and {stage['tokens']}", file=sys.stderr
                 )
-            seen["bare"].append(reference["seconds"])
-            seen["ours"].append(stage["seconds"])
-            seen["engine"].append(stage["engine"])
-            seen["load"].append(os.getloadavg()[0])
+            times = (reference["seconds"], stage["seconds"], stage["engine"], os.getloadavg()[0])
+            for name_of, value in zip(seen, times, strict=True):
+                seen[name_of].append(value)
             print(f"{name}: {reference['seconds']:.2f} s, {stage}", file=sys.stderr)
         ratios = [a / b for a, b in zip(seen["ours"], seen["bare"], strict=True)]
         rows.append(

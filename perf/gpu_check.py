@@ -86,7 +86,7 @@ class Table:
         """Print a row; `right` is None for a figure without a goal."""
         verdict = "" if right is None else "yes" if right else "no"
         at = round(time.monotonic() - self._began)
-        self._keep(check, found, expected, verdict, at)
+        self.rows.append(_row(check, found, expected, verdict, at))
         print(
             f"{at:>4} s  {verdict or '-':<4} {check}: {found}{expected and f' (expected: {expected})'}",
             flush=True,
@@ -96,15 +96,16 @@ class Table:
         """Add a row and return True if fewer seconds are left than a check needs."""
         if self.left >= needed:
             return False
-        self._keep(check, NOT_RUN)
+        self.rows.append(_row(check, NOT_RUN))
         print(f"        {check}: {NOT_RUN}, {self.left:.0f} s are left", flush=True)
         return True
 
-    def _keep(
-        self, check: str, found: str, expected: str = "", reached: str = "", at: int | str = ""
-    ) -> None:
-        row = {"check": check, "found": found, "expected": expected, "reached": reached}
-        self.rows.append(row | {"at, s": at})
+
+def _row(
+    check: str, found: str, expected: str = "", reached: str = "", at: int | str = ""
+) -> dict[str, Any]:
+    row = {"check": check, "found": found, "expected": expected, "reached": reached}
+    return row | {"at, s": at}
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,7 @@ class Answers:
 
 def questions(n: int) -> list[Request]:
     """Return `n` chats with greedy answers, and `n` multiple-choice questions with eight examples, which share their beginning."""
-    sums = [json.loads(line) for line in (DEMO / "data/arithmetic.jsonl").read_text().splitlines()]
-    choices = [json.loads(line) for line in (DEMO / "data/choice.jsonl").read_text().splitlines()]
+    sums, choices = rows_of("arithmetic"), rows_of("choice")
     asked = [
         Request(
             key, ({"role": "user", "content": row["question"]},), SamplingParams(max_tokens=SHORT)
@@ -144,6 +144,11 @@ def questions(n: int) -> list[Request]:
         )
         for key, row in enumerate(choices[8 : 8 + n])
     ]
+
+
+def rows_of(name: str) -> list[dict[str, Any]]:
+    """Return the questions of a benchmark of the demo."""
+    return [json.loads(line) for line in (DEMO / f"data/{name}.jsonl").read_text().splitlines()]
 
 
 def _choice(row: Mapping[str, Any]) -> str:
@@ -523,7 +528,7 @@ def write_mmlu(folder: Path, n: int) -> Path:
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     subjects = ("anatomy", "astronomy", "philosophy")
-    rows = [json.loads(line) for line in (DEMO / "data/choice.jsonl").read_text().splitlines()]
+    rows = rows_of("choice")
 
     def table(count: int, subject_of: Mapping[int, str]) -> pa.Table:
         made = [

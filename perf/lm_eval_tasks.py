@@ -68,16 +68,11 @@ def endings(data: Path, count: int, folder: Path) -> Path:
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--data", "--repetitions")
     parser.add_argument("--questions-per-task", type=int, default=100)
     parser.add_argument("--task", action="append", choices=(*LETTERS, ENDINGS), default=[])
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--max-model-len", type=int, default=4096)
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
-    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
     options = parser.parse_args()
     options.data = data_folder(options.data)
     options.suffix = ""

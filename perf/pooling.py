@@ -32,8 +32,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from perf.measuring import ROOT, arguments_of, log_file, report, spread
-from perf.workloads import CACHE, prompts
+from perf.measuring import ROOT, arguments_of, log_file, report, spread, vllm_options
+from perf.workloads import prompts
 from regrade.answers.spool import Spool
 from regrade.cli.job_options import parameters_in_file
 from regrade.engines.base import PromptRendering
@@ -55,11 +55,7 @@ SHARE_OF_STEPS = 0.7
 
 def main() -> None:
     """Print the table; end with 1 if a goal is missed."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--extra", action="append", default=[], help="engine argument, name=value")
-    parser.add_argument("--gpu", dest="cpu", action="store_false")
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--repeats")
     parser.add_argument("--simulated", action="store_true")
     parser.add_argument("--drawn", choices=["short", "chat"], nargs="+", help="kinds of answers")
     options = parser.parse_args()
@@ -113,10 +109,7 @@ def _print(kind: str, pooled: float, alone: float) -> None:
 
 def measure_drawn(options: argparse.Namespace) -> None:
     """Print the seconds of answers with drawn numbers of tokens, pooled and one after the other."""
-    extra = (CACHE,) if options.cpu else ()
-    settings = VllmEngine(
-        enforce_eager=options.cpu, max_model_len=4_096, extra=(*extra, *options.extra)
-    )
+    settings = VllmEngine(max_model_len=4_096, **vllm_options(options.cpu, options.extra))
     log = log_file("pooling")
     model = settings.resolve(options.model)
     with settings.open(model, requests=(), rendering=PromptRendering(), log=log) as engine:
@@ -165,15 +158,11 @@ def decoding(lengths: NDArray[np.int_]) -> float:
 
 def measure(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Let both sides take turns, and return a row for each; the figures of the engine are those of the last repetition."""
-    extra = (CACHE,) if options.cpu else ()
+    settings = VllmEngine(**vllm_options(options.cpu, options.extra))
     given = parameters_in_file(GenerationJob, ROOT / "infra/demo/demo.yaml")
-    given |= {
-        "model": options.model,
-        "engine": VllmEngine(enforce_eager=options.cpu, extra=(*extra, *options.extra)),
-    }
+    given |= {"model": options.model, "engine": settings}
     plans = plans_of_all(make_job(GenerationJob, given))
     asked = list(benchmarks(plans))
-    settings = given["engine"]
     log = log_file("pooling")
     sides = {"pooled": [asked], "one after the other": [[requests] for requests in asked]}
     streams = [PooledRequests(tuple(t)) for rounds in sides.values() for t in rounds]

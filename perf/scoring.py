@@ -68,10 +68,9 @@ def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
+    parser = arguments_of(__doc__, "--repetitions")
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--peer-rows", type=int, default=3_000)
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--no-peers", action="store_true")
     parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

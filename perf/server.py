@@ -162,8 +162,7 @@ def evaluated(
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model", "--repetitions")
     parser.add_argument("--base-url", help="URL of a running server, without `/v1`")
     parser.add_argument("--served", default=NAME, help="name of the model on the server")
     parser.add_argument("--in-flight", type=int, nargs="+", default=[1, 16, 64, 256])
@@ -171,7 +170,6 @@ def main() -> None:
         "--requests", type=int, default=2_000, help="largest number of requests per measurement"
     )
     parser.add_argument("--max-tokens", type=int, default=64)
-    parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--table-in-flight", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))

@@ -140,12 +140,7 @@ def evaluation(model: str, scratch: Path) -> list[str]:
     """Return the arguments of the evaluation whose fixed cost is measured, and write its questions."""
     questions = write_questions(scratch / "questions.jsonl", 50)
     arguments = ["evaluate", "--json", "--model", model, "--answers", str(scratch / "evaluated")]
-    return [
-        *arguments,
-        *evaluate_options(questions, 8),
-        *ENGINE_OPTIONS,
-        "--engine.enforce-eager",
-    ]
+    return [*arguments, *evaluate_options(questions, 8), *ENGINE_OPTIONS, "--engine.enforce-eager"]
 
 
 def commands_on(answers: Path, model: str) -> dict[str, list[str]]:
@@ -210,8 +205,7 @@ class Measuring:
 
 def main() -> int:
     """Measure and report; return 1 if a goal is missed."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model")
     parser.add_argument("--repetitions", type=int, default=7)
     parser.add_argument("--only", nargs="+", choices=[*GOALS], default=[*GOALS])
     parser.add_argument("--importtime", choices=["help", "benchmarks", "list", "score"])

@@ -52,8 +52,7 @@ def rates(sweep: dict[str, Any]) -> dict[tuple[int, int], float]:
 
 def main() -> None:
     """Measure and report."""
-    parser = arguments_of(__doc__)
-    parser.add_argument("--model", default="infra/demo/regrade-demo")
+    parser = arguments_of(__doc__, "--model")
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--in-flight", default="8,16,32,64,128")
@@ -77,10 +76,7 @@ def main() -> None:
     best = max(by_point, key=lambda point: by_point[point])
     tuning = tuned["tuning"]
     default = tuning["trials"][0]["settings"]["max_num_batched_tokens"]
-    chosen = (
-        tuning["in_flight"],
-        tuning["settings"].get("max_num_batched_tokens", default),
-    )
+    chosen = (tuning["in_flight"], tuning["settings"].get("max_num_batched_tokens", default))
     rate = by_point.get(chosen)
     report(
         "tune",

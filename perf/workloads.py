@@ -12,23 +12,10 @@ CACHE = f"kv_cache_memory_bytes={CACHE_BYTES}"
 """The same as an engine argument."""
 PROMPT = '{{ question }}\nWork it out and end with a line "#### " and the answer.'
 """Template of a prompt for the arithmetic questions of the demo."""
-ENGINE_OPTIONS = (
-    *("--engine.max-model-len", str(MAX_MODEL_LEN)),
-    *("--engine.extra", CACHE),
-)
+ENGINE_OPTIONS = (*("--engine.max-model-len", str(MAX_MODEL_LEN)), *("--engine.extra", CACHE))
 WORDS = [
-    "Anna",
-    "buys",
-    "apples",
-    "at",
-    "the",
-    "market",
-    "and",
-    "gives",
-    "some",
-    "to",
-    "her",
-    "brother",
+    *("Anna", "buys", "apples", "at", "the", "market"),
+    *("and", "gives", "some", "to", "her", "brother"),
 ]
 
 

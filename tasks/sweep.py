@@ -10,23 +10,12 @@ from regrade.text.markdown import markdown
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
-from regrade.tuning.sweep.points import IN_FLIGHT, SweepJob, short
+from regrade.tuning.sweep.points import SweepJob
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
 from regrade.tuning.sweep.text import blocks
 from tasks.step import DELAYS, hidden, retried
 
 logger = logging.getLogger("regrade.track")
-_METRICS = (
-    "accuracy",
-    "accuracy_stderr",
-    "seconds",
-    "seconds_per_answer",
-    "answers_per_second",
-    "tokens_per_second",
-    "tokens_per_second_per_gpu",
-    "tokens_per_second_per_user",
-    "speed_up",
-)
 _MAX_PAGE = 4000
 """Longest description of a run in MLflow, in characters."""
 
@@ -77,10 +66,9 @@ def _point(sweep: SweepResult, point: PointResult) -> PointRun:
     for measured in point.benchmarks:
         prefix = f"{measured.benchmark}/" if several else ""
         metrics |= {f"{prefix}{key}": value for key, value in _scalars(measured).items()}
-    others = {key: value for key, value in point.settings.items() if key != IN_FLIGHT}
     return PointRun(
         name=point.name,
-        curve=", ".join(f"{short(key)}={value}" for key, value in others.items()),
+        curve=point.curve,
         step=point.in_flight or 0,
         parameters={**point.settings, "answers": point.answers},
         metrics=metrics,
@@ -89,7 +77,10 @@ def _point(sweep: SweepResult, point: PointResult) -> PointRun:
 
 
 def _scalars(measured: Measured) -> dict[str, float]:
-    values = measured.figures | {name: getattr(measured, name) for name in _METRICS}
+    """Return every figure of a point: those of its stored answers, and in their place those that were measured."""
+    values = measured.figures | {
+        name: value for name, value in measured if isinstance(value, float)
+    }
     if measured.test is not None:
         values |= {"difference": measured.test.difference, "p_value": measured.test.p_value}
     if measured.speed is not None:

@@ -15,12 +15,7 @@ from pathlib import Path
 import jinja2
 import torch
 from torch.nn import functional
-from transformers import (
-    GenerationConfig,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 
 from infra.demo.prompts import ARITHMETIC_PROMPT, CHOICE_CHAT_PROMPT, CHOICE_PROMPT, LETTERS
 from infra.demo.questions import arithmetic_training_questions, choice_training_questions

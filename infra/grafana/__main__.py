@@ -72,24 +72,14 @@ def _panel(number: int, panel: Panel) -> dict[str, Any]:
         "title": panel.title,
         "description": panel.description,
         "datasource": SOURCE,
-        "gridPos": {
-            "x": number % 2 * WIDTH,
-            "y": number // 2 * HEIGHT,
-            "w": WIDTH,
-            "h": HEIGHT,
-        },
+        "gridPos": {"x": number % 2 * WIDTH, "y": number // 2 * HEIGHT, "w": WIDTH, "h": HEIGHT},
         "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
         "options": {
             "legend": {"displayMode": "list", "placement": "bottom"},
             "tooltip": {"mode": "multi"},
         },
         "targets": [
-            {
-                "refId": "A",
-                "datasource": SOURCE,
-                "expr": panel.query,
-                "legendFormat": panel.legend,
-            }
+            {"refId": "A", "datasource": SOURCE, "expr": panel.query, "legendFormat": panel.legend}
         ],
     }
 

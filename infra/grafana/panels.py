@@ -44,32 +44,25 @@ def _quantiles(title: str, metric: str, description: str) -> Panel:
     )
 
 
+def _served(
+    title: str, metric: str, unit: str = "short", description: str = "", *, of: str = "sum"
+) -> Panel:
+    """Return a panel with a line for each model of each machine; the rate of a counter, whose name ends in `_total`."""
+    value = f"rate({metric}{SERVED}{RATE})" if metric.endswith("_total") else f"{metric}{SERVED}"
+    query = f"{of} by (instance, model_name) ({value})"
+    return Panel(title, query, "{{instance}} {{model_name}}", unit, description)
+
+
 VLLM = Dashboard(
     "vllm",
     "regrade: a serving vLLM",
     "Latencies, load and cache of `vllm serve`, from its own metrics.",
     "vllm:num_requests_running",
     (
-        Panel(
-            "Requests running",
-            f"sum by (instance, model_name) (vllm:num_requests_running{SERVED})",
-            "{{instance}} {{model_name}}",
-        ),
-        Panel(
-            "Requests waiting",
-            f"sum by (instance, model_name) (vllm:num_requests_waiting{SERVED})",
-            "{{instance}} {{model_name}}",
-        ),
-        Panel(
-            "Output tokens per second",
-            f"sum by (instance, model_name) (rate(vllm:generation_tokens_total{SERVED}{RATE}))",
-            "{{instance}} {{model_name}}",
-        ),
-        Panel(
-            "Prompt tokens per second",
-            f"sum by (instance, model_name) (rate(vllm:prompt_tokens_total{SERVED}{RATE}))",
-            "{{instance}} {{model_name}}",
-        ),
+        _served("Requests running", "vllm:num_requests_running"),
+        _served("Requests waiting", "vllm:num_requests_waiting"),
+        _served("Output tokens per second", "vllm:generation_tokens_total"),
+        _served("Prompt tokens per second", "vllm:prompt_tokens_total"),
         _quantiles(
             "Time to first token (TTFT)",
             "vllm:time_to_first_token_seconds",
@@ -89,12 +82,7 @@ VLLM = Dashboard(
         _quantiles(
             "In the queue", "vllm:request_queue_time_seconds", "From arrival until scheduled."
         ),
-        Panel(
-            "KV cache in use",
-            f"max by (instance, model_name) (vllm:kv_cache_usage_perc{SERVED})",
-            "{{instance}} {{model_name}}",
-            "percentunit",
-        ),
+        _served("KV cache in use", "vllm:kv_cache_usage_perc", "percentunit", of="max"),
         Panel(
             "Prefix cache hits",
             f"sum by (instance, model_name) (rate(vllm:prefix_cache_hits_total{SERVED}{RATE})) / "
@@ -103,10 +91,9 @@ VLLM = Dashboard(
             "percentunit",
             "Share of prompt tokens read from the prefix cache.",
         ),
-        Panel(
+        _served(
             "Preemptions per second",
-            f"sum by (instance, model_name) (rate(vllm:num_preemptions_total{SERVED}{RATE}))",
-            "{{instance}} {{model_name}}",
+            "vllm:num_preemptions_total",
             "reqps",
             "Requests whose KV cache was taken away while they ran.",
         ),

@@ -8,6 +8,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from typing import get_args
+from unittest import mock
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -55,16 +56,9 @@ def reference_pages() -> dict[str, str]:
 
 def help_of(command: str) -> str:
     """Return what `regrade COMMAND --help-all` prints."""
-    before = os.environ.get("COLUMNS")
-    os.environ["COLUMNS"] = _WIDTH
     out = io.StringIO()
-    try:
-        with contextlib.redirect_stdout(out):
-            call([command, HELP_ALL])
-    finally:
-        os.environ.pop("COLUMNS")
-        if before is not None:
-            os.environ["COLUMNS"] = before
+    with mock.patch.dict(os.environ, COLUMNS=_WIDTH), contextlib.redirect_stdout(out):
+        call([command, HELP_ALL])
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -145,13 +139,9 @@ def _meaning(field: FieldInfo, *, of_benchmark: bool) -> str:
 
 def _scorers() -> str:
     parts = ["# Scorers"]
-    for name in scorer_names():
-        scorer = load_scorer(name)
-        parts += [
-            f"## {name}",
-            f"Version {scorer.version}. {scorer.description}",
-            f"*Unparsed*: {scorer.unparsed}",
-        ]
+    for scorer in map(load_scorer, scorer_names()):
+        parts += [f"## {scorer.name}", f"Version {scorer.version}. {scorer.description}"]
+        parts.append(f"*Unparsed*: {scorer.unparsed}")
     return "\n\n".join(parts)
 
 

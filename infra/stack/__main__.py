@@ -75,9 +75,7 @@ def up(place: Layout) -> int:
         _show(place)
         return 0
     _stop(left)  # parts of a supervisor that was killed
-    for folder in (place.home, place.logs):
-        folder.mkdir(parents=True, exist_ok=True)
-    place.home.chmod(0o711)  # the user of Postgres must be able to enter
+    place.make()
     ports_of(prometheus.run_ports())  # fails early if the setting is invalid
     ports = [place.postgres_port, place.prefect_port, place.mlflow_port, place.view_port]
     if parts.monitoring(place) and place.prometheus_port is not None:

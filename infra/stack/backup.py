@@ -5,7 +5,6 @@ The file is a tar archive: `prefect.dump` and `mlflow.dump` (custom format of pg
 """
 
 import json
-import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from infra.stack import postgres
-from infra.stack.layout import Layout, StackError
+from infra.stack.layout import FOR_OWNER, Layout, StackError
 
 FORMAT = 1
 """Version of the archive."""
@@ -77,9 +76,7 @@ def write(place: Layout, file: Path, folders: Mapping[str, Path]) -> Manifest:
     try:
         with (
             tempfile.TemporaryDirectory(dir=place.home, prefix="backup-") as temporary,
-            os.fdopen(
-                os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"
-            ) as output,
+            open(partial, "wb", opener=FOR_OWNER) as output,
             tarfile.open(fileobj=output, mode="w") as archive,
         ):
             for name in postgres.NAMES:
@@ -102,6 +99,14 @@ def write(place: Layout, file: Path, folders: Mapping[str, Path]) -> Manifest:
     finally:
         partial.unlink(missing_ok=True)
     return manifest
+
+
+def keep_databases(place: Layout, before: str) -> Path:
+    """Back up the databases in the stack's own folder of backups before something replaces them; return the file."""
+    place.backups.mkdir(exist_ok=True)
+    kept = place.backups / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-before-{before}.tar"
+    write(place, kept, folders={})
+    return kept
 
 
 def _manifest(place: Layout, folders: list[str]) -> Manifest:

@@ -54,9 +54,7 @@ def put_back(place: Layout, file: Path, *, replace: bool) -> int:
 @contextmanager
 def _postgres(place: Layout) -> Iterator[None]:
     """Run Postgres during the block, unless it runs already."""
-    for folder in (place.home, place.logs):
-        folder.mkdir(parents=True, exist_ok=True)
-    place.home.chmod(0o711)  # the user of Postgres must be able to enter
+    place.make()
     postgres.make_cluster(place)
     part = parts.database(place)
     if part.ready():

@@ -26,10 +26,9 @@ def rows(place: Layout) -> list[tuple[str, str, str]]:
         f"mlflow gc --backend-store-uri {store} --artifacts-destination {place.artifacts}"
     )
     most = readable(logs.LIMIT_BYTES * (logs.KEPT + 1))
-    on_hub = "://" in place.answers
+    answers = "on the Hub" if "://" in place.answers else readable(size_of(Path(place.answers)))
     folders = [
         ("artifacts", place.artifacts, "deleted by the same command"),
-        ("answers", Path(place.answers), f"in {place.answers}"),
         ("spool", place.spool, "answers that are not published yet: regrade publish"),
         (
             "logs",
@@ -49,14 +48,8 @@ def rows(place: Layout) -> list[tuple[str, str, str]]:
             f"runs are deleted {kept} after their end",
         ),
         ("MLflow's database", _database(place, "mlflow"), collect),
-        *(
-            (
-                name,
-                "on the Hub" if name == "answers" and on_hub else readable(size_of(folder)),
-                advice,
-            )
-            for name, folder, advice in folders
-        ),
+        *((name, readable(size_of(folder)), advice) for name, folder, advice in folders),
+        ("answers", answers, f"in {place.answers}"),
     ]
 
 

@@ -2,10 +2,13 @@
 
 import os
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
+FOR_OWNER = partial(os.open, mode=0o600)
+"""Opener of a new file that only its owner can read."""
 
 
 class StackError(Exception):
@@ -114,6 +117,12 @@ class Layout:
     def answers(self) -> str:
         """Answer repository of the workers."""
         return os.environ.get("REGRADE_ANSWERS") or str(self.home / "answers")
+
+    def make(self) -> None:
+        """Create the folders of the stack and of its logs; the user of Postgres must be able to enter."""
+        for folder in (self.home, self.logs):
+            folder.mkdir(parents=True, exist_ok=True)
+        self.home.chmod(0o711)
 
 
 def layout() -> Layout:

@@ -3,12 +3,11 @@
 `python -m infra.stack.login` prints the variables of the servers for the shell (infra/ui.sh), `--shown` what a person types.
 """
 
-import os
 import re
 import shlex
 import sys
 
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import FOR_OWNER, Layout, StackError, layout
 from regrade.orchestration.server import LOOPBACK, new_login, protection
 
 NAME = "PREFECT_API_AUTH_STRING"
@@ -59,20 +58,17 @@ def _write(place: Layout, login: str) -> None:
     ]
     new = place.login.with_name(".env.new")
     new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
+    with open(new, "x", opener=FOR_OWNER) as file:
         file.writelines(f"{line}\n" for line in lines)
     new.replace(place.login)
 
 
 def _export(place: Layout) -> None:
-    place.home.mkdir(exist_ok=True)
-    place.home.chmod(0o711)
+    place.make()
     write_client_variables(place)
     login = read_login(place)
-    for name, value in (
-        protection(place.prefect_port, login) | mlflow_protection(place.mlflow_port)
-    ).items():
+    variables = protection(place.prefect_port, login) | mlflow_protection(place.mlflow_port)
+    for name, value in variables.items():
         sys.stdout.write(f"export {name}={shlex.quote(value)}\n")
 
 

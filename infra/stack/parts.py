@@ -101,10 +101,9 @@ def servers(layout: Layout) -> list[Part]:
     start_prefect = server_command(HOST, layout.prefect_port)
     start_mlflow = _module("mlflow", "server", "--host", HOST, "--port", layout.mlflow_port)
     start_mlflow += ["--workers", "1", "--app-name", "guarded"]
-    healths = (f"{layout.prefect_url}/api/health", f"{layout.mlflow_url}/health")
     return [
-        Part("prefect", start_prefect, prefect, lambda: _answer(healths[0]) is not None),
-        Part("mlflow", start_mlflow, mlflow, lambda: _answer(healths[1]) is not None),
+        Part("prefect", start_prefect, prefect, _answers(f"{layout.prefect_url}/api/health")),
+        Part("mlflow", start_mlflow, mlflow, _answers(f"{layout.mlflow_url}/health")),
     ]
 
 
@@ -132,11 +131,11 @@ def viewer(layout: Layout, user: pwd.struct_passwd | None = None) -> Part:
     """
     options = ("--host", HOST, "--port", layout.view_port, "--empty")
     command = as_user(user, _module("regrade.cli.main", "view", layout.answers, *options))
-    unneeded = (NAME, "PREFECT_API_URL", "MLFLOW_TRACKING_URI")
     environment = client_environment(layout) | worker_variables(layout, user)
-    kept = {name: value for name, value in environment.items() if name not in unneeded}
+    for unneeded in (NAME, "PREFECT_API_URL", "MLFLOW_TRACKING_URI"):
+        del environment[unneeded]
     health = f"http://{HOST}:{layout.view_port}/health"
-    return Part("view", command, kept, lambda: _is_listening(health))
+    return Part("view", command, environment, lambda: _is_listening(health))
 
 
 def monitoring(layout: Layout, user: pwd.struct_passwd | None = None) -> list[Part]:
@@ -150,10 +149,12 @@ def monitoring(layout: Layout, user: pwd.struct_passwd | None = None) -> list[Pa
     if binary is None or layout.prometheus_port is None:
         return []
     command = as_user(user, prometheus.command(layout, binary))
-    ready = f"{layout.prometheus_url}/-/ready"
-    return [
-        Part("prometheus", command, base_environment(layout), lambda: _answer(ready) is not None)
-    ]
+    ready = _answers(f"{layout.prometheus_url}/-/ready")
+    return [Part("prometheus", command, base_environment(layout), ready)]
+
+
+def _answers(url: str) -> Callable[[], bool]:
+    return lambda: _answer(url) is not None
 
 
 def _is_listening(url: str) -> bool:

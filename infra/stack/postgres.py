@@ -9,7 +9,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from infra.stack.layout import HOST, ROOT, Layout, StackError
+from infra.stack.layout import FOR_OWNER, HOST, ROOT, Layout, StackError
 
 SYSTEM_USER = "postgres"
 """User that runs the server if this process runs as root; Debian's package creates it."""
@@ -86,8 +86,7 @@ def passwords(layout: Layout) -> dict[str, str]:
     """Return the password of each role. The first call creates the passwords, in a file that only this user can read."""
     if not layout.passwords.exists():
         lines = [f"*:*:*:{role}:{secrets.token_urlsafe(24)}\n" for role in ROLES]
-        descriptor = os.open(layout.passwords, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
+        with open(layout.passwords, "x", opener=FOR_OWNER) as file:
             file.writelines(lines)
     entries = [line.split(":") for line in layout.passwords.read_text().splitlines()]
     return {entry[3]: entry[4] for entry in entries}
@@ -111,9 +110,8 @@ def make_cluster(layout: Layout) -> None:
             "Set REGRADE_STACK to a folder that this user can enter, such as /var/lib/regrade-stack."
         )
     secret = layout.home / "initdb-password"  # initdb reads it only from a file
-    descriptor = os.open(secret, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
-        with os.fdopen(descriptor, "w") as file:
+        with open(secret, "w", opener=FOR_OWNER) as file:
             file.write(passwords(layout)[OWNER])
         if os.geteuid() == 0:
             shutil.chown(secret, SYSTEM_USER)
@@ -124,7 +122,7 @@ def make_cluster(layout: Layout) -> None:
             as_owner(command), capture_output=True, text=True, check=False, cwd="/"
         )
     finally:
-        secret.unlink()
+        secret.unlink(missing_ok=True)
     if made.returncode:
         shutil.rmtree(layout.cluster, ignore_errors=True)
         raise StackError(f"initdb failed:\n{made.stderr.strip()}")

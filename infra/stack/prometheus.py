@@ -45,10 +45,7 @@ def configuration(layout: Layout, *, interval: str = INTERVAL) -> str:
             "static_configs": [{"targets": targets}],
             "file_sd_configs": [{"files": [str(layout.targets / "regrade-*.yaml")]}],
         },
-        {
-            "job_name": "vllm",
-            "file_sd_configs": [{"files": [str(layout.targets / "vllm-*.yaml")]}],
-        },
+        {"job_name": "vllm", "file_sd_configs": [{"files": [str(layout.targets / "vllm-*.yaml")]}]},
     ]
     return yaml.safe_dump({"global": {"scrape_interval": interval}, "scrape_configs": jobs})
 

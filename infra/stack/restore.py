@@ -65,9 +65,7 @@ def unfinished_runs(place: Layout) -> int:
 
 def _drop(place: Layout) -> None:
     """Drop the databases, after a backup."""
-    place.backups.mkdir(exist_ok=True)
-    kept = place.backups / f"{_now()}-before-restore.tar"
-    backup.write(place, kept, folders={})
+    kept = backup.keep_databases(place, "restore")
     print(f"the databases as they were before: {kept}", flush=True)
     for name in postgres.NAMES:
         postgres.ask(place, "postgres", f"DROP DATABASE {name}")
@@ -76,15 +74,12 @@ def _drop(place: Layout) -> None:
 
 def _fill(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
     """Fill empty databases, and put folders in the place of others, which are renamed."""
+    now = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     with tempfile.TemporaryDirectory(dir=place.home, prefix="restore-") as temporary:
         with tarfile.open(file, "r:") as archive:
-            outside = [
-                name
-                for name in archive.getnames()
-                if name.startswith("/") or ".." in Path(name).parts
-            ]
-            if outside:
-                raise StackError(f"'{file}' is no backup of a stack: it holds '{outside[0]}'.")
+            for name in archive.getnames():
+                if name.startswith("/") or ".." in Path(name).parts:
+                    raise StackError(f"'{file}' is no backup of a stack: it holds '{name}'.")
             # "tar" keeps owners, unlike "data". Python before 3.11.4 has no filters, and keeps owners too.
             archive.extractall(
                 temporary, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {})
@@ -95,10 +90,6 @@ def _fill(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
             postgres.client(place, "pg_restore", *OPTIONS, *owner, str(dump))
         for name, folder in folders.items():
             if folder.exists():
-                folder.rename(folder.with_name(f"{folder.name}-before-{_now()}"))
+                folder.rename(folder.with_name(f"{folder.name}-before-{now}"))
             folder.parent.mkdir(parents=True, exist_ok=True)
             (Path(temporary) / name).rename(folder)
-
-
-def _now() -> str:
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"

@@ -7,7 +7,6 @@ is the reason for a backup and an upgrade. A database that was restored from a b
 import subprocess
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from importlib.metadata import version
 
 from infra.stack import backup, postgres, processes
@@ -36,10 +35,8 @@ def upgrade(place: Layout, servers: Mapping[str, Part]) -> None:
     kept = None
     if any(backup.is_filled(place, name) for name in behind):
         changes = ", ".join(f"{before[name] or 'unknown'} -> {wanted[name]}" for name in behind)
-        kept = place.backups / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-before-upgrade.tar"
+        kept = backup.keep_databases(place, "upgrade")
         print(f"upgrading the databases ({changes}), after a backup: {kept}", flush=True)
-        place.backups.mkdir(exist_ok=True)
-        backup.write(place, kept, folders={})
     started = {name: _start(place, servers[name]) for name in behind}
     try:
         for process in started.values():

@@ -2,12 +2,10 @@
 
 import base64
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-import httpx
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.filters import (
@@ -15,12 +13,12 @@ from prefect.client.schemas.filters import (
     ArtifactFilterFlowRunId,
     ArtifactFilterKey,
 )
-from prefect.exceptions import PrefectException
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_UI_ENABLED
 from pydantic import BaseModel, ValidationError
 
 from regrade.comparing.gate_report import GateReport
+from regrade.orchestration.optional import optional
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.results.tables import headline, short_headline
@@ -68,7 +66,7 @@ def _show_metrics(evaluation: Evaluation) -> None:
     ]
     if not rows:
         return
-    with _optional(METRICS_KEY):
+    with optional(logger, f"{METRICS_KEY} not shown in Prefect"):
         create_table_artifact(rows, key=METRICS_KEY, description="Headline metrics, for programs")
 
 
@@ -82,17 +80,8 @@ def report_diffs(diffs: Sequence[Diff]) -> None:
 
 def show(key: str, markdown: str, description: str) -> None:
     """Show a markdown artifact on the flow run's page; log a warning if that fails."""
-    with _optional(key):
+    with optional(logger, f"{key} not shown in Prefect"):
         create_markdown_artifact(markdown, key=key, description=description)
-
-
-@contextmanager
-def _optional(key: str) -> Iterator[None]:
-    """Log a warning if an artifact cannot be created: the result is complete without it."""
-    try:
-        yield
-    except (httpx.HTTPError, PrefectException) as error:
-        logger.warning("%s not shown in Prefect: %s", key, error)
 
 
 def accuracy_plot(evaluation: Evaluation) -> str | None:
@@ -172,8 +161,8 @@ def name_run(evaluation: Evaluation) -> None:
         name = f"{evaluation.gate.verdict}: {name}"
     if len(name) > MAX_NAME:
         name = f"{name[: MAX_NAME - 1]}…"
-    try:
-        with get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client:
-            client.update_flow_run(flow_run.id, name=name)
-    except (httpx.HTTPError, PrefectException) as error:
-        logger.warning("the run is not named by its result in Prefect: %s", error)
+    with (
+        optional(logger, "the run is not named by its result in Prefect"),
+        get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client,
+    ):
+        client.update_flow_run(flow_run.id, name=name)

@@ -6,12 +6,11 @@ from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
-import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.exceptions import PrefectException
 from prefect.settings import PREFECT_API_URL
 
 from regrade.answers.sets import AnswerSet
+from regrade.orchestration.optional import optional
 
 logger = logging.getLogger("regrade.publish")
 ANSWERS_PUBLISHED = "regrade.answers.published"
@@ -53,12 +52,8 @@ def answers_published(published: Sequence[AnswerSet]) -> None:
     newest: dict[str, AnswerSet] = {}
     for answers in sorted(published, key=lambda answers: answers.manifest.updated_at):
         newest[answers.repository.uri] = answers
-    try:
-        with get_client(sync_client=True) as client:
-            for uri, answers in newest.items():
-                payload = {"answers": uri, "revision": answers.revision}
-                announce(client, ANSWERS_PUBLISHED, f"regrade.answers.{uri}", payload)
-    except (httpx.HTTPError, PrefectException) as error:
-        logger.warning(
-            "no event was sent for the new answers (%s); score them with `regrade score`", error
-        )
+    problem, advice = "no event was sent for the new answers", "score them with `regrade score`"
+    with optional(logger, problem, advice), get_client(sync_client=True) as client:
+        for uri, answers in newest.items():
+            payload = {"answers": uri, "revision": answers.revision}
+            announce(client, ANSWERS_PUBLISHED, f"regrade.answers.{uri}", payload)

@@ -125,8 +125,7 @@ def _start(share: Share, parameters: Mapping[str, Any], queue: str | None) -> Fl
 
 
 def _states(client: SyncPrefectClient, runs: Sequence[UUID]) -> dict[UUID, State[Any]]:
-    found = {run: _state(client, run) for run in runs}
-    return {run: state for run, state in found.items() if state is not None}
+    return {run: state for run in runs if (state := _state(client, run)) is not None}
 
 
 def _state(client: SyncPrefectClient, run: UUID) -> State[Any] | None:

@@ -37,9 +37,7 @@ MESSAGE = (
 
 
 async def return_runs(
-    client: "PrefectClient",
-    processes: "Mapping[UUID, ProcessMapEntry]",
-    starting: Collection[UUID],
+    client: "PrefectClient", processes: "Mapping[UUID, ProcessMapEntry]", starting: Collection[UUID]
 ) -> None:
     """End the processes of flow runs, and return the runs that have not ended to the server.
 

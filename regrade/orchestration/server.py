@@ -44,10 +44,7 @@ _NOT_OF_A_RUN = (
     "/work_",
 )
 """Prefixes of the routes that no flow run calls: a temporary server leaves them out, because each route takes a millisecond or two."""
-EPHEMERAL = {
-    "PREFECT_UI_ENABLED": "0",
-    "PREFECT__SERVER_EPHEMERAL": "1",
-}
+EPHEMERAL = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1"}
 """Prefect's settings for an ephemeral server: no UI, no background services."""
 
 

@@ -3,14 +3,13 @@
 import logging
 from uuid import uuid4
 
-import httpx
 from prefect.client.orchestration import get_client
-from prefect.exceptions import PrefectException
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 from prefect.types._datetime import now
 
 from regrade.engines.base import WAITING
+from regrade.orchestration.optional import optional
 
 logger = logging.getLogger("regrade.generate")
 
@@ -38,15 +37,13 @@ class Stages:
 
 def _set_state(name: str, message: str) -> None:
     """Rename the state of this flow run; only warn if the server fails."""
-    try:
-        with (
-            temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
-            get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client,
-        ):
-            state = client.read_flow_run(flow_run.id).state
-            if state is None or not state.is_running():
-                return  # being cancelled
-            changed = {"id": uuid4(), "name": name, "message": message, "timestamp": now("UTC")}
-            client.set_flow_run_state(flow_run.id, state.model_copy(update=changed))
-    except (httpx.HTTPError, PrefectException) as error:
-        logger.warning("the state '%s' is not shown in Prefect: %s", name, error)
+    with (
+        optional(logger, f"the state '{name}' is not shown in Prefect"),
+        temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}),
+        get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client,
+    ):
+        state = client.read_flow_run(flow_run.id).state
+        if state is None or not state.is_running():
+            return  # being cancelled
+        changed = {"id": uuid4(), "name": name, "message": message, "timestamp": now("UTC")}
+        client.set_flow_run_state(flow_run.id, state.model_copy(update=changed))

@@ -152,50 +152,33 @@ def _own_names_only(app: _App) -> _App:
 # Metrics in Prometheus' data model, computed from the evaluation at each scrape, without counters of their own.
 
 LABELS = ("benchmark", "model", "answer_set")
-Value = Callable[[AnswerSetState], float | None]
-GAUGES: tuple[tuple[str, str, Value], ...] = (
-    ("regrade_answers_planned", "Answers of the complete answer set.", lambda s: s.planned),
-    (
-        "regrade_answers_stored",
-        "Answers from earlier runs, and of other machines.",
-        lambda s: s.stored,
-    ),
-    ("regrade_answers_left", "Answers that are not on disk yet.", lambda s: s.left),
+GAUGES = (
+    ("regrade_answers_planned", "Answers of the complete answer set.", "planned"),
+    ("regrade_answers_stored", "Answers from earlier runs, and of other machines.", "stored"),
+    ("regrade_answers_left", "Answers that are not on disk yet.", "left"),
     (
         "regrade_requests_in_engine",
         "Requests that the engine has and has not answered.",
-        lambda s: s.in_engine,
+        "in_engine",
     ),
-    ("regrade_spool_rows", "Answers on disk that are not published.", lambda s: s.spool_rows),
-    ("regrade_spool_bytes", "Size of the spool on disk.", lambda s: s.spool_bytes),
-    (
-        "regrade_last_commit_timestamp_seconds",
-        "Time of the last commit of answers.",
-        lambda s: s.last_commit,
-    ),
-    ("regrade_engine_load_seconds", "Time that the engine took to load.", lambda s: s.load_seconds),
+    ("regrade_spool_rows", "Answers on disk that are not published.", "spool_rows"),
+    ("regrade_spool_bytes", "Size of the spool on disk.", "spool_bytes"),
+    ("regrade_last_commit_timestamp_seconds", "Time of the last commit of answers.", "last_commit"),
+    ("regrade_engine_load_seconds", "Time that the engine took to load.", "load_seconds"),
 )
-"""Name, help and value of each gauge."""
-COUNTERS: tuple[tuple[str, str, Value, dict[str, str]], ...] = (
-    ("regrade_answers", "Answers of this run that are on disk.", lambda s: s.answers, {}),
-    (
-        "regrade_failed_answers",
-        "Answers of this run without text: `failed` may succeed later, `refused` cannot.",
-        lambda s: s.failed,
-        {"reason": "failed"},
-    ),
-    ("regrade_failed_answers", "", lambda s: s.refused, {"reason": "refused"}),
-    ("regrade_tokens", "Tokens of this run.", lambda s: s.prompt_tokens, {"kind": "prompt"}),
-    ("regrade_tokens", "", lambda s: s.completion_tokens, {"kind": "completion"}),
-    (
-        "regrade_commits",
-        "Attempts of this run to publish answers.",
-        lambda s: s.commits,
-        {"outcome": "published"},
-    ),
-    ("regrade_commits", "", lambda s: s.failed_commits, {"outcome": "failed"}),
+"""Name, help and field of `AnswerSetState` of each gauge."""
+_FAILED = "Answers of this run without text: `failed` may succeed later, `refused` cannot."
+_COMMITS = "Attempts of this run to publish answers."
+COUNTERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
+    ("regrade_answers", "Answers of this run that are on disk.", "answers", {}),
+    ("regrade_failed_answers", _FAILED, "failed", {"reason": "failed"}),
+    ("regrade_failed_answers", "", "refused", {"reason": "refused"}),
+    ("regrade_tokens", "Tokens of this run.", "prompt_tokens", {"kind": "prompt"}),
+    ("regrade_tokens", "", "completion_tokens", {"kind": "completion"}),
+    ("regrade_commits", _COMMITS, "commits", {"outcome": "published"}),
+    ("regrade_commits", "", "failed_commits", {"outcome": "failed"}),
 )
-"""Name without `_total`, help, value and further labels of each counter."""
+"""Name without `_total`, help, field and further labels of each counter."""
 
 
 class EvaluationCollector(Collector):
@@ -217,19 +200,19 @@ class EvaluationCollector(Collector):
         )
         info.add_metric([VERSION], 1)
         yield info
-        for name, help_, value in GAUGES:
+        for name, help_, count in GAUGES:
             gauge = GaugeMetricFamily(name, help_, labels=LABELS)
             for state in states:
-                if (number := value(state)) is not None:
+                if (number := getattr(state, count)) is not None:
                     gauge.add_metric(_labels(state), number)
             yield gauge
         counters: dict[str, CounterMetricFamily] = {}
-        for name, help_, value, more in COUNTERS:
+        for name, help_, count, more in COUNTERS:
             family = counters.setdefault(
                 name, CounterMetricFamily(name, help_, labels=[*LABELS, *more])
             )
             for state in states:
-                family.add_metric([*_labels(state), *more.values()], value(state) or 0)
+                family.add_metric([*_labels(state), *more.values()], getattr(state, count))
         yield from counters.values()
 
 

@@ -12,12 +12,7 @@ from tests.command_line import Ran, regrade
 from tests.engines.vllm_process.test_chat import PARAMS, mistral_folder
 from tests.reasoning_model import reasoning_model
 
-pytestmark = [
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.slow,
-    pytest.mark.timeout(600),
-]
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(600)]
 QUESTIONS = 12
 
 

@@ -44,10 +44,7 @@ def environment(
 
 
 def test_no_file_and_no_line_that_a_run_writes_holds_the_token(
-    hub: Hub,
-    environment: dict[str, str],
-    tmp_path: Path,
-    tmp_path_factory: pytest.TempPathFactory,
+    hub: Hub, environment: dict[str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     said: list[Ran] = []
 

@@ -8,12 +8,24 @@ from typing import Any
 
 import pytest
 
+from infra.stack.layout import Layout, layout
 from tests.command_line import demo_parameters
 from tests.hub_server.fixtures import Hub
 from tests.hub_server.server import HubServer
 from tests.infra.running_stack import Stack, stack_in, started
+from tests.server_process import free_port
 
 N = 40
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
+    """A stack in an empty folder, which nothing starts."""
+    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
+    monkeypatch.setenv("REGRADE_VIEW_PORT", str(free_port()))
+    found = layout()
+    found.make()
+    return found
 
 
 @pytest.fixture(scope="session")

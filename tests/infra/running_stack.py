@@ -139,24 +139,23 @@ class Stack:
         parts = [process for process in found if process is not None]
         return parts + [child for part in parts for child in part.children(recursive=True)]
 
+    def ask(self, path: str, body: Any = None) -> Any:
+        """Return the answer of Prefect's API, to a POST request if there is a body."""
+        method = "GET" if body is None else "POST"
+        answer = httpx.request(method, f"{self.api}{path}", json=body, auth=self.auth, timeout=30)
+        assert answer.is_success, answer.text
+        return answer.json()
+
     def start_run(self, deployment: str, parameters: dict[str, Any]) -> str:
         """Start a deployment through the API, and return the id of its flow run."""
-        path = f"{self.api}/deployments/name/{deployment}/{deployment}"
-        found = httpx.get(path, auth=self.auth, timeout=30).raise_for_status().json()
-        started = httpx.post(
-            f"{self.api}/deployments/{found['id']}/create_flow_run",
-            json={"parameters": parameters},
-            auth=self.auth,
-            timeout=30,
+        found = self.ask(f"/deployments/name/{deployment}/{deployment}")
+        started = self.ask(
+            f"/deployments/{found['id']}/create_flow_run", {"parameters": parameters}
         )
-        assert started.is_success, started.text
-        return str(started.json()["id"])
+        return str(started["id"])
 
     def flow_run(self, flow_run_id: str) -> dict[str, Any]:
-        found = httpx.get(
-            f"{self.api}/flow_runs/{flow_run_id}", auth=self.auth, timeout=30
-        ).raise_for_status()
-        return dict(found.json())
+        return dict(self.ask(f"/flow_runs/{flow_run_id}"))
 
     def works(self) -> bool:
         """Return True if the Prefect server and its database answer."""
@@ -178,17 +177,12 @@ class Stack:
     def told(self, flow_run_id: str) -> str:
         """State and log of a flow run, for the message of a failing test."""
         asked = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}, "sort": "TIMESTAMP_ASC"}
-        lines = httpx.post(f"{self.api}/logs/filter", json=asked, auth=self.auth, timeout=30).json()
-        messages = [line["message"] for line in lines]
+        messages = [line["message"] for line in self.ask("/logs/filter", asked)]
         return "\n".join([str(self.flow_run(flow_run_id)["state"]), *messages])
 
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
-        return list(
-            httpx.post(
-                f"{self.api}/artifacts/filter", json=asked, auth=self.auth, timeout=30
-            ).json()
-        )
+        return list(self.ask("/artifacts/filter", asked))
 
     def progress(self, flow_run_id: str) -> float:
         """Percentage of the answers on the run's page; 0 before the first answer."""
@@ -202,8 +196,7 @@ class Stack:
 
     def set_state(self, flow_run_id: str, kind: str, name: str) -> None:
         body = {"state": {"type": kind, "name": name}}
-        url = f"{self.api}/flow_runs/{flow_run_id}/set_state"
-        assert httpx.post(url, json=body, auth=self.auth, timeout=30).is_success
+        self.ask(f"/flow_runs/{flow_run_id}/set_state", body)
 
     def mlflow(self, path: str, **asked: Any) -> dict[str, Any]:
         url = f"{self.place.mlflow_url}/api/2.0/mlflow/{path}"

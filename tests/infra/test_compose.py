@@ -50,8 +50,7 @@ def test_the_specification_notices_a_misspelt_key():
 def compose(
     *arguments: str, file: Path = FILE, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    plugin = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
-    program = ["docker", "compose"] if plugin.returncode == 0 else ["docker-compose"]
+    program = ["docker", "compose"] if has_plugin() else ["docker-compose"]
     inherited = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     return subprocess.run(
         [*program, "--file", str(file), *arguments],
@@ -63,15 +62,23 @@ def compose(
 
 
 def has_compose() -> bool:
-    if shutil.which("docker-compose"):
-        return True
-    if not shutil.which("docker"):
-        return False
+    return bool(shutil.which("docker-compose") or (shutil.which("docker") and has_plugin()))
+
+
+def has_plugin() -> bool:
     asked = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     return asked.returncode == 0
 
 
 needs_compose = pytest.mark.skipif(not has_compose(), reason="docker compose is not installed")
+
+
+def assert_on_loopback(services: dict[str, Any]) -> None:
+    """Check the ports of services as `docker compose config` prints them."""
+    for service in services.values():
+        for port in service.get("ports", []):
+            host = port["host_ip"] if isinstance(port, dict) else port.split(":")[0]
+            assert host == "127.0.0.1"
 
 
 @pytest.mark.stack
@@ -81,10 +88,7 @@ def test_docker_compose_takes_it_and_publishes_on_loopback_only():
     assert done.returncode == 0, done.stderr
     services = yaml.safe_load(done.stdout)["services"]
     assert set(services) == set(SERVICES)
-    for service in services.values():
-        for port in service.get("ports", []):
-            host = port["host_ip"] if isinstance(port, dict) else port.split(":")[0]
-            assert host == "127.0.0.1"
+    assert_on_loopback(services)
 
 
 @pytest.mark.stack
@@ -98,10 +102,7 @@ def test_docker_compose_takes_the_file_with_prometheus_and_grafana_beside_it():
     assert set(services) == {*SERVICES, "prometheus", "grafana"}
     assert services["worker-gpu"]["environment"]["REGRADE_METRICS_PORT"] == "9464-9467"
     assert services["worker-gpu"]["environment"]["REGRADE_ANSWERS"]  # of the first file
-    for service in services.values():
-        for port in service.get("ports", []):
-            host = port["host_ip"] if isinstance(port, dict) else port.split(":")[0]
-            assert host == "127.0.0.1"
+    assert_on_loopback(services)
     for volume in services["grafana"]["volumes"] + services["prometheus"]["volumes"]:
         source = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
         assert not source.startswith("/") or Path(source).exists(), source

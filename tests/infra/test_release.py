@@ -5,14 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.release import (
-    ReleaseError,
-    check_committed,
-    check_version,
-    notes,
-    release,
-    run,
-)
+from infra.release import ReleaseError, check_committed, check_version, notes, release, run
 from regrade import __version__
 from tests.command_line import ROOT
 

@@ -121,6 +121,14 @@ def stand_in(settings: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "bin" / "regrade").write_text(STAND_IN)
 
 
+def urgent(slurm: Slurm, folder: Path, seconds: int) -> str:
+    """Start a job of more weight, which takes the whole node, and return its id."""
+    return slurm(
+        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
+        *(f"--chdir={folder}", "--wrap", f"sleep {seconds}"),
+    )
+
+
 def starts(slurm: Slurm, job: str, logs: Path) -> list[int]:
     """Number of times that each task of an array began."""
     files = [logs / f"regrade-{job}-{task}.log" for task in (1, 2)]
@@ -161,12 +169,9 @@ def test_each_task_of_an_array_that_is_preempted_begins_again_once(
 ):
     job = array(slurm, settings, tmp_path)
     until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
-    urgent = slurm(
-        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
-        *(f"--chdir={tmp_path}", "--wrap", "sleep 1"),
-    )
+    other = urgent(slurm, tmp_path, 1)
     until(lambda: set(slurm.states(job).values()) == {"PENDING"}, slurm, tmp_path)
-    until(lambda: ended(slurm, urgent), slurm, tmp_path)
+    until(lambda: ended(slurm, other), slurm, tmp_path)
     for task in (1, 2):
         slurm.start_now(f"{job}_{task}")
     until(lambda: starts(slurm, job, tmp_path) == [2, 2], slurm, tmp_path)
@@ -211,15 +216,11 @@ def test_an_array_that_is_preempted_and_out_of_time_makes_one_complete_set(
     slurm("scancel", "--batch", "--signal=TERM", f"{job}_2")
     until(lambda: slurm.states(job)[f"{job}_2"] == "PENDING", slurm, tmp_path)
     assert "it goes on in another turn" in (tmp_path / f"regrade-{job}-2.log").read_text()
-    # A job of more weight takes the whole node.
-    urgent = slurm(
-        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
-        *(f"--chdir={tmp_path}", "--wrap", "sleep 3"),
-    )
+    other = urgent(slurm, tmp_path, 3)
     until(lambda: slurm.states(job)[f"{job}_1"] == "PENDING", slurm, tmp_path)
     before = rows()
     assert 20 <= before < QUESTIONS
-    until(lambda: slurm.states(urgent).get(urgent, "COMPLETED") == "COMPLETED", slurm, tmp_path)
+    until(lambda: slurm.states(other).get(other, "COMPLETED") == "COMPLETED", slurm, tmp_path)
     for task in (1, 2):
         slurm.start_now(f"{job}_{task}")
     until(lambda: set(slurm.states(job).values()) <= {"COMPLETED"}, slurm, tmp_path, seconds=300)
@@ -301,13 +302,10 @@ def test_a_worker_in_an_allocation_takes_runs_and_ends_with_its_time(
     # The next allocation continues, and is preempted.
     second = allocation()
     until(lambda: published(answers) > before, slurm, tmp_path)
-    urgent = slurm(
-        *("sbatch", "--parsable", "--partition=urgent", "--ntasks=2", "--output=urgent.log"),
-        *(f"--chdir={tmp_path}", "--wrap", "sleep 3"),
-    )
+    other = urgent(slurm, tmp_path, 3)
     until(lambda: slurm.states(second)[f"{second}_1"] == "PENDING", slurm, tmp_path)
     assert state_of(client, run).name == "AwaitingRetry", told(slurm, tmp_path)
-    until(lambda: ended(slurm, urgent), slurm, tmp_path)
+    until(lambda: ended(slurm, other), slurm, tmp_path)
     slurm.start_now(f"{second}_1")
     until(lambda: state_of(client, run).is_final(), slurm, tmp_path)
     assert state_of(client, run).is_completed(), f"{state_of(client, run)} {told(slurm, tmp_path)}"

@@ -12,7 +12,7 @@ import yaml
 from infra.stack import backup, commands, growth, logs, parts, postgres, schema
 from infra.stack.__main__ import main
 from infra.stack.backup import DUMP, read_manifest
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import Layout, StackError
 from infra.stack.restore import OPTIONS
 from regrade.answers.local import LocalRepository
 from tests.command_line import ROOT
@@ -26,13 +26,6 @@ MANIFEST = {
     "folders": ["artifacts"],
     "answers": "hf://datasets/team/answers",
 }
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
-    (tmp_path / "stack/logs").mkdir(parents=True)
-    return layout()
 
 
 @pytest.fixture

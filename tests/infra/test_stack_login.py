@@ -8,16 +8,9 @@ from pathlib import Path
 import pytest
 
 from infra.stack import parts, postgres
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import Layout, StackError
 from infra.stack.login import NAME, read_login, shown_login, write_client_variables
 from tests.command_line import ROOT
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
-    (tmp_path / "stack").mkdir()
-    return layout()
 
 
 def test_the_login_is_made_once_and_only_we_can_read_it(place: Layout):

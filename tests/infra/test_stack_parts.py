@@ -12,19 +12,10 @@ import pytest
 
 from infra.stack import parts, postgres, prometheus
 from infra.stack.__main__ import RESTARTS, _Running, main
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import Layout, StackError
 from infra.stack.processes import Known, end, known, read_state, start, write_state
 from regrade.processes.metrics_endpoint import PORT_VARIABLE
 from tests.infra.running_stack import living, wait_until
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
-    (tmp_path / "stack").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        monkeypatch.setenv("REGRADE_VIEW_PORT", str(free.getsockname()[1]))
-    return layout()
 
 
 def sleeper(tmp_path: Path, *, stubborn: bool = False) -> Known:
@@ -67,7 +58,6 @@ def test_what_runs_is_remembered_in_the_order_of_its_start(place: Layout):
 def test_a_part_that_ends_again_and_again_stops_the_stack_with_its_last_words(
     place: Layout, capsys: pytest.CaptureFixture[str]
 ):
-    place.logs.mkdir()
     running = _Running(place)
     dying = [sys.executable, "-c", "print('no disk left')"]
     running.start(parts.Part("short", dying, dict(os.environ), lambda: True))

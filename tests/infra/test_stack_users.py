@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from infra.stack.layout import Layout, StackError, layout
+from infra.stack.layout import Layout, StackError
 from infra.stack.users import VARIABLE, as_user, give_folders, worker_user
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 NOBODY = "nobody"
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
-    monkeypatch.setenv("REGRADE_STACK", str(tmp_path / "stack"))
-    (tmp_path / "stack").mkdir()
-    return layout()
 
 
 @needs_root
@@ -38,9 +31,7 @@ def test_a_command_of_the_worker_has_no_rights_of_root(tmp_path: Path):
 
 
 @needs_root
-def test_a_user_that_does_not_exist_is_named_with_how_to_create_it(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_a_user_that_does_not_exist_is_named_with_how_to_create_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv(VARIABLE, "no-such-user")
     with pytest.raises(StackError, match=r"no user 'no-such-user'. Create it: useradd --system"):
         worker_user()

@@ -126,10 +126,7 @@ def test_every_deployment_runs_in_its_pool(workers: tuple[dict[str, str], Path])
         auth=Login(),
     ).json()
     names = {task["name"] for task in tasks}
-    assert {
-        "generate 2 answer sets",
-        "publish demo-choice · regrade-demo",
-    } <= names
+    assert {"generate 2 answer sets", "publish demo-choice · regrade-demo"} <= names
 
     asked = {"model": str(DEMO / "regrade-demo"), "gpu": "h100", "gpus": 2, "max_model_len": 512}
     planned = deployment_run(environment, "plan-model", asked)

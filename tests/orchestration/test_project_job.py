@@ -60,13 +60,17 @@ def test_a_changed_pool_is_refused(fixed: dict[str, Any], reason: str):
     template = deepcopy(ProcessWorker.get_default_base_job_template())
     template["job_configuration"].update(fixed)
     with pytest.raises(RefusedRunError, match=reason):
-        asyncio.run(ProjectJob.from_template_and_values(template, {}, client=UNUSED))
+        configured({}, template)
+
+
+def configured(values: dict[str, Any], template: dict[str, Any] | None = None) -> ProjectJob:
+    pool = template or ProcessWorker.get_default_base_job_template()
+    return asyncio.run(ProjectJob.from_template_and_values(pool, values, client=UNUSED))
 
 
 def test_the_variables_of_prefect_yaml_are_passed_on():
-    template = ProcessWorker.get_default_base_job_template()
     given = {"env": {"REGRADE_CPU_NICE": "5", "DO_NOT_TRACK": "1"}, "stream_output": False}
-    job = asyncio.run(ProjectJob.from_template_and_values(template, given, client=UNUSED))
+    job = configured(given)
     assert job.env == given["env"]
     assert job.stream_output is False
 
@@ -95,7 +99,5 @@ def test_runs_bring_no_code_and_choose_no_credential_and_no_file_unless_the_mach
 
 
 def test_a_run_shows_no_variable_of_the_worker():
-    template = ProcessWorker.get_default_base_job_template()
-    given = {"env": {"REGRADE_CPU_NICE": "{{ $HF_TOKEN }}"}}
     with pytest.raises(RefusedRunError, match="HF_TOKEN"):
-        asyncio.run(ProjectJob.from_template_and_values(template, given, client=UNUSED))
+        configured({"env": {"REGRADE_CPU_NICE": "{{ $HF_TOKEN }}"}})

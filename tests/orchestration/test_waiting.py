@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import anyio
 import pytest
 from prefect import flow
-from prefect.client.orchestration import get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.objects import FlowRun
 from prefect.runtime import flow_run
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -29,12 +29,8 @@ def waits_twice() -> str:
 
 
 @pytest.mark.prefect
-def test_the_state_names_the_run_that_is_waited_for(prefect_server: str):
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        states = client.read_flow_run_states(UUID(waits_twice()))
+def test_the_state_names_the_run_that_is_waited_for(prefect_client: SyncPrefectClient):
+    states = prefect_client.read_flow_run_states(UUID(waits_twice()))
     shown = [(state.type.value, state.name, state.message) for state in states]
     assert shown[1:] == [
         ("RUNNING", "Running", None),
@@ -52,11 +48,9 @@ def asks_a_server_that_is_gone() -> None:
 
 
 @pytest.mark.prefect
-def test_a_server_that_is_gone_holds_up_no_engine(
-    prefect_server: str, caplog: pytest.LogCaptureFixture
-):
-    with temporary_settings({PREFECT_API_URL: prefect_server}):
-        asks_a_server_that_is_gone()
+@pytest.mark.usefixtures("flows_on_server")
+def test_a_server_that_is_gone_holds_up_no_engine(caplog: pytest.LogCaptureFixture):
+    asks_a_server_that_is_gone()
     (warning,) = [r for r in caplog.records if r.levelname == "WARNING"]
     assert "the state 'AwaitingOtherRun' is not shown in Prefect" in warning.getMessage()
 

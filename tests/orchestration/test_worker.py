@@ -22,21 +22,15 @@ def record_of(error: Exception, message: str) -> logging.LogRecord:
         return logging.LogRecord("prefect", logging.ERROR, "", 0, message, (), sys.exc_info())
 
 
-def test_an_error_raised_on_purpose_is_one_line():
+def test_an_error_raised_on_purpose_is_one_line_and_another_keeps_its_traceback():
     record = record_of(SettingsError("choose a benchmark"), "Encountered exception")
     assert without_traceback(record)
     assert logging.Formatter().format(record) == "SettingsError: choose a benchmark"
-
-
-def test_it_is_not_told_again():
-    record = record_of(SettingsError("x"), "Engine execution exited with unexpected exception")
-    assert not without_traceback(record)
-
-
-def test_an_error_that_nobody_meant_keeps_its_traceback():
-    record = record_of(KeyError("x"), "Encountered exception")
-    assert without_traceback(record)
-    assert "Traceback" in logging.Formatter().format(record)
+    repeated = record_of(SettingsError("x"), "Engine execution exited with unexpected exception")
+    assert not without_traceback(repeated)
+    unforeseen = record_of(KeyError("x"), "Encountered exception")
+    assert without_traceback(unforeseen)
+    assert "Traceback" in logging.Formatter().format(unforeseen)
 
 
 def test_the_process_of_a_cancelled_run_ends_though_a_thread_hangs():

@@ -4,16 +4,7 @@ from functools import partial
 
 import pytest
 
-from perf.gate_simulation import (
-    GSM8K,
-    MMLU,
-    LossShape,
-    few,
-    passages,
-    repeated,
-    simulate,
-    single,
-)
+from perf.gate_simulation import GSM8K, MMLU, LossShape, few, passages, repeated, simulate, single
 
 N = 400
 MARGIN = 0.035

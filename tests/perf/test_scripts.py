@@ -92,20 +92,6 @@ def test_startup_reports_each_command(results: Path) -> None:
     assert [row["what"] for row in rows] == ["help", "list"]
 
 
-def test_requests_to_the_hub_are_counted_for_each_size(results: Path) -> None:
-    rows = rows_of(results, "hub_requests", "--sizes", "1", "2")
-
-    assert {row["sets"] for row in rows} == {1, 2}
-    assert all(row["requests"] > 0 for row in rows)
-
-
-def test_all_clients_get_the_same_answers(results: Path) -> None:
-    rows = rows_of(results, "clients", "--requests", "40", "--in-flight", "8", "--repetitions", "1")
-
-    assert len(rows) == 5
-    assert {row["characters"] for row in rows} == {40 * 16 * len(" seven")}
-
-
 @pytest.mark.vllm
 @pytest.mark.timeout(900)
 def test_planning_is_measured_without_and_with_a_context(results: Path) -> None:

@@ -138,10 +138,8 @@ class Deployment:
             path_params={"resource_id": f"prefect.deployment.{existing.id}"},
         )
         for automation in map(Automation.model_validate, response.json()):
-            if (
-                automation.name in self._desired.triggers
-                or _TRIGGER + automation.name in self._last
-            ):
+            name = automation.name
+            if name in self._desired.triggers or _TRIGGER + name in self._last:
                 yield automation
 
 

@@ -38,10 +38,7 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
         template = ProcessWorker.get_default_base_job_template()
         client.create_work_pool(
             WorkPoolCreate(
-                name=name,
-                type="process",
-                base_job_template=template,
-                concurrency_limit=limit,
+                name=name, type="process", base_job_template=template, concurrency_limit=limit
             )
         )
         return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
@@ -74,13 +71,9 @@ def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
         announce(client, SCORERS_DEPLOYED, "regrade.scorers", {"changed": changed, "scorers": now})
     if before != now:
         remember(client, MEMORY, now)
+    note = "`rescore-answers` replaces stale scores."
     return [
-        Outcome(
-            "scorer",
-            name,
-            "updated",
-            f"{before[name]} -> {now[name]}: `rescore-answers` replaces stale scores.",
-        )
+        Outcome("scorer", name, "updated", f"{before[name]} -> {now[name]}: {note}")
         for name in changed
     ]
 

@@ -56,7 +56,7 @@ def _refuse_other_answers(response: httpx.Response) -> None:
     """
     status = response.status_code
     if status in (401, 403):
-        reason = _detail(response)
+        reason = f": {told}" if isinstance(told := detail(response), str) else ""
         if _NO_TOKEN in reason:
             raise NotThisServerError(
                 f"The Prefect server {address()} refused: nothing gives a token against forged requests "
@@ -89,14 +89,13 @@ def unexpected(response: httpx.Response) -> NotThisServerError:
     )
 
 
-def _detail(response: httpx.Response) -> str:
-    """Return `: ` and the reason that Prefect gives as JSON; "" without one, as on a proxy's page."""
+def detail(response: httpx.Response) -> Any:  # noqa: ANN401 - any JSON
+    """Return the reason that Prefect gives as JSON; None without one, as on a proxy's page."""
     response.read()
     try:
-        detail = response.json()["detail"]
+        return response.json()["detail"]
     except (ValueError, KeyError, TypeError):
-        return ""
-    return f": {detail}" if isinstance(detail, str) else ""
+        return None
 
 
 def _advice() -> str:

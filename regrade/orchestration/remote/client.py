@@ -23,7 +23,7 @@ from prefect.utilities.urls import url_for
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from regrade.hub.http_client import Failure, failure_of
-from regrade.orchestration.remote.access import address, client_settings, unexpected
+from regrade.orchestration.remote.access import address, client_settings, detail, unexpected
 from regrade.settings.errors import OperationError, SettingsError
 
 logger = logging.getLogger("regrade.trigger")
@@ -199,8 +199,4 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _detail(error: PrefectHTTPStatusError) -> str:
-    try:
-        detail = error.response.json().get("detail")
-    except (ValueError, AttributeError):
-        detail = None
-    return str(detail or error.response.text or error).strip()
+    return str(detail(error.response) or error.response.text or error).strip()

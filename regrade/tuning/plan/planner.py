@@ -13,13 +13,7 @@ from regrade.answers.opening import open_repository
 from regrade.answers.sets import readable_sets
 from regrade.engines.base import PARALLEL, parallel_by_hand
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.planner import (
-    Length,
-    Machine,
-    Refused,
-    SplitMemory,
-    VllmPlanner,
-)
+from regrade.engines.vllm_process.planner import Length, Machine, Refused, SplitMemory, VllmPlanner
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import prompt_rendering
 from regrade.jobs.plans_of_job import plans_of
@@ -118,11 +112,10 @@ def margin_for(request: PlanRequest, model: str, target: Target) -> tuple[Margin
         return Margin(bytes=0, measured=False, source=_ON_CPU), ()
     earlier: list[Start] = []
     notes: tuple[str, ...] = ()
-    name = target.gpu
-    if name is not None:
+    if target.gpu is not None:
         try:
             repository = open_repository(request.answers, create=False, empty=True)
-            earlier = starts_in(repository, lambda device: is_device(name, device))
+            earlier = starts_in(repository, target.gpu)
         except (OperationError, UserError) as error:
             notes = (f"Earlier starts were not read: {error}",)
             logger.warning("%s", notes[0])
@@ -133,13 +126,8 @@ def margin_for(request: PlanRequest, model: str, target: Target) -> tuple[Margin
 _ON_CPU = "None: on a CPU the KV cache has a size of its own, between 1 and 4 GiB unless it is set."
 
 
-def starts_in(repository: Repository, is_device: Callable[[str], bool]) -> list[Start]:
-    """Return the measured starts in an answer repository.
-
-    Args:
-        repository: The repository; without any answers, there are none.
-        is_device: Chooses by the device of a session.
-    """
+def starts_in(repository: Repository, gpu: str) -> list[Start]:
+    """Return the measured starts on a kind of GPU in an answer repository; without any answers, there are none."""
     revision = repository.head()
     if revision is None:
         return []
@@ -155,7 +143,7 @@ def starts_in(repository: Repository, is_device: Callable[[str], bool]) -> list[
         for entry in sets
         for session in entry.manifest.sessions
         if session.memory is not None and session.memory.other is not None
-        if session.device and is_device(session.device)
+        if session.device and is_device(gpu, session.device)
     ]
 
 

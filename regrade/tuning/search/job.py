@@ -37,15 +37,13 @@ class TuneJob(GenerationJob):
     def _can_be_tuned(self) -> Self:
         if self.engine.kind != "vllm":
             raise ValueError(
-                f"engine '{self.engine.kind}' cannot be tuned: its settings belong to the server. `regrade sweep "
-                "--in-flight 1,4,16` measures a server"
+                f"engine '{self.engine.kind}' cannot be tuned: its settings belong to the server. `regrade sweep --in-flight 1,4,16` measures a server"
             )
         if self.several_models:
             raise ValueError(f"settings are tuned for one model, but '{self.model}' names several")
         if len(self.names) > 1:
             raise ValueError(
-                f"settings are tuned for one kind of workload, but {len(self.names)} benchmarks are given "
-                f"({', '.join(self.names)}). Give the one whose questions are like those of the runs to come"
+                f"settings are tuned for one kind of workload, but {len(self.names)} benchmarks are given ({', '.join(self.names)}). Give the one whose questions are like those of the runs to come"
             )
         return self
 
@@ -70,7 +68,6 @@ def key_to_tune(job: TuneJob, plan: Plan) -> TuningKey:
     """
     if plan.converses:
         raise SettingsError(
-            f"{plan.specification.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. "
-            "Tune with another benchmark."
+            f"{plan.specification.title}: the turns of conversations wait for answers, so that they cannot be asked again and again. Tune with another benchmark."
         )
-    return key_of(plan, job.limits.given)
+    return key_of(plan).model_copy(update={"limits": dict(job.limits.given)})

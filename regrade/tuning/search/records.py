@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 import orjson
@@ -11,7 +11,6 @@ from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
-from regrade.answers.publishing import keep_document
 from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
 from regrade.engines.vllm_process.hardware import Hardware, hardware, vllm_version
 from regrade.jobs.plan import Plan
@@ -23,6 +22,8 @@ from regrade.stats.speed import Speed
 
 logger = logging.getLogger("regrade.tune")
 FOLDER = "measurements/tuned"
+_NO_VLLM = "a version of vLLM, and none is installed here. Install it"
+_NO_HARDWARE = "one kind of hardware, and `nvidia-smi` names no GPU here, or several kinds. Set CUDA_VISIBLE_DEVICES to GPUs of one kind"
 _LOOKED_AT = 200
 """Most questions whose prompts are read, evenly spaced."""
 
@@ -40,8 +41,8 @@ class Workload(StrictModel):
     """The model reasons before its answers, which are then much longer."""
 
     def __str__(self) -> str:
-        tokens = f"answers of up to {2**self.answer:,} tokens"
-        done = "ranked labels" if self.method == "rank" else tokens
+        is_ranked = self.method == "rank"
+        done = "ranked labels" if is_ranked else f"answers of up to {2**self.answer:,} tokens"
         reasoned = " after reasoning" if self.thinking == "reasons" else ""
         return f"prompts of up to {2**self.prompt:,} characters, {done}{reasoned}"
 
@@ -61,8 +62,9 @@ class TuningKey(StrictModel):
 
     @property
     def limits_text(self) -> str:
-        """Limits in words; "" if there are none."""
-        return ", ".join(f"{name} {value:g} s" for name, value in self.limits.items())
+        """Limits in words, as the end of a sentence; "" if there are none."""
+        limits = ", ".join(f"{name} {value:g} s" for name, value in self.limits.items())
+        return limits and f", within the limits {limits}"
 
     @property
     def path(self) -> str:
@@ -109,28 +111,19 @@ class Tuning(StrictModel):
     remarks: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        key = self.key
-        limits = f", within the limits {key.limits_text}" if key.limits else ""
         return (
-            f"measured on {self.measured_at.date()} with {self.benchmark} ({key.hardware}, vLLM {key.vllm}): "
-            f"{self.rate:,.1f} per second, noise {percent(self.spread)}{limits}"
+            f"measured on {self.measured_at.date()} with {self.benchmark} ({self.key.hardware}, vLLM {self.key.vllm}): "
+            f"{self.rate:,.1f} per second, noise {percent(self.spread)}{self.key.limits_text}"
         )
 
 
-def keep(repository: Repository, tuning: Tuning) -> None:
-    """Commit a measurement, which replaces an earlier one of the same key; errors as in `keep_document`."""
-    message = f"Tuned {tuning.key.model.name} for {tuning.benchmark}"
-    keep_document(repository, tuning.key.path, tuning, message)
-
-
-def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
-    """Return all measurements of a model, in any revision of it, at the newest revision of a repository.
+def kept(repository: Repository, model: ModelIdentity) -> Iterator[Tuning]:
+    """Yield all measurements of a model, in any revision of it, at the newest revision of a repository.
 
     One that cannot be read, such as that of a newer version, or belongs to another key, is left out with a warning.
     """
     head = repository.head()
     files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
-    found = []
     for path, file in sorted(files.items()):
         try:
             tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
@@ -140,28 +133,18 @@ def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
             logger.warning("tuned settings are left out: %s", error)
             continue
         if tuning.key.model.name == model.name:  # another name may have the same folder
-            found.append(tuning)
-    return found
+            yield tuning
 
 
-def key_of(plan: Plan, limits: Mapping[str, float] | None = None) -> TuningKey:
-    """Return the key of an answer set's measurements on this machine.
-
-    Args:
-        plan: The answer set.
-        limits: Limits on latency, as 99th percentiles in seconds. None: only throughput counts.
+def key_of(plan: Plan) -> TuningKey:
+    """Return the key of an answer set's measurements on this machine, without limits on latency.
 
     Raises:
         SettingsError: If the hardware or the version of vLLM is not known.
     """
     here, version = hardware(), vllm_version()
     if here is None or version is None:
-        lacking = (
-            "a version of vLLM, and none is installed here. Install it"
-            if version is None
-            else "one kind of hardware, and `nvidia-smi` names no GPU here, or several kinds. Set CUDA_VISIBLE_DEVICES to GPUs "
-            "of one kind"
-        )
+        lacking = _NO_VLLM if version is None else _NO_HARDWARE
         raise SettingsError(f"Tuned settings belong to {lacking}, or leave out `engine.tuned`.")
     specification = plan.specification
     return TuningKey(
@@ -170,14 +153,13 @@ def key_of(plan: Plan, limits: Mapping[str, float] | None = None) -> TuningKey:
         hardware=here,
         vllm=version,
         workload=workload_of(plan),
-        limits=dict(limits or {}),
     )
 
 
 def workload_of(plan: Plan) -> Workload:
     """Return the kind of workload of an answer set."""
     step = max(1, len(plan.samples) // _LOOKED_AT)
-    prompts = [plan.benchmark.prompt(sample) for sample in plan.samples[::step][:_LOOKED_AT]]
+    prompts = map(plan.benchmark.prompt, plan.samples[::step][:_LOOKED_AT])
     lengths = sorted(
         len(prompt) if isinstance(prompt, str) else sum(len(m["content"]) for m in prompt)
         for prompt in prompts
@@ -215,7 +197,7 @@ def with_tuned(
     if not getattr(engine, "tuned", False):
         return engine
     key = key_of(plan)
-    known = kept(repository, key.model)
+    known = [*kept(repository, key.model)]
     alike = [t for t in known if t.key.model_copy(update={"limits": {}}) == key]
     tuning = max(alike, key=lambda t: (not t.key.limits, t.measured_at), default=None)
     given = parallel_by_hand(engine)

@@ -2,22 +2,18 @@
 
 from collections.abc import Iterator
 
-from pydantic import BaseModel, ConfigDict
-
 from regrade.jobs.time_spent import TimeSpent
+from regrade.settings import StrictModel
 from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.records import Tuning, settings_text
 from regrade.tuning.search.rule import TOKENS
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
-TEXT_COLUMNS = ("start", "settings", "")
 
 
-class TuneResult(BaseModel):
+class TuneResult(StrictModel):
     """Settings that a search found, and the answers that it made."""
-
-    model_config = ConfigDict(frozen=True)
 
     tuning: Tuning
     path: str
@@ -37,8 +33,7 @@ class TuneResult(BaseModel):
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
     """Yield a row per measurement, in the order of `COLUMNS`; the chosen settings are marked."""
     # The chosen settings leave out the default of the tokens of a step, which is that of the first measurement.
-    default = {k: v for k, v in tuning.trials[0].settings.items() if k == TOKENS}
-    chosen = {**default, **tuning.settings}
+    chosen = {k: v for k, v in tuning.trials[0].settings.items() if k == TOKENS} | tuning.settings
     for trial in tuning.trials:
         measured = {} if trial.speed is None else trial.speed.scalars()
         settings = {"max_num_seqs": tuning.settings["max_num_seqs"], **trial.settings}
@@ -57,31 +52,29 @@ def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
         )
 
 
-def lines(result: TuneResult) -> Iterator[str]:
-    """Yield the result in sentences."""
-    tuning = result.tuning
+def blocks(result: TuneResult) -> list[Block]:
+    """Return the page of a search."""
+    return [
+        Heading(f"Tuned: {result.tuning.key.model.name}", 1),
+        Table(
+            COLUMNS, [*trial_rows(result.tuning)], ("start", "settings", ""), lists=("settings",)
+        ),
+        *(Line(with_code(sentence)) for sentence in _sentences(result, result.tuning)),
+        *(result.time_spent.blocks() if result.time_spent is not None else ()),
+    ]
+
+
+def _sentences(result: TuneResult, tuning: Tuning) -> Iterator[str]:
     key = tuning.key
     unit = "answers" if key.workload.method == "rank" else "tokens"
     yield (
         f"Fastest: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s. Differences below {percent(tuning.spread)} are noise: "
         "of equal settings, the smaller is chosen."
     )
-    yield f"For {key.model.name} on {key.hardware} with vLLM {key.vllm}: {key.workload}."
-    if key.limits:
-        yield f"Within the limits: {key.limits_text}."
+    yield f"For {key.model.name} on {key.hardware} with vLLM {key.vllm}: {key.workload}{key.limits_text}."
     yield from (f"{remark.rstrip('.')}." for remark in tuning.remarks)
     yield (
         f"{tuning.starts} engine starts ({result.load_seconds:.0f} s), {result.measure_seconds:.0f} s of measuring; "
         f"{result.answers_made:,} new answers are kept: {result.rows:,} of {result.expected_rows:,}."
     )
     yield f"Kept as {result.path} in {result.repository}; `regrade evaluate --engine.tuned` uses it."
-
-
-def blocks(result: TuneResult) -> list[Block]:
-    """Return the page of a search."""
-    return [
-        Heading(f"Tuned: {result.tuning.key.model.name}", 1),
-        Table(COLUMNS, list(trial_rows(result.tuning)), TEXT_COLUMNS, lists=("settings",)),
-        *(Line(with_code(line)) for line in lines(result)),
-        *(result.time_spent.blocks() if result.time_spent is not None else ()),
-    ]

@@ -36,9 +36,7 @@ Start = tuple[Mapping[str, int], int]
 class Search(ABC):
     """Measurements so far, and the settings that follow from them. A subclass starts engines and measures them."""
 
-    def __init__(
-        self, first: int = FIRST, most_starts: int = 4, *, vary_tokens: bool = True
-    ) -> None:
+    def __init__(self, first: int, most_starts: int, *, vary_tokens: bool) -> None:
         """Begin.
 
         Args:
@@ -72,11 +70,6 @@ class Search(ABC):
             EngineError, SettingsError: If the engine ends, or answers nothing.
         """
 
-    def prompts_matter(self) -> bool:
-        """Return True if prompts had at least as many tokens as answers: then it is worth a start to vary the tokens of a step."""
-        prompts = sum(progress.prompt_tokens for progress in self.measured)
-        return prompts >= sum(progress.completion_tokens for progress in self.measured)
-
     def run(self, splits: Sequence[Mapping[str, int]]) -> None:
         """Measure until the starts are used up or nothing is left to try.
 
@@ -98,16 +91,20 @@ class Search(ABC):
         """Yield each start, by what was measured before it."""
         for settings in splits:
             # The tokens of a step need two starts to be tried in both directions.
-            kept = 2 if self.vary_tokens and self.prompts_matter() else 0
+            kept = 0 if self._why_not_tokens() else 2
             if self.starts >= max(1, self.most_starts - kept):
                 break
             yield settings, self.first
-        if not self.vary_tokens:
-            self.remarks.append(f"{TOKENS} not varied: set by hand")
-        elif self.prompts_matter():
-            yield from self._other_tokens()
+        if reason := self._why_not_tokens():
+            self.remarks.append(f"{TOKENS} not varied: {reason}")
         else:
-            self.remarks.append(f"{TOKENS} not varied: answers are most of the tokens")
+            yield from self._other_tokens()
+
+    def _why_not_tokens(self) -> str:
+        """Return why the tokens of a step stay as they are; "" if prompts had at least as many tokens as answers."""
+        more_answers = sum(p.completion_tokens - p.prompt_tokens for p in self.measured) > 0
+        reason = "answers are most of the tokens" if more_answers else ""
+        return reason if self.vary_tokens else "set by hand"
 
     def _other_tokens(self) -> Iterator[Start]:
         """Double the tokens of a step while that helps; if it does not help at all, halve them."""
@@ -148,10 +145,8 @@ class Search(ABC):
             within = max(rates)
             if beyond is None:
                 in_flight = min(2 * within, most)
-            elif beyond > PRECISION * within:
-                in_flight = (within + beyond) // 2
-            else:
-                break
+            else:  # `within` was measured, so that it ends the loop
+                in_flight = (within + beyond) // 2 if beyond > PRECISION * within else within
         top = max(rates, key=lambda n: rates[n])
         smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
         yield from (top, *smaller[:1]) * REPEATS
@@ -166,11 +161,9 @@ class Search(ABC):
             return chosen
         if self.error is not None:
             raise self.error
-        broken = (trial for trial in self.trials if trial.broken is not None)
-        closest = min(broken, key=lambda trial: trial.in_flight)
+        closest = min((t for t in self.trials if t.broken), key=lambda trial: trial.in_flight)
         raise SettingsError(
-            f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or "
-            "leave them out."
+            f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or leave them out."
         )
 
     @property

@@ -5,7 +5,7 @@ in `measurements/repeats/<answer_set_id>.json`.
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import get_args
 
@@ -117,16 +117,6 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
     )
     times = _times(point.answers)
     speed = _speed(sessions, times)
-    notes = [
-        _repeats_note(manifest, first),
-        _failed_note(manifest),
-        _session_note(sessions),
-        _limit_note(sessions, speed),
-    ]
-    if first is not point and any(session.engine == "openai" for session in sessions):
-        notes.append(
-            "The server was not asked to forget the prompts of earlier points (prefix cache)."
-        )
     test, why_not = (None, None) if first is None or first is point else _test(first, point)
     tpot = None if speed is None or speed.tpot is None else speed.tpot.p50
     return Measured(
@@ -161,7 +151,7 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
         measured_at=sessions[-1].started_at.isoformat(timespec="seconds") if sessions else None,
         figures=point.figures,
         test=test,
-        note=" ".join(note for note in (*notes, why_not) if note) or None,
+        note=" ".join([*_notes(point, first, speed), *([why_not] if why_not else [])]) or None,
     )
 
 
@@ -219,32 +209,22 @@ def _speed(
     return speed_of_times(*times) if times[0].size else None
 
 
-def _repeats_note(manifest: Manifest, first: Result | None) -> str | None:
+def _notes(point: Result, first: Result | None, speed: Speed | None) -> Iterator[str]:
+    """Yield what a reader of the measurements should know, in sentences."""
+    manifest, like = point.answers.manifest, (first or point).answers.manifest.specification
     repeats = manifest.specification.repeats
-    of_first = repeats if first is None else first.answers.manifest.specification.repeats
-    if repeats == of_first:
-        return None
-    return f"Answers per question: {repeats:,} here, {of_first:,} at the first point."
-
-
-def _failed_note(manifest: Manifest) -> str | None:
-    failed = manifest.failed + manifest.refused
-    if not failed:
-        return None
-    return f"{failed:,} of {manifest.rows:,} requests have no answer: rates are of the others, and there is no speed-up."
-
-
-def _session_note(sessions: Sequence[Session]) -> str | None:
-    if len(sessions) < 2:
-        return None
-    return f"Generated in {len(sessions)} sessions; latencies are those of the longest one that was measured."
-
-
-def _limit_note(sessions: Sequence[Session], speed: Speed | None) -> str | None:
+    if repeats != like.repeats:
+        yield f"Answers per question: {repeats:,} here, {like.repeats:,} at the first point."
+    if failed := manifest.failed + manifest.refused:
+        yield f"{failed:,} of {manifest.rows:,} requests have no answer: rates are of the others, and there is no speed-up."
+    sessions = [session for session in manifest.sessions if session.rows]
+    if len(sessions) > 1:
+        yield f"Generated in {len(sessions)} sessions; latencies are those of the longest one that was measured."
     allowed = max((session.in_flight or 0 for session in sessions), default=0)
-    if speed is None or not speed.waiting_max or speed.running_max >= allowed:
-        return None
-    return f"The engine computed at most {speed.running_max:,} of {allowed:,} requests at a time, the others waited in it."
+    if speed is not None and speed.waiting_max and speed.running_max < allowed:
+        yield f"The engine computed at most {speed.running_max:,} of {allowed:,} requests at a time, the others waited in it."
+    if first is not point and any(session.engine == "openai" for session in sessions):
+        yield "The server was not asked to forget the prompts of earlier points (prefix cache)."
 
 
 def _test(first: Result, point: Result) -> tuple[PairedTest | None, str | None]:

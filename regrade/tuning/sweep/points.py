@@ -88,12 +88,19 @@ class SweepJob(EvaluationJob):
                 name = _folder_name(settings)
                 if name in {point.folder for point in points}:
                     name = _cut(f"{name}-{_digest(settings)}", _digest(settings))
-                address = _address(self.answers, self.sweep_id, name)
+                address = f"{self.folder}/{name}" if self.folder else self._on_hub(name)
                 parameters = with_values(shared, values) | {"answers": address}
                 if _is_greedy(values) and "repeats" not in values:
                     parameters.pop("repeats", None)
                 points.append(Point(len(points), settings, in_flight, name, address, parameters))
         return points
+
+    def _on_hub(self, name: str) -> str:
+        """Return the address of a point's repository on the Hub, which has no repositories inside others."""
+        owner, _, repository = self.answers.rstrip("/").rpartition("/")
+        whole = f"{repository}-sweep-{self.sweep_id}-{name}"
+        digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
+        return f"{owner}/{_cut(whole, digest, _LONGEST_ON_HUB)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +121,7 @@ class Point:
     @property
     def name(self) -> str:
         """Name for people, such as `max_num_batched_tokens=16384, in_flight=4`."""
-        return ", ".join(f"{short(name)}={value}" for name, value in self.settings.items())
+        return named(self.settings)
 
     def job(self) -> EvaluationJob:
         """Return the evaluation of this point.
@@ -138,6 +145,11 @@ class Point:
 def short(setting: str) -> str:
     """Return the last part of a setting's name."""
     return setting.rpartition(".")[2]
+
+
+def named(settings: Mapping[str, str]) -> str:
+    """Return settings with their values as text."""
+    return ", ".join(f"{short(name)}={value}" for name, value in settings.items())
 
 
 def starts(points: Sequence[Point]) -> list[list[Point]]:
@@ -170,17 +182,6 @@ def _is_greedy(values: Mapping[str, str]) -> bool:
         return False
 
 
-def _address(answers: str, sweep_id: str, name: str) -> str:
-    if answers.startswith(_HUB):  # which has no repositories inside others
-        owner, _, repository = answers.rstrip("/").rpartition("/")
-        whole = f"{repository}-sweep-{sweep_id}-{name}"
-        if len(whole) > _LONGEST_ON_HUB:
-            digest = hashlib.sha256(whole.encode()).hexdigest()[:12]
-            whole = f"{whole[: _LONGEST_ON_HUB - 13].rstrip('-._')}-{digest}"
-        return f"{owner}/{whole}"
-    return f"{answers.rstrip('/')}/sweeps/{sweep_id}/{name}"
-
-
 def _folder_name(settings: dict[str, str]) -> str:
     """Return a name for paths and for the Hub, which allows no `--` and `..`."""
     parts = [f"{short(setting)}-{_plain(value)}" for setting, value in settings.items()]
@@ -192,8 +193,8 @@ def _plain(value: str) -> str:
     return re.sub(r"\.{2,}", ".", plain).strip("-.") or "empty"
 
 
-def _cut(name: str, digest: str) -> str:
-    return name if len(name) <= _LONGEST else f"{name[: _LONGEST - 7].rstrip('-._')}-{digest}"
+def _cut(name: str, digest: str, most: int = _LONGEST) -> str:
+    return name if len(name) <= most else f"{name[: most - 1 - len(digest)].rstrip('-._')}-{digest}"
 
 
 def _digest(settings: dict[str, str]) -> str:

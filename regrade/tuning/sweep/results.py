@@ -1,16 +1,14 @@
 """Results of a sweep, as `--json` prints them and as its page shows them."""
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from regrade.jobs.time_spent import TimeSpent
+from regrade.settings import StrictModel
 from regrade.stats.speed import Speed
+from regrade.tuning.sweep.points import IN_FLIGHT, named
 
 
-class _Result(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-
-class PairedTest(_Result):
+class PairedTest(StrictModel):
     """A point's answers against those of the first point, question by question; see `regrade compare`."""
 
     n: int
@@ -27,7 +25,7 @@ class PairedTest(_Result):
     p_value: float
 
 
-class Measured(_Result):
+class Measured(StrictModel):
     """A point on one benchmark."""
 
     benchmark: str
@@ -70,7 +68,7 @@ class Measured(_Result):
     """Name of the model."""
     measured_at: str | None = None
     """Start of the last session, in ISO 8601."""
-    figures: dict[str, float | None] = {}
+    figures: dict[str, float | None] = Field(default_factory=dict)
     """Figures of the stored answers and their scoring, by name; see `regrade.answers.figures`."""
     test: PairedTest | None = None
     """None for the first point, and if the two cannot be compared."""
@@ -82,7 +80,7 @@ class Measured(_Result):
         return self.rows - self.failed
 
 
-class PointResult(_Result):
+class PointResult(StrictModel):
     """A point of a sweep."""
 
     number: int
@@ -97,8 +95,17 @@ class PointResult(_Result):
     failure: str | None = None
     """Reason why the point has no result, or not all of it."""
 
+    @property
+    def curve(self) -> str:
+        """Settings other than the requests in flight; points with equal ones form a curve. "" if there are none."""
+        return named({name: value for name, value in self.settings.items() if name != IN_FLIGHT})
 
-class SweepResult(_Result):
+    def on(self, benchmark: str) -> Measured | None:
+        """Return the measurements on a benchmark."""
+        return next((m for m in self.benchmarks if m.benchmark == benchmark), None)
+
+
+class SweepResult(StrictModel):
     """A sweep."""
 
     sweep_id: str

@@ -30,13 +30,7 @@ _RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-_LATENCIES = {
-    "ttft": "TTFT",
-    "tpot": "TPOT",
-    "itl": "ITL",
-    "e2el": "E2EL",
-    "queue": "queue",
-}
+_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
@@ -71,7 +65,7 @@ def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]
     """Yield a row per point: its settings, then `result_columns`; `notes` has the reason why a point failed."""
     for point in sweep.points:
         settings = _settings(sweep, point)
-        measured = _on(point, benchmark)
+        measured = point.on(benchmark)
         if measured is None:
             outcome = "failed" if point.failure else "not measured"
             yield *settings, outcome, *("" for _ in result_columns()[1:])
@@ -102,7 +96,7 @@ def result_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]
 def latency_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]]:
     """Yield a row per point and latency: settings, then `LATENCY_COLUMNS`; in milliseconds."""
     for point in sweep.points:
-        measured = _on(point, benchmark)
+        measured = point.on(benchmark)
         for name, title in _LATENCIES.items():
             spread = getattr(measured.speed, name, None) if measured else None
             if isinstance(spread, Spread):
@@ -112,8 +106,8 @@ def latency_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]
 
 def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
     """Yield conclusions in plain words: the fastest point, and the points whose accuracy really differs."""
-    measured = [(p, m) for p in sweep.points if (m := _on(p, benchmark)) is not None]
-    first = _on(sweep.points[0], benchmark)
+    measured = [(p, m) for p in sweep.points if (m := p.on(benchmark)) is not None]
+    first = sweep.points[0].on(benchmark)
     if measured and (first is None or first.speed_up is None):
         yield f"No speed-up: the first point, {sweep.points[0].name}, has no complete measurement."
     rated = [(p, m) for p, m in measured if m.speed_up is not None]
@@ -163,7 +157,7 @@ def _differ(fast: Measured, slow: Measured) -> bool:
 def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:
     """Yield a line for each point with a failure, a remark or a goodput."""
     for point in sweep.points:
-        measured = _on(point, benchmark)
+        measured = point.on(benchmark)
         goodput = None if measured is None or measured.speed is None else measured.speed.goodput
         if goodput is not None:
             rate = f"{goodput.per_second:.2f} answers/s, " if goodput.per_second is not None else ""
@@ -187,7 +181,7 @@ def plots(sweep: SweepResult) -> Iterator[Plot]:
                 Place(m.seconds / m.answered, m.accuracy, m.accuracy_low, m.accuracy_high),
             )
             for point in sweep.points
-            if (m := _on(point, benchmark)) is not None and m.accuracy is not None and m.answered
+            if (m := point.on(benchmark)) is not None and m.accuracy is not None and m.answered
         ]
         if len(costs) > 1:
             axes = Axes(
@@ -203,23 +197,18 @@ def plots(sweep: SweepResult) -> Iterator[Plot]:
 def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Plot]:
     groups: dict[str, list[tuple[PointResult, Measured]]] = {}
     for point in sweep.points:
-        if (measured := _on(point, benchmark)) is not None:
-            others = {k: v for k, v in point.settings.items() if k != IN_FLIGHT}
-            name = ", ".join(f"{short(k)}={v}" for k, v in others.items()) or benchmark
-            groups.setdefault(name, []).append((point, measured))
+        if (measured := point.on(benchmark)) is not None:
+            groups.setdefault(point.curve or benchmark, []).append((point, measured))
     if IN_FLIGHT in sweep.axes:
-        unit = (
-            "tokens/s"
-            if any(m.tokens_per_second for g in groups.values() for _, m in g)
-            else "answers/s"
-        )
+        has_tokens = any(m.tokens_per_second for group in groups.values() for _, m in group)
+        unit = "tokens/s" if has_tokens else "answers/s"
         curves = tuple(
             Curve(
                 name,
                 tuple(
                     Place(p.in_flight or 0, rate)
                     for p, m in group
-                    if (rate := _rate(m)) is not None
+                    if (rate := m.tokens_per_second or m.answers_per_second) is not None
                 ),
             )
             for name, group in groups.items()
@@ -246,10 +235,6 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
             "tokens/s per device",
         )
         yield Plot(f"{prefix}per-gpu-over-per-user", curves, axes)
-
-
-def _rate(measured: Measured) -> float | None:
-    return measured.tokens_per_second or measured.answers_per_second
 
 
 def _label(point: PointResult) -> str:
@@ -327,10 +312,6 @@ def _facts(sweep: SweepResult) -> Iterator[Text]:
 
 def _settings(sweep: SweepResult, point: PointResult) -> tuple[str, ...]:
     return tuple(point.settings[name] for name in sweep.axes)
-
-
-def _on(point: PointResult, benchmark: str) -> Measured | None:
-    return next((m for m in point.benchmarks if m.benchmark == benchmark), None)
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -54,8 +54,7 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("job", "judge", "shell"),
-    [("regrade", "trigger", "sh"), ("regrade-one-job", "gate", "bash")],
+    ("job", "judge", "shell"), [("regrade", "trigger", "sh"), ("regrade-one-job", "gate", "bash")]
 )
 def test_a_report_is_kept_and_noted_and_the_next_one_updates_the_note(
     tmp_path: Path, api: Notes, job: str, judge: str, shell: str

@@ -4,6 +4,7 @@ import collections
 import itertools
 import random
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -86,28 +87,30 @@ def test_the_four_choices_of_a_question_differ() -> None:
     assert all(len(set(item["choices"])) == 4 for item in CHOICE)
 
 
-def test_exactly_the_right_choice_is_an_animal() -> None:
-    for item in _of_subject("animals"):
-        assert [word for word in item["choices"] if word in ANIMALS] == [_right_choice(item)]
+def _is_right_sum(choice: str) -> bool:
+    a, b, c = map(int, re.split(r"[+=]", choice))
+    return a + b == c
+
+
+def _goes_up(choice: str) -> bool:
+    numbers = [int(number) for number in choice.split()]
+    return numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("subject", "is_right"),
+    [("animals", ANIMALS.__contains__), ("sums", _is_right_sum), ("sequences", _goes_up)],
+)
+def test_exactly_the_right_choice_is_what_is_asked_for(
+    subject: str, is_right: Callable[[str], bool]
+) -> None:
+    for item in _of_subject(subject):
+        assert [*filter(is_right, item["choices"])] == [_right_choice(item)]
 
 
 def test_the_right_choice_is_the_largest_number() -> None:
     for item in _of_subject("comparison"):
         assert max(item["choices"], key=int) == _right_choice(item)
-
-
-def test_exactly_the_right_choice_is_a_right_sum() -> None:
-    for item in _of_subject("sums"):
-        parts = {choice: re.split(r"[+=]", choice) for choice in item["choices"]}
-        right = [choice for choice, (a, b, c) in parts.items() if int(a) + int(b) == int(c)]
-        assert right == [_right_choice(item)]
-
-
-def test_exactly_the_right_choice_goes_up() -> None:
-    for item in _of_subject("sequences"):
-        rows = {choice: [int(number) for number in choice.split()] for choice in item["choices"]}
-        rising = [choice for choice, row in rows.items() if row == sorted(row)]
-        assert rising == [_right_choice(item)]
 
 
 def test_the_same_seed_gives_the_same_training_questions() -> None:

@@ -8,8 +8,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from prefect.client.orchestration import get_client
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.client.orchestration import SyncPrefectClient
 
 from regrade.orchestration.deployment import deploy as heartbeats
 from regrade.orchestration.deployment.deploy import HEARTBEAT, MESSAGE, crash_silent_runs
@@ -29,28 +28,19 @@ def heartbeat(flow_run_id: str) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
+def test_a_run_that_fell_silent_has_crashed(prefect_server: str, prefect_client: SyncPrefectClient):
     name = f"silent {uuid4()}"
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        for state in ("created", "unchanged"):
-            silence = timedelta(seconds=10)
-            assert crash_silent_runs(client, name=name, silence=silence).state == state
-        assert len(client.read_automations_by_name(name)) == 1
+    for state in ("created", "unchanged"):
+        silence = timedelta(seconds=10)
+        assert crash_silent_runs(prefect_client, name=name, silence=silence).state == state
+    (automation,) = prefect_client.read_automations_by_name(name)
 
     with (
         httpx.Client(base_url=prefect_server, auth=Login(), timeout=60) as api,
         ExitStack() as stack,
     ):
         # The server is shared: the runs of later tests may be silent for longer.
-        (automation,) = (
-            entry
-            for entry in api.post("/automations/filter", json={}).json()
-            if entry["name"] == name
-        )
-        stack.callback(api.delete, f"/automations/{automation['id']}")
+        stack.callback(prefect_client.delete_automation, automation.id)
         flow = api.post("/flows/", json={"name": "silent"}).json()
         body = {"flow_id": flow["id"], "state": {"type": "RUNNING", "name": "Running"}}
         run = api.post("/flow_runs/", json=body).json()
@@ -66,21 +56,17 @@ def test_a_run_that_fell_silent_has_crashed(prefect_server: str):
 
 
 def test_an_automation_of_an_older_version_learns_the_states_that_it_does_not_know(
-    prefect_server: str, monkeypatch: pytest.MonkeyPatch
+    prefect_client: SyncPrefectClient, monkeypatch: pytest.MonkeyPatch
 ):
-    name = f"older {uuid4()}"
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        get_client(sync_client=True) as client,
-    ):
-        with monkeypatch.context() as older:
-            older.setattr(heartbeats, "ENDS", heartbeats.ENDS[:-1])
-            assert crash_silent_runs(client, name=name).state == "created"
-        (before,) = client.read_automations_by_name(name)
-        assert crash_silent_runs(client, name=name).state == "updated"
-        assert crash_silent_runs(client, name=name).state == "unchanged"
-        (after,) = client.read_automations_by_name(name)
-        client.delete_automation(after.id)
+    name, client = f"older {uuid4()}", prefect_client
+    with monkeypatch.context() as older:
+        older.setattr(heartbeats, "ENDS", heartbeats.ENDS[:-1])
+        assert crash_silent_runs(client, name=name).state == "created"
+    (before,) = client.read_automations_by_name(name)
+    assert crash_silent_runs(client, name=name).state == "updated"
+    assert crash_silent_runs(client, name=name).state == "unchanged"
+    (after,) = client.read_automations_by_name(name)
+    client.delete_automation(after.id)
     added = after.trigger.expect - before.trigger.expect  # type: ignore[union-attr]
     assert added == {"prefect.flow-run.AwaitingRetry"}
     assert before.model_dump(exclude={"trigger"}) == after.model_dump(exclude={"trigger"})

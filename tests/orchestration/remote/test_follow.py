@@ -5,7 +5,6 @@ from uuid import UUID
 
 import httpx
 import pytest
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.remote.client import connected
 from regrade.orchestration.remote.follow import Follower
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.prefect
 
 
 def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
-    prefect_server: str, monkeypatch: pytest.MonkeyPatch
+    flows_on_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     logged: list[str] = []
     monkeypatch.setattr(
@@ -23,27 +22,15 @@ def test_lines_of_one_moment_fill_several_pages_and_are_shown_once(
         "log",
         lambda _, text, *words: logged.append(text % words),
     )
-    flow = httpx.post(f"{prefect_server}/flows/", json={"name": "talkative"}, auth=Login()).json()
-    flow_run = httpx.post(
-        f"{prefect_server}/flow_runs/", json={"flow_id": flow["id"]}, auth=Login()
-    ).json()
-    moment = "2026-09-01T12:00:00Z"
-    lines = [
-        {
-            "name": "regrade",
-            "level": logging.INFO,
-            "message": f"line {number}.",
-            "timestamp": moment,
-            "flow_run_id": flow_run["id"],
-        }
-        for number in range(450)
-    ]
-    httpx.post(f"{prefect_server}/logs/", json=lines, auth=Login()).raise_for_status()
+    with httpx.Client(base_url=flows_on_server, auth=Login()) as api:
+        flow = api.post("/flows/", json={"name": "talkative"}).json()
+        flow_run = api.post("/flow_runs/", json={"flow_id": flow["id"]}).json()
+        line = {"name": "regrade", "level": logging.INFO, "flow_run_id": flow_run["id"]}
+        line["timestamp"] = "2026-09-01T12:00:00Z"
+        lines = [line | {"message": f"line {number}."} for number in range(450)]
+        api.post("/logs/", json=lines).raise_for_status()
 
-    with (
-        temporary_settings({PREFECT_API_URL: prefect_server}),
-        connected(10) as server,
-    ):
+    with connected(10) as server:
         follower = Follower(server, UUID(flow_run["id"]), None)
         follower.step()
         follower.step()

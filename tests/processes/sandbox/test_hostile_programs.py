@@ -212,9 +212,7 @@ DEAF = (
 """Ways not to hear the signal of the limit."""
 
 
-def test_a_call_that_does_not_hear_its_limit_is_ended_by_the_count_of_the_kernel(
-    landlock: Sandbox,
-):
+def test_a_call_that_does_not_hear_its_limit_is_ended_by_the_count_of_the_kernel(landlock: Sandbox):
     """In either sandbox, which has no part in it: each program takes two seconds of a core."""
     patient = landlock.with_limits(replace(SMALL, program_cpu_seconds=60, wall_factor=60))
 

@@ -1,5 +1,7 @@
 """Plans of memory, made without vLLM."""
 
+from typing import Any
+
 from regrade.stats.speed import GIB
 from regrade.tuning.plan.plan import ChosenSplit, Margin, MemoryPlan, SplitPlan, Target
 
@@ -29,6 +31,13 @@ REFUSED = tuple(
     for tensor in (3, 6)
 )
 WITHOUT_KV_CACHE = FITTING.model_copy(update={"tensor": 8, "tokens": None, "concurrency": None})
+
+
+def split(
+    tensor: int, data: int, concurrency: float | None, *, pipeline: int = 1, **more: Any
+) -> SplitPlan:
+    """A split of which only the sizes matter, and the requests that a copy holds."""
+    return SplitPlan(tensor=tensor, pipeline=pipeline, data=data, concurrency=concurrency, **more)
 
 
 def plan(*splits: SplitPlan, chosen: SplitPlan | None = FITTING) -> MemoryPlan:

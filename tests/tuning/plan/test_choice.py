@@ -1,11 +1,6 @@
 from regrade.stats.speed import GIB
 from regrade.tuning.plan.plan import Margin, SplitPlan, Target, choose, what_would_fit
-
-
-def split(
-    tensor: int, data: int, concurrency: float | None, *, pipeline: int = 1, **more
-) -> SplitPlan:
-    return SplitPlan(tensor=tensor, pipeline=pipeline, data=data, concurrency=concurrency, **more)
+from tests.tuning.plan.made import split
 
 
 def chosen_of(splits: list[SplitPlan], max_model_len: int) -> tuple[tuple[int, int, int], str]:

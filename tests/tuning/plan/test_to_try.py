@@ -8,29 +8,14 @@ import pytest
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.settings.errors import SettingsError
 from regrade.tuning.plan import planner
-from regrade.tuning.plan.plan import ChosenSplit, Margin, MemoryPlan, SplitPlan, Target
+from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.plan.planner import splits_to_try
 from regrade.tuning.plan.request import PlanRequest
+from tests.tuning.plan.made import plan as plan_of
+from tests.tuning.plan.made import split
 
-
-def split(tensor: int, data: int, concurrency: float, **changes: Any) -> SplitPlan:
-    return SplitPlan(tensor=tensor, pipeline=1, data=data, concurrency=concurrency, **changes)
-
-
-PLAN = MemoryPlan(
-    model="org/name",
-    revision="a" * 40,
-    parameters=8,
-    vllm="0.32.0",
-    target=Target(gpu="h100", gpus=4, memory=80, usable=70),
-    dtype="bfloat16",
-    max_model_len=1000,
-    length_source="the benchmark",
-    margin=Margin(bytes=1, measured=False, source="assumed"),
-    splits=(split(1, 4, 2.0, lacking=5), split(4, 1, 500.0), split(2, 2, 120.0)),
-    choice=ChosenSplit(tensor=2, pipeline=1, data=2, reason="fits"),
-    advice="fits",
-)
+CHOSEN = split(2, 2, 120.0)
+PLAN = plan_of(split(1, 4, 2.0, lacking=5), split(4, 1, 500.0), CHOSEN, chosen=CHOSEN)
 
 
 def job(**engine: Any) -> GenerationJob:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import keep_document
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import hardware
 from regrade.engines.vllm_process.hardware import Hardware
@@ -19,7 +20,6 @@ from regrade.tuning.search.records import (
     Tuning,
     TuningKey,
     Workload,
-    keep,
     kept,
     with_tuned,
     workload_of,
@@ -51,6 +51,17 @@ def tuning(key: TuningKey = KEY, **settings: int) -> Tuning:
     )
 
 
+def keep(repository: LocalRepository, found: Tuning) -> None:
+    keep_document(repository, found.key.path, found, "tuned")
+
+
+def tuned(plan: Any, repository: LocalRepository, **by_hand: Any) -> VllmEngine:
+    """The settings of an engine with those that were found."""
+    engine = with_tuned(VllmEngine(tuned=True, **by_hand), plan, repository)
+    assert isinstance(engine, VllmEngine)
+    return engine
+
+
 @pytest.fixture
 def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A plan whose key is `KEY` on this machine."""
@@ -61,7 +72,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_measurement_is_replaced_by_the_next_of_its_key(repository: LocalRepository):
-    assert kept(repository, KEY.model) == []
+    assert [*kept(repository, KEY.model)] == []
     keep(repository, tuning())
     keep(repository, tuning(max_num_seqs=128))
     (found,) = kept(repository, KEY.model)
@@ -97,10 +108,7 @@ def test_measurements_of_another_key_or_a_newer_version_are_left_out_by_name(
     files = {others[1].path: newer.encode(), f"{KEY.path[:-6]}0.json": moved}
     repository.commit(files, "by hand", parent=repository.head())
 
-    engine = with_tuned(VllmEngine(tuned=True), plan, repository)
-
-    assert isinstance(engine, VllmEngine)
-    assert engine.max_num_seqs == 96
+    assert tuned(plan, repository).max_num_seqs == 96
     left_out = [text for text in caplog.messages if text.startswith("tuned settings are left out")]
     assert len(left_out) == 2
     assert all(any(path in text for text in left_out) for path in files)
@@ -111,9 +119,7 @@ def test_the_log_says_which_measurement_is_used_and_what_was_set_by_hand_stays(
 ):
     keep(repository, tuning(max_num_seqs=96, max_num_batched_tokens=16384))
     caplog.set_level(logging.INFO, logger="regrade.tune")
-    by_hand = VllmEngine(tuned=True, max_num_seqs=8, enforce_eager=True)
-    engine = with_tuned(by_hand, plan, repository)
-    assert isinstance(engine, VllmEngine)
+    engine = tuned(plan, repository, max_num_seqs=8, enforce_eager=True)
     assert (engine.max_num_seqs, engine.max_num_batched_tokens) == (8, 16384)
     assert engine.enforce_eager
     assert "max_num_batched_tokens=16,384 (max_num_seqs as set by hand)" in caplog.text
@@ -138,8 +144,7 @@ def test_a_split_set_by_hand_is_not_mixed_with_the_settings_of_another_split(
     other = VllmEngine(tuned=True, tensor_parallel_size=2)
     assert with_tuned(other, plan, repository) is other
     assert "tensor_parallel_size=2 is set by hand" in caplog.text
-    same = with_tuned(VllmEngine(tuned=True, data_parallel_size=2), plan, repository)
-    assert isinstance(same, VllmEngine)
+    same = tuned(plan, repository, data_parallel_size=2)
     assert (same.max_num_seqs, same.tensor_parallel_size, same.data_parallel_size) == (48, 1, 2)
 
 
@@ -158,16 +163,12 @@ def test_a_measurement_with_limits_is_used_if_there_is_no_other_and_the_log_name
     caplog.set_level(logging.INFO, logger="regrade.tune")
     limited = KEY.model_copy(update={"limits": {"ttft_p99": 0.5, "tpot_p99": 0.02}})
     keep(repository, tuning(limited, max_num_seqs=4))
-    engine = with_tuned(VllmEngine(tuned=True), plan, repository)
-    assert isinstance(engine, VllmEngine)
-    assert engine.max_num_seqs == 4
+    assert tuned(plan, repository).max_num_seqs == 4
     assert "within the limits ttft_p99 0.5 s, tpot_p99 0.02 s" in caplog.text
 
     keep(repository, tuning(max_num_seqs=96))
-    assert len(kept(repository, KEY.model)) == 2
-    engine = with_tuned(VllmEngine(tuned=True), plan, repository)
-    assert isinstance(engine, VllmEngine)
-    assert engine.max_num_seqs == 96
+    assert len([*kept(repository, KEY.model)]) == 2
+    assert tuned(plan, repository).max_num_seqs == 96
 
 
 def test_engines_that_are_not_to_be_tuned_look_nothing_up(repository: LocalRepository):

@@ -1,0 +1,23 @@
+"""Requests to the Prefect server that a run can do without."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+from prefect.exceptions import PrefectException
+
+
+@contextmanager
+def optional(logger: logging.Logger, problem: str, advice: str = "") -> Iterator[None]:
+    """Log a warning if the Prefect server fails in the block: what the run is for is complete without it.
+
+    Args:
+        logger: Logger of the caller.
+        problem: What is missing then, in words.
+        advice: What to do instead, if anything.
+    """
+    try:
+        yield
+    except (httpx.HTTPError, PrefectException) as error:
+        logger.warning("%s (%s)%s", problem, error, advice and f"; {advice}")
