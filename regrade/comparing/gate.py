@@ -67,12 +67,14 @@ def gate(
     accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
     side, lacking = _side(candidate, answers, benchmarks)
+    base, missing = _side(settings.baseline, settings.base_answers or answers, benchmarks)
+    if missing is not None and not side.sets:
+        raise missing
     named = isinstance(candidate, str)
     compared = compare_sides(
-        settings.baseline,
+        base,
         side,
         answers=answers,
-        base_answers=settings.base_answers,
         benchmarks=benchmarks,
         options=CompareOptions(
             allow=settings.allow,
@@ -84,19 +86,20 @@ def gate(
         check=partial(check_pairs, settings) if named else None,
     )
     report = gate_report(compared, settings, stopped or {}, just_made=not named)
-    return report.model_copy(update={"notes": (*report.notes, *lacking)})
+    problems = [error.problem for error in (missing, lacking) if error is not None]
+    return report.model_copy(update={"notes": (*report.notes, *problems)})
 
 
 def _side(
-    candidate: str | Side, answers: str, benchmarks: Collection[str]
-) -> tuple[Side, tuple[str, ...]]:
-    """Return the candidate's answer sets; none, and a note, if it has no complete ones."""
-    if isinstance(candidate, Side):
-        return candidate, ()
+    name: str | Side, answers: str, benchmarks: Collection[str]
+) -> tuple[Side, IncompleteError | None]:
+    """Return the answer sets of a side; none, and the reason, if it has no complete ones."""
+    if isinstance(name, Side):
+        return name, None
     try:
-        return find_side(candidate, answers, benchmarks), ()
+        return find_side(name, answers, benchmarks), None
     except IncompleteError as error:
-        return Side(candidate, {}, one_set=False), (error.problem,)
+        return Side(name, {}, one_set=False), error
 
 
 def gate_report(
@@ -113,7 +116,8 @@ def gate_report(
         raise SettingsError(
             f"A drop is accepted for benchmark '{unknown[0]}', which neither side has. Known: {', '.join(sorted(known))}."
         )
-    drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
+    asked = compared.base.sets or compared.candidate.sets
+    drops = {name: accepted.get(name, settings.max_drop) / 100 for name in asked}
     # Limits on the candidate's own answers are tested in any case.
     limited = just_made and (settings.max_unparsed, settings.max_truncated) != (None, None)
     same = {
@@ -148,15 +152,19 @@ def gate_report(
     for name in compared.only_base:
         reason = f"The baseline has answers to {name}, the candidate has no complete answers to it."
         verdicts[name] = _no_verdict(name, reason, drops[name])
+    for name in asked.keys() - compared.base.sets.keys():
+        reason = f"The candidate has answers to {name}, the baseline has no complete answers to it."
+        verdicts[name] = _no_verdict(name, reason, drops[name])
     for name, early in stopped.items():
         reason = _sure_reason(early, 100 * drops[name])
         verdicts[name] = BenchmarkVerdict(
             benchmark=name, verdict=early.verdict, reason=reason, max_drop=drops[name]
         )
-    ordered = tuple(verdicts[name] for name in compared.base.sets)
+    ordered = tuple(verdicts[name] for name in asked)
     notes = tuple(
         f"{name}: the baseline has no answers to it, so it is not compared."
         for name in compared.only_candidate
+        if name not in asked
     )
     overall = _worst(benchmark.verdict for benchmark in ordered)
     return GateReport(

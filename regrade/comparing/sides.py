@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
+from regrade.answers.sets import (
+    AnswerSet,
+    list_sets,
+    manifest_paths,
+    name_left_out,
+    readable_sets,
+)
 from regrade.records.rubrics.facts import judge_run
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import IncompleteError, RepositoryError
@@ -69,6 +75,7 @@ def side_at(
             if readable:
                 raise IncompleteError(repository.uri, _only_incomplete(name, readable))
             raise RepositoryError(repository.uri, _nothing_fits(name))
+        name_left_out(repository, revision, damaged)
     chosen = {key: sets[key] for key in sets if not benchmarks or key in benchmarks}
     if not chosen:
         raise IncompleteError(
@@ -101,6 +108,7 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
         sets = [s for s in readable if judge_run(s.manifest.specification) is None]
         if not sets and damaged:
             raise damaged[0]
+        name_left_out(repository, revision, damaged)
     if not sets:
         raise RepositoryError(repository.uri, _nothing_fits(name))
     sets.sort(key=lambda answers: answers.manifest.updated_at)

@@ -154,7 +154,7 @@ def test_what_is_not_known_of_imported_answers_is_told(repository: LocalReposito
     assert "Sampling params are not known" in notes[1]
 
 
-def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown(
+def test_sampling_that_an_imported_file_tells_is_compared_and_what_only_one_tells_is_unknown(
     repository: LocalRepository,
 ) -> None:
     ours = answer(repository, "org/a", right=9, total=9).manifest
@@ -171,6 +171,11 @@ def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown
 
     assert differing == [("sampling", "recorded temperature: '0.7' against '1'")]
     assert notes[0] == "Unknown on one side or both: recorded min_p, recorded top_p."
+    # Own answers are greedy, and their params are known in full.
+    assert differences(ours, imported(temperature=0, top_p=0.9, max_tokens=512))[0] == []
+    assert differences(ours, imported(temperature=1))[0] == [
+        ("sampling", "recorded temperature: '0.0' against '1'")
+    ]
 
 
 def test_the_chat_template_of_imported_answers_is_not_taken_for_the_models_own(

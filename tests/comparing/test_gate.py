@@ -19,7 +19,7 @@ from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.sides import find_side
 from regrade.records.computed import Computed
 from regrade.settings import GateSettings
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.text.blocks import Heading
 from regrade.text.markdown import markdown
 from tests.builders import session
@@ -211,16 +211,31 @@ def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: 
     assert judged.comparison.high == 0.0
 
 
-def test_a_candidate_with_incomplete_answers_cannot_be_judged_by_name_nor_by_id(
-    repository: LocalRepository,
+@pytest.mark.parametrize("side", ["candidate", "baseline"])
+def test_a_side_with_incomplete_answers_cannot_be_judged_by_name_nor_by_id(
+    repository: LocalRepository, side: str
 ) -> None:
     unfinished = answer(repository, "org/half", right=9, total=10, declared=TOTAL).manifest
 
-    by_name = verdict(repository, "half")
-    by_id = verdict(repository, unfinished.answer_set_id)
+    by_name, by_id = (
+        verdict(repository, name)
+        if side == "candidate"
+        else verdict(repository, "base", baseline=name)
+        for name in ("half", unfinished.answer_set_id)
+    )
 
-    assert by_name.verdict == by_id.verdict == "cannot tell"
+    assert by_name.exit_code == by_id.exit_code == 2
+    assert f"the {side} has no complete answers to it" in by_name.summary
     assert f"only {unfinished.answer_set_id} (10 of 400 answers)" in by_name.notes[0]
+
+
+def test_a_gate_of_two_sides_with_incomplete_answers_is_refused(
+    repository: LocalRepository,
+) -> None:
+    answer(repository, "org/half", right=9, total=10, declared=TOTAL)
+
+    with pytest.raises(RepositoryError, match="no complete answers"):
+        verdict(repository, "half", baseline="half")
 
 
 def test_a_benchmark_that_was_not_run_is_not_passed(repository: LocalRepository) -> None:
