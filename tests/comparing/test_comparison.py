@@ -19,7 +19,7 @@ from tests.stored import publish, score, score_with_an_older_scorer
 
 
 def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
-    return compare_sets(base, candidate, CompareOptions(**options))  # type: ignore[arg-type]
+    return compare_sets(base, candidate, CompareOptions(**options))
 
 
 def test_flips_are_counted_question_by_question(repository: LocalRepository) -> None:

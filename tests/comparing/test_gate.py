@@ -47,7 +47,7 @@ def repository(baseline: Path, tmp_path: Path) -> LocalRepository:
 def verdict(
     repository: LocalRepository, candidate: str, *benchmarks: str, **settings: object
 ) -> GateReport:
-    chosen = GateSettings(**settings)  # type: ignore[arg-type]
+    chosen = GateSettings(**settings)
     return gate(candidate, chosen, answers=repository.uri, benchmarks=benchmarks)
 
 
@@ -125,7 +125,6 @@ def test_a_large_drop_on_one_benchmark_is_a_regression(repository: LocalReposito
         "products": "pass",
     }
     sums = verdicts["sums"]
-    assert sums.high is not None
     assert sums.high < -0.01
     assert sums.high_level == pytest.approx(0.975)  # the stricter of two
     assert report.summary.startswith("regression: sums: -10.00 points, at best")
@@ -140,10 +139,7 @@ def test_a_small_drop_cannot_be_told_with_few_questions(repository: LocalReposit
 
     assert (report.verdict, report.exit_code) == ("cannot tell", 2)
     (benchmark,) = report.benchmarks
-    assert benchmark.low is not None
-    assert benchmark.high is not None
     assert benchmark.low < -0.01 < benchmark.high
-    assert benchmark.questions_needed is not None
     assert benchmark.questions_needed > 400
     assert f"needs about {benchmark.questions_needed:,}" in benchmark.reason
 
@@ -206,7 +202,6 @@ def test_the_interval_and_the_verdict_agree_where_few_answers_changed(tmp_path: 
     assert judged.verdict == "cannot tell"
     assert judged.p_regression == pytest.approx(1 / 16)
     assert judged.high == 0.0  # the score test alone excludes 0, the exact test does not
-    assert judged.comparison is not None
     assert judged.comparison.p_value == pytest.approx(2 / 16)
     assert judged.comparison.high == 0.0
 
@@ -373,11 +368,9 @@ def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(
     )
     root = ElementTree.fromstring(xml)
     case = root.find(".//testcase")
-    assert case is not None
     assert case.get("name") == "sums"
     assert "<b> ``` |" in str(case.get("classname"))
     failure = case.find("failure")
-    assert failure is not None
     assert "worse by more" in str(failure.text)
     assert root.get("failures") == "1"
 
@@ -393,7 +386,7 @@ def test_a_report_survives_json_with_everything_in_it(repository: LocalRepositor
 
 
 def planned(base: AnswerSet, candidate: AnswerSet, **settings: object) -> None:
-    chosen = GateSettings(**settings)  # type: ignore[arg-type]
+    chosen = GateSettings(**settings)
     check_comparable([(base.manifest, candidate.manifest)], chosen)
 
 
@@ -455,11 +448,11 @@ def test_where_not_even_an_unchanged_model_passes_is_an_error_before_stored_answ
 def test_a_benchmark_without_numbers_has_a_section_unless_the_summary_tells_its_reason() -> None:
     def told(verdict: str, *reasons: tuple[str, str]) -> tuple[int, list[str]]:
         judged = [
-            BenchmarkVerdict(benchmark=f"b{n}", verdict=given, reason=reason, max_drop=0.01)  # type: ignore[arg-type]
+            BenchmarkVerdict(benchmark=f"b{n}", verdict=given, reason=reason, max_drop=0.01)
             for n, (given, reason) in enumerate(reasons)
         ]
         report = GateReport(
-            verdict=verdict,  # type: ignore[arg-type]
+            verdict=verdict,
             summary="regression: b0: Sure.",
             base="base",
             candidate="m",

@@ -69,7 +69,6 @@ def test_a_judge_run_that_cannot_be_read_is_named_where_it_is_left_out(
     manifest = f"{gone.folder}/manifest.json"
     head = repository.commit({manifest: b"{"}, "damage", parent=repository.head())
     judged_set = run_of(gone).judged
-    assert judged_set is not None
 
     for _ in range(2):
         found = judge_sets_of(repository, head, judged_set.answer_set_id)

@@ -118,7 +118,6 @@ def test_repeats_are_clustered_by_sample() -> None:
 
     expected = clustered_standard_error(np.array(values).ravel(), np.repeat([0, 1, 2], 3))
     assert overall.accuracy_stderr == pytest.approx(expected)
-    assert overall.accuracy is not None
     assert overall.accuracy_high == pytest.approx(min(1.0, overall.accuracy + 1.959964 * expected))
 
 
