@@ -34,6 +34,7 @@ _NO_DROP = (
     "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
     "accept, such as `--max-drop-of {0}=0.1`."
 )
+_ONE_SIDED = "The {1} has answers to {0}, the {2} has no complete answers to it."
 
 
 def gate(
@@ -125,40 +126,32 @@ def gate_report(
         for name, pair in compared.compared.items()
         if pair.comparison.same_answers and not limited
     }
-    unset = {
-        name: pair.comparison.scale
-        for name, pair in compared.compared.items()
-        if pair.comparison.scale.unit != "%" and name not in {*accepted, *same}
-    }
-    for name, pair in compared.compared.items():
-        if pair.comparison.scale.unit != "%" and name in accepted:
-            drops[name] = accepted[name] / pair.comparison.scale.span
-    others = {n: pair for n, pair in compared.compared.items() if n not in {*same, *unset}}
+    told: dict[str, tuple[Verdict, str]] = {}
+    """Verdicts that no comparison gave, with their reasons."""
+    others = {n: pair for n, pair in compared.compared.items() if n not in same}
+    for name, pair in list(others.items()):
+        scale = pair.comparison.scale
+        if scale.unit != "%" and name in accepted:
+            drops[name] = accepted[name] / scale.span
+        elif scale.unit != "%":
+            drops[name] = 0.0
+            told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+            del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
-    for name, scale in unset.items():
-        reason = _NO_DROP.format(name, scale.low, scale.high)
-        verdicts[name] = _no_verdict(name, reason, 0.0)
     for name, pair in same.items():
         verdict, reason = _SAME[just_made]
-        verdicts[name] = BenchmarkVerdict(
-            benchmark=name,
-            verdict=verdict,
-            reason=reason.format(pair.comparison.base),
-            max_drop=drops[name],
-        )
-    for name, reason in compared.refused.items():
-        verdicts[name] = _no_verdict(name, reason, drops[name])
+        told[name] = verdict, reason.format(pair.comparison.base)
+    told |= {name: ("cannot tell", reason) for name, reason in compared.refused.items()}
     for name in compared.only_base:
-        reason = f"The baseline has answers to {name}, the candidate has no complete answers to it."
-        verdicts[name] = _no_verdict(name, reason, drops[name])
+        told[name] = "cannot tell", _ONE_SIDED.format(name, "baseline", "candidate")
     for name in asked.keys() - compared.base.sets.keys():
-        reason = f"The candidate has answers to {name}, the baseline has no complete answers to it."
-        verdicts[name] = _no_verdict(name, reason, drops[name])
+        told[name] = "cannot tell", _ONE_SIDED.format(name, "candidate", "baseline")
     for name, early in stopped.items():
-        reason = _sure_reason(early, 100 * drops[name])
+        told[name] = early.verdict, _sure_reason(early, 100 * drops[name])
+    for name, (verdict, reason) in told.items():
         verdicts[name] = BenchmarkVerdict(
-            benchmark=name, verdict=early.verdict, reason=reason, max_drop=drops[name]
+            benchmark=name, verdict=verdict, reason=reason, max_drop=drops[name]
         )
     ordered = tuple(verdicts[name] for name in asked)
     notes = tuple(
@@ -184,10 +177,6 @@ def _sure_reason(early: Stopped, points: float) -> str:
         f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
         f"{points:g}."
     )
-
-
-def _no_verdict(name: str, reason: str, max_drop: float) -> BenchmarkVerdict:
-    return BenchmarkVerdict(benchmark=name, verdict="cannot tell", reason=reason, max_drop=max_drop)
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:
