@@ -47,10 +47,6 @@ def test_an_answer_after_a_thought_is_read_or_unparsed():
     assert outcome(text="", reasoning="hm", reasoning_open=False) == "unparsed"
 
 
-def test_a_failed_row_is_failed():
-    assert outcome(text=None, error="503", reasoning_open=False) == "failed"
-
-
 def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
     rows = [
         row(0),

@@ -64,16 +64,6 @@ def test_no_change_still_has_an_interval_with_a_width() -> None:
         assert result.low < 0 < result.high
 
 
-def test_repeats_of_one_question_are_no_independent_evidence() -> None:
-    before = np.zeros(40)
-    after = np.repeat([1.0, 0.0, 0.0, 0.0], 10)
-
-    clustered = paired_difference(before, after, np.repeat(np.arange(4), 10))
-    independent = paired_difference(before, after, np.arange(40))
-
-    assert clustered.stderr > 2.5 * independent.stderr
-
-
 def test_the_interval_covers_the_truth_as_often_as_it_says() -> None:
     rng = np.random.default_rng(7)
     covered = 0
