@@ -84,7 +84,7 @@ def share(rng: np.random.Generator, row: tuple[Any, ...]) -> Simulated:
     calibrated = rogan_gladen(verdict, answers.cluster, calibration)
     intervals = _intervals(answers)
     if calibrated is not None:
-        intervals["calibrated"] = (calibrated.low, calibrated.high)
+        intervals["calibrated"] = calibrated[1:]
     return true, intervals
 
 

@@ -11,7 +11,7 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.manifest import Session
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet, intact_sets
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import JudgeJob
 from regrade.jobs.plan import Plan, make_plan
@@ -144,8 +144,7 @@ def sets_to_judge(
     """
     head = newest_revision(repository)
     if not names:
-        sets, _ = readable_sets(repository, head)
-        waiting = [answers for answers in sets if waits_for_judge(answers)]
+        waiting = [s for s in intact_sets(repository, head) if waits_for_judge(s)]
         if not waiting:
             raise RepositoryError(
                 repository.uri,

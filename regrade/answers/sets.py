@@ -1,7 +1,9 @@
 """Find and read the answer sets of a repository at a pinned revision."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,6 +21,8 @@ from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.records.specification import RESULTS, Specification, path_component
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
+
+logger = logging.getLogger("regrade.answers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +322,44 @@ def readable_sets(
         except DamagedAnswersError as error:
             damaged.append(error)
     return sorted(sets, key=lambda answers: answers.manifest.created_at), damaged
+
+
+def intact_sets(
+    repository: Repository,
+    revision: str,
+    where: Callable[[str], bool] = bool,
+    *,
+    benchmark: str | None = None,
+    model: str | None = None,
+    tops: Sequence[str] = (RESULTS,),
+) -> list[AnswerSet]:
+    """Return the answer sets with a readable manifest, oldest first; the log names each that is left out, once.
+
+    Args:
+        repository: Repository to read from.
+        revision: 40-digit revision.
+        where: Chooses sets by their `Specification.folder`. Default: all.
+        benchmark: Only this benchmark.
+        model: Only this model; see `readable_sets`.
+        tops: Top folders to look into.
+    """
+    sets, damaged = readable_sets(repository, revision, benchmark=benchmark, model=model, tops=tops)
+    chosen = [e for e in damaged if where("/".join(PurePosixPath(e.path).parts[1:4]))]
+    name_left_out(repository, revision, chosen)
+    return [answers for answers in sets if where(answers.manifest.specification.folder)]
+
+
+def name_left_out(
+    repository: Repository, revision: str, damaged: Iterable[DamagedAnswersError]
+) -> None:
+    """Name damaged answer sets in the log, each once for a revision, however often a command reads it."""
+    for error in damaged:
+        _warn_once(repository.uri, revision, str(error))
+
+
+@lru_cache(maxsize=1000)
+def _warn_once(uri: str, revision: str, problem: str) -> None:  # noqa: ARG001 - part of the key
+    logger.warning("an answer set is left out: %s", problem)
 
 
 def manifest_paths(files: Iterable[str]) -> list[str]:

@@ -1,7 +1,7 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -198,15 +198,11 @@ def _with_judged(side: Result, replies: dict[str, dict[str, Any]]) -> dict[str, 
     found = {}
     for sample_id, row in replies.items():
         given = judged.get((sample_id, run.place(row["repeat"])[0]))
-        shown = (
-            {} if given is None else {"prompt": given.question, "text": _both(given.answer, row)}
-        )
-        found[sample_id] = row | shown
+        found[sample_id] = row
+        if given is not None:
+            text = f"{given.answer}\n\nverdict of the judge: {row['text']}"
+            found[sample_id] = row | {"prompt": given.question, "text": text}
     return found
-
-
-def _both(answer: str, reply: dict[str, Any]) -> str:
-    return f"{answer}\n\nverdict of the judge: {reply['text']}"
 
 
 LEVEL = 0.05
@@ -283,11 +279,7 @@ def compare_sets(base: AnswerSet, candidate: AnswerSet, options: CompareOptions)
         notes.append(
             f"{len(pairs.base):,} questions compared, of {n_samples[0]:,} and {n_samples[1]:,}."
         )
-    compared = _compared(sides, pairs, coverage, options.cluster, options.examples, allowed, notes)
-    if not same:
-        return compared
-    comparison = compared.comparison.model_copy(update={"same_answers": True})
-    return replace(compared, comparison=comparison)
+    return _compared(sides, pairs, coverage, options, allowed, notes, same=same)
 
 
 def _without_floor(sides: tuple[Result, Result]) -> Iterator[FoundDifference]:
@@ -312,14 +304,15 @@ def _compared(
     sides: tuple[Result, Result],
     pairs: Pairs,
     coverage: float,
-    cluster: Cluster,
-    n_examples: int,
+    options: CompareOptions,
     allowed: Sequence[str],
     notes: Sequence[str],
+    *,
+    same: bool,
 ) -> Compared:
     base, candidate = (side.answers.manifest.specification for side in sides)
     n = len(pairs.base)
-    by_subset = cluster == "subset" and len(set(pairs.subset)) > 1
+    by_subset = options.cluster == "subset" and len(set(pairs.subset)) > 1
     numbers = np.array(question_numbers(map(str, pairs.base_id)), np.int64)
     clusters = pairs.subset_codes if by_subset else numbers
     # Scaled to whole numbers, the permutation test is exact; its result does not depend on the scale.
@@ -360,7 +353,8 @@ def _compared(
         p_value=difference_p(changes),
         detectable_drop=scale.span * detectable_drop(changes, 0.0, LEVEL / 2),
         subsets=_subsets(pairs, clusters, factor, scale),
-        examples=flip_examples(sides, pairs, n_examples),
+        examples=flip_examples(sides, pairs, options.examples),
+        same_answers=same,
         allowed=tuple(allowed),
         notes=(*notes, *(correction.notes if correction else ())),
     )

@@ -34,6 +34,7 @@ _NO_DROP = (
     "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
     "accept, such as `--max-drop-of {0}=0.1`."
 )
+_ONE_SIDED = "The {1} has answers to {0}, the {2} has no complete answers to it."
 
 
 def gate(
@@ -67,12 +68,14 @@ def gate(
     accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
     side, lacking = _side(candidate, answers, benchmarks)
+    base, missing = _side(settings.baseline, settings.base_answers or answers, benchmarks)
+    if missing is not None and not side.sets:
+        raise missing
     named = isinstance(candidate, str)
     compared = compare_sides(
-        settings.baseline,
+        base,
         side,
         answers=answers,
-        base_answers=settings.base_answers,
         benchmarks=benchmarks,
         options=CompareOptions(
             allow=settings.allow,
@@ -84,19 +87,20 @@ def gate(
         check=partial(check_pairs, settings) if named else None,
     )
     report = gate_report(compared, settings, stopped or {}, just_made=not named)
-    return report.model_copy(update={"notes": (*report.notes, *lacking)})
+    problems = [error.problem for error in (missing, lacking) if error is not None]
+    return report.model_copy(update={"notes": (*report.notes, *problems)})
 
 
 def _side(
-    candidate: str | Side, answers: str, benchmarks: Collection[str]
-) -> tuple[Side, tuple[str, ...]]:
-    """Return the candidate's answer sets; none, and a note, if it has no complete ones."""
-    if isinstance(candidate, Side):
-        return candidate, ()
+    name: str | Side, answers: str, benchmarks: Collection[str]
+) -> tuple[Side, IncompleteError | None]:
+    """Return the answer sets of a side; none, and the reason, if it has no complete ones."""
+    if isinstance(name, Side):
+        return name, None
     try:
-        return find_side(candidate, answers, benchmarks), ()
+        return find_side(name, answers, benchmarks), None
     except IncompleteError as error:
-        return Side(candidate, {}, one_set=False), (error.problem,)
+        return Side(name, {}, one_set=False), error
 
 
 def gate_report(
@@ -113,7 +117,8 @@ def gate_report(
         raise SettingsError(
             f"A drop is accepted for benchmark '{unknown[0]}', which neither side has. Known: {', '.join(sorted(known))}."
         )
-    drops = {name: accepted.get(name, settings.max_drop) / 100 for name in compared.base.sets}
+    asked = compared.base.sets or compared.candidate.sets
+    drops = {name: accepted.get(name, settings.max_drop) / 100 for name in asked}
     # Limits on the candidate's own answers are tested in any case.
     limited = just_made and (settings.max_unparsed, settings.max_truncated) != (None, None)
     same = {
@@ -121,42 +126,38 @@ def gate_report(
         for name, pair in compared.compared.items()
         if pair.comparison.same_answers and not limited
     }
-    unset = {
-        name: pair.comparison.scale
-        for name, pair in compared.compared.items()
-        if pair.comparison.scale.unit != "%" and name not in {*accepted, *same}
-    }
-    for name, pair in compared.compared.items():
-        if pair.comparison.scale.unit != "%" and name in accepted:
-            drops[name] = accepted[name] / pair.comparison.scale.span
-    others = {n: pair for n, pair in compared.compared.items() if n not in {*same, *unset}}
+    told: dict[str, tuple[Verdict, str]] = {}
+    """Verdicts that no comparison gave, with their reasons."""
+    others = {n: pair for n, pair in compared.compared.items() if n not in same}
+    for name, pair in list(others.items()):
+        scale = pair.comparison.scale
+        if scale.unit != "%" and name in accepted:
+            drops[name] = accepted[name] / scale.span
+        elif scale.unit != "%":
+            drops[name] = 0.0
+            told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+            del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
-    for name, scale in unset.items():
-        reason = _NO_DROP.format(name, scale.low, scale.high)
-        verdicts[name] = _no_verdict(name, reason, 0.0)
     for name, pair in same.items():
         verdict, reason = _SAME[just_made]
-        verdicts[name] = BenchmarkVerdict(
-            benchmark=name,
-            verdict=verdict,
-            reason=reason.format(pair.comparison.base),
-            max_drop=drops[name],
-        )
-    for name, reason in compared.refused.items():
-        verdicts[name] = _no_verdict(name, reason, drops[name])
+        told[name] = verdict, reason.format(pair.comparison.base)
+    told |= {name: ("cannot tell", reason) for name, reason in compared.refused.items()}
     for name in compared.only_base:
-        reason = f"The baseline has answers to {name}, the candidate has no complete answers to it."
-        verdicts[name] = _no_verdict(name, reason, drops[name])
+        told[name] = "cannot tell", _ONE_SIDED.format(name, "baseline", "candidate")
+    for name in asked.keys() - compared.base.sets.keys():
+        told[name] = "cannot tell", _ONE_SIDED.format(name, "candidate", "baseline")
     for name, early in stopped.items():
-        reason = _sure_reason(early, 100 * drops[name])
+        told[name] = early.verdict, _sure_reason(early, 100 * drops[name])
+    for name, (verdict, reason) in told.items():
         verdicts[name] = BenchmarkVerdict(
-            benchmark=name, verdict=early.verdict, reason=reason, max_drop=drops[name]
+            benchmark=name, verdict=verdict, reason=reason, max_drop=drops[name]
         )
-    ordered = tuple(verdicts[name] for name in compared.base.sets)
+    ordered = tuple(verdicts[name] for name in asked)
     notes = tuple(
         f"{name}: the baseline has no answers to it, so it is not compared."
         for name in compared.only_candidate
+        if name not in asked
     )
     overall = _worst(benchmark.verdict for benchmark in ordered)
     return GateReport(
@@ -176,10 +177,6 @@ def _sure_reason(early: Stopped, points: float) -> str:
         f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
         f"{points:g}."
     )
-
-
-def _no_verdict(name: str, reason: str, max_drop: float) -> BenchmarkVerdict:
-    return BenchmarkVerdict(benchmark=name, verdict="cannot tell", reason=reason, max_drop=max_drop)
 
 
 def _worst(verdicts: Iterable[Verdict]) -> Verdict:

@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree as ET
 
-from regrade.comparing.gate_report import BenchmarkVerdict, GateReport
+from regrade.comparing.gate_report import GateReport
 
 # Characters that XML 1.0 forbids, even escaped.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -24,7 +24,13 @@ def junit(report: GateReport) -> str:
     name = _text(f"{report.candidate} against {report.base}")
     suite = ET.SubElement(root, "testsuite", {"name": name, **attributes})
     for judged in report.benchmarks:
-        _case(suite, judged, report)
+        classname = _text(f"regrade.gate.{report.candidate}")
+        case_name = {"classname": classname, "name": _text(judged.benchmark)}
+        case = ET.SubElement(suite, "testcase", case_name)
+        if judged.verdict != "pass":
+            tag = "failure" if judged.verdict == "regression" else "error"
+            reason = _text(judged.reason)
+            ET.SubElement(case, tag, {"type": judged.verdict, "message": reason}).text = reason
     ET.SubElement(suite, "system-out").text = _text(report.summary)
     return _document(root)
 
@@ -39,16 +45,6 @@ def junit_run(name: str, problem: str) -> str:
     if problem:
         ET.SubElement(case, "error", {"message": _text(problem)})
     return _document(root)
-
-
-def _case(suite: ET.Element, judged: BenchmarkVerdict, report: GateReport) -> None:
-    name = _text(judged.benchmark)
-    classname = _text(f"regrade.gate.{report.candidate}")
-    case = ET.SubElement(suite, "testcase", {"classname": classname, "name": name})
-    if judged.verdict != "pass":
-        tag = "failure" if judged.verdict == "regression" else "error"
-        reason = _text(judged.reason)
-        ET.SubElement(case, tag, {"type": judged.verdict, "message": reason}).text = reason
 
 
 def _document(root: ET.Element) -> str:

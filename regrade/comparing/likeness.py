@@ -8,8 +8,8 @@ from itertools import product
 from typing import Any, NoReturn
 
 from regrade.answers.manifest import Manifest
-from regrade.answers.sets import AnswerSet, readable_sets
-from regrade.judging.stored import is_unchanged
+from regrade.answers.sets import AnswerSet
+from regrade.judging.stored import answer_set_at, is_unchanged
 from regrade.records.computed import computed_differences
 from regrade.records.rubrics.facts import JudgedSet, judge_identity, judge_run
 from regrade.records.rubrics.family import family_warning
@@ -19,6 +19,8 @@ from regrade.settings.errors import SettingsError
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
+_UNUSED_IF_GREEDY = ("seed", "top_p", "top_k", "min_p")
+"""Sampling params that `effective_sampling` resets at temperature 0."""
 _SHOWN = 60
 """Longest value shown in a message, in characters."""
 _QUESTIONS = ("name", "version", "source", "source_revision", "config", "split", "parameters")
@@ -119,19 +121,30 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
         yield "chat_template", name, _template_hashes(base), _template_hashes(candidate)
     yield "few_shot", "worked examples", left.prompt.n_shots, right.prompt.n_shots
     yield "sampling", "answers per question", left.repeats, right.repeats
-    if left.sampling is not None and right.sampling is not None:
-        sampling = (  # version 1 of the format stored params without effect
-            effective_sampling(left.sampling, left.method).model_dump(),
-            effective_sampling(right.sampling, right.method).model_dump(),
-        )
-        for name, old, new in _differing(*sampling):
-            yield "sampling", name, old, new
-    # Imported answers: the sampling params recorded by the original tool, whose defaults are not known.
-    recorded = [side.benchmark.parameters.get("sampling") for side in (left, right)]
-    if isinstance(recorded[0], dict) and isinstance(recorded[1], dict):
-        for name, old, new in _differing(recorded[0], recorded[1], unset=None):
-            if name in SamplingParams.model_fields:
-                yield "sampling", f"recorded {name}", old, new
+    old_params, new_params = _sampling(left), _sampling(right)
+    if (left.sampling is None) != (right.sampling is None):
+        both = old_params.keys() & new_params.keys()  # what a tool did not record is not known
+        old_params, new_params = ({k: side[k] for k in both} for side in (old_params, new_params))
+    recorded = "" if left.sampling and right.sampling else "recorded "
+    for name, old, new in _differing(old_params, new_params, unset=None):
+        yield "sampling", f"{recorded}{name}", old, new
+
+
+def _sampling(specification: Specification) -> dict[str, object]:
+    """Return the sampling params that are known: of imported answers those that the original tool recorded, whose defaults are not known.
+
+    Those without effect are equal for all, because version 1 of the format and other tools store them.
+    """
+    if specification.sampling is not None:
+        return effective_sampling(specification.sampling, specification.method).model_dump()
+    given = specification.benchmark.parameters.get("sampling")
+    recorded = given if isinstance(given, dict) else {}
+    found = {name: recorded[name] for name in SamplingParams.model_fields if name in recorded}
+    if isinstance(found.get("stop"), list):
+        found["stop"] = tuple(sorted({*found["stop"]}, key=str))
+    if found.get("temperature") == 0:
+        found = {name: value for name, value in found.items() if name not in _UNUSED_IF_GREEDY}
+    return found
 
 
 def _differing(
@@ -256,11 +269,10 @@ def _judged_set(answers: AnswerSet, judged: JudgedSet | None) -> AnswerSet | Non
     """
     if judged is None:
         return None
-    sets, _ = readable_sets(answers.repository, answers.revision)
-    fitting = [found for found in sets if found.manifest.answer_set_id == judged.answer_set_id]
-    if fitting and not is_unchanged(fitting[0], judged):
+    found = answer_set_at(answers.repository, answers.revision, judged.answer_set_id)
+    if found is not None and not is_unchanged(found, judged):
         _refuse(
             f"answer set '{judged.answer_set_id}' of '{judged.model}' was changed since judge run "
             f"'{answers.manifest.answer_set_id}'; judge it again"
         )
-    return fitting[0] if fitting else None
+    return found

@@ -15,7 +15,7 @@ import numpy as np
 
 from regrade.answers.result import Result
 from regrade.answers.rows import RowKey, row_keys
-from regrade.answers.sets import AnswerSet, find_set, readable_sets
+from regrade.answers.sets import AnswerSet, find_set, intact_sets
 from regrade.comparing.comparison import Compared
 from regrade.comparing.likeness import computed_otherwise
 from regrade.comparing.models import Asking, FlipExample, Noise, NoiseFloor, Part
@@ -179,15 +179,13 @@ def _repetitions(answers: AnswerSet) -> list[AnswerSet]:
     known = answers.manifest.specification
     if not answers.repository.files(answers.revision, REPETITIONS):
         return []
-    found, damaged = readable_sets(
+    found = intact_sets(
         answers.repository,
         answers.revision,
         benchmark=known.benchmark.name,
         model=known.model.name,
         tops=(REPETITIONS,),
     )
-    for error in damaged:
-        logger.warning("%s", error)
     return [answers for answers in found if answers.manifest.state == "complete"]
 
 

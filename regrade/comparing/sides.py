@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, readable_sets
+from regrade.answers.sets import (
+    AnswerSet,
+    list_sets,
+    manifest_paths,
+    name_left_out,
+    readable_sets,
+)
 from regrade.records.rubrics.facts import judge_run
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import IncompleteError, RepositoryError
@@ -57,18 +63,12 @@ def side_at(
     ):
         sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
-        readable, damaged = readable_sets(repository, revision, model=name)
-        # A judge's verdicts are no answers of the judge as a candidate.
-        readable = [s for s in readable if judge_run(s.manifest.specification) is None]
+        readable = _answers_of(repository, revision, name)
         sets = _by_benchmark(
             answers for answers in readable if answers.manifest.state == "complete"
         )
         if not sets:
-            if damaged:
-                raise damaged[0]
-            if readable:
-                raise IncompleteError(repository.uri, _only_incomplete(name, readable))
-            raise RepositoryError(repository.uri, _nothing_fits(name))
+            raise IncompleteError(repository.uri, _only_incomplete(name, readable))
     chosen = {key: sets[key] for key in sets if not benchmarks or key in benchmarks}
     if not chosen:
         raise IncompleteError(
@@ -97,12 +97,7 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     if alias := read_alias(repository, revision, name):
         sets = list(aliased_sets(repository, revision, alias).values())
     else:
-        readable, damaged = readable_sets(repository, revision, model=name)
-        sets = [s for s in readable if judge_run(s.manifest.specification) is None]
-        if not sets and damaged:
-            raise damaged[0]
-    if not sets:
-        raise RepositoryError(repository.uri, _nothing_fits(name))
+        sets = _answers_of(repository, revision, name)
     sets.sort(key=lambda answers: answers.manifest.updated_at)
     if len(sets) > 1 and not newest:
         listed = "; ".join(
@@ -114,6 +109,17 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
             f"'{name}' has {len(sets)} answer sets, and this is about one: {listed}.",
         )
     return sets[-1].manifest.answer_set_id
+
+
+def _answers_of(repository: Repository, revision: str, model: str) -> list[AnswerSet]:
+    """Return the answer sets of a model, oldest first; the log names those that cannot be read."""
+    readable, damaged = readable_sets(repository, revision, model=model)
+    # A judge's verdicts are no answers of the judge as a candidate.
+    found = [s for s in readable if judge_run(s.manifest.specification) is None]
+    if not found:
+        raise damaged[0] if damaged else RepositoryError(repository.uri, _nothing_fits(model))
+    name_left_out(repository, revision, damaged)
+    return found
 
 
 def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:

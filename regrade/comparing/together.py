@@ -4,13 +4,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from regrade.answers.manifest import Manifest
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparisons, Refusal
 from regrade.comparing.noise import beside_noise
 from regrade.comparing.sides import Side, find_side
-from regrade.judging.stored import is_unchanged
+from regrade.judging.stored import is_unchanged, judge_runs
 from regrade.records.rubrics.facts import JudgeIdentity, judge_identity, judge_run
 from regrade.scorers import JUDGE
 
@@ -56,10 +56,9 @@ def _runs(side: Side) -> Runs:
     by_id = {answers.manifest.answer_set_id: answers for answers in side.sets.values()}
     found: list[tuple[bool, AnswerSet, JudgeKey]] = []
     first = next(iter(side.sets.values()))
-    for answers in readable_sets(first.repository, first.revision)[0]:
+    for answers, run in judge_runs(first.repository, first.revision):
         specification = answers.manifest.specification
-        run = judge_run(specification)
-        if run is None or run.judged is None or answers.manifest.state != "complete":
+        if run.judged is None or answers.manifest.state != "complete":
             continue
         judged = by_id.get(run.judged.answer_set_id)
         if judged is not None:
@@ -122,7 +121,7 @@ class ComparedBenchmarks:
 
 
 def compare_sides(
-    base: str,
+    base: str | Side,
     candidate: str | Side,
     *,
     answers: str,
@@ -139,8 +138,8 @@ def compare_sides(
     name is an id, only its benchmark is compared.
 
     Args:
-        base: Alias, answer set id or model.
-        candidate: Alias, answer set id or model, or answer sets found before.
+        base: Alias, answer set id or model, or answer sets found before.
+        candidate: The same.
         answers: Address of the answer repository.
         base_answers: Address of the baseline's repository, if it is another.
         benchmarks: Benchmarks to compare. Empty: all.
@@ -151,7 +150,7 @@ def compare_sides(
         RepositoryError: If a repository or a side does not exist.
         DamagedAnswersError: If answers are damaged.
     """
-    left = find_side(base, base_answers or answers, benchmarks)
+    left = find_side(base, base_answers or answers, benchmarks) if isinstance(base, str) else base
     right = find_side(candidate, answers, benchmarks) if isinstance(candidate, str) else candidate
     if left.one_set and not right.one_set and (shared := right.sets.keys() & left.sets.keys()):
         right = Side(right.name, {name: right.sets[name] for name in shared}, False)

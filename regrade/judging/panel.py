@@ -12,9 +12,9 @@ import numpy as np
 from regrade.answers.base import Repository
 from regrade.answers.rows import RowKey
 from regrade.answers.sets import AnswerSet
-from regrade.judging.readings import Verdict, intact_sets, run_of, verdicts
-from regrade.judging.stored import is_unchanged
-from regrade.records.rubrics.facts import JudgedSet, JudgeRun, readable_judge_run
+from regrade.judging.readings import Verdict, run_of, verdicts
+from regrade.judging.stored import answer_set_at, is_unchanged, judge_runs, known_run
+from regrade.records.rubrics.facts import JudgedSet, JudgeRun
 from regrade.settings import ScoringOptions, StrictModel
 from regrade.settings.errors import SettingsError
 from regrade.settings.turn_ids import question_numbers
@@ -196,36 +196,26 @@ def panels_at(
     """
     wanted: list[tuple[object, JudgedSet, JudgedSet | None]] = []
     for judge_set in judge_sets:
-        run = _run(judge_set)
+        run = known_run(judge_set)
         if run is not None and run.judged is not None:
             asked = (_question(run), run.judged, run.baseline)
             if asked not in wanted:
                 wanted.append(asked)
     if not wanted:
         return []
-    sets = intact_sets(repository, revision)
+    known = list(judge_runs(repository, revision))
     found = []
     for question, of, baseline in wanted:
-        runs = [
-            answer_set
-            for answer_set in sets
-            if (run := _run(answer_set)) and _question(run) == question
-        ]
-        if baseline is not None and not any(_is_same(answer_set, baseline) for answer_set in sets):
-            continue  # the other side's answers were changed
-        judged = [s for s in sets if s.manifest.answer_set_id == of.answer_set_id]
-        chosen = one_run_each(runs, judged[0]) if judged else []
+        runs = [answers for answers, run in known if _question(run) == question]
+        if baseline is not None:
+            other = answer_set_at(repository, revision, baseline.answer_set_id)
+            if other is None or not is_unchanged(other, baseline):
+                continue  # the other side's answers were changed
+        judged = answer_set_at(repository, revision, of.answer_set_id)
+        chosen = [] if judged is None else one_run_each(runs, judged)
         if len(chosen) > 1:
             found.append((panel(chosen), chosen))
     return found
-
-
-def _run(answers: AnswerSet) -> JudgeRun | None:
-    return readable_judge_run(answers.manifest.specification)
-
-
-def _is_same(answers: AnswerSet, judged: JudgedSet) -> bool:
-    return answers.manifest.answer_set_id == judged.answer_set_id and is_unchanged(answers, judged)
 
 
 def name_of(judge_set: AnswerSet) -> str:

@@ -53,30 +53,11 @@ _CONTROL_TOKEN = compiled(
 """Beginning of texts such as `<|im_end|>`, `<start_of_turn>`, `</s>`, `[INST]` and `</think>`, which tokenizers of chat
 models turn into one token wherever they stand."""
 _NAMES_OF_TOKENS = frozenset(
-    [
-        "s",
-        "bos",
-        "eos",
-        "eod",
-        "pad",
-        "unk",
-        "mask",
-        "sep",
-        "cls",
-        "sop",
-        "eop",
-        "think",
-        "thinking",
-        "tool",
-        "tools",
-        "image",
-        "img",
-        "audio",
-        "video",
-        "SYS",
-        "channel",
-        "turn",
-    ]
+    (
+        *("s", "bos", "eos", "eod", "pad", "unk", "mask", "sep", "cls", "sop", "eop"),
+        *("think", "thinking", "tool", "tools", "image", "img", "audio", "video"),
+        *("SYS", "channel", "turn"),
+    )
 )
 _LONGEST_NAME = 40
 """Most characters before and after the `_` in the name of a token, and after `seed:`."""

@@ -1,22 +1,18 @@
 """Verdicts of judge runs, with the judged answers."""
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from regrade.answers.base import Repository
-from regrade.answers.sets import AnswerSet, list_sets, readable_sets
-from regrade.judging.stored import JudgedAnswer, is_unchanged, stored_answers
+from regrade.answers.sets import AnswerSet, list_sets
+from regrade.judging.stored import JudgedAnswer, is_unchanged, judge_runs, stored_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
-from regrade.records.specification import path_component
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
-from regrade.settings import JUDGE_PREFIX
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.stats.named import row_metrics
 
-logger = logging.getLogger("regrade.judge")
 Side = Literal["judged", "baseline"]
 
 
@@ -81,23 +77,13 @@ def verdicts(judge_set: AnswerSet) -> list[Verdict]:
     return found
 
 
-def intact_sets(repository: Repository, revision: str) -> list[AnswerSet]:
-    """Return the answer sets whose manifest can be read, oldest first; judge runs among the others are logged."""
-    sets, damaged = readable_sets(repository, revision)
-    for error in damaged:
-        if error.path.split("/")[1].startswith(path_component(JUDGE_PREFIX)):
-            logger.warning("a judge run is left out: %s", error)
-    return sets
-
-
 def judge_sets_of(repository: Repository, revision: str, answer_set_id: str) -> list[AnswerSet]:
-    """Return the judge runs on an answer set, oldest first; damaged ones are logged."""
-    found = []
-    for answers in intact_sets(repository, revision):
-        run = judge_run(answers.manifest.specification)
-        if run is not None and run.judged is not None and run.judged.answer_set_id == answer_set_id:
-            found.append(answers)
-    return found
+    """Return the judge runs on an answer set, oldest first; see `judge_runs`."""
+    return [
+        answers
+        for answers, run in judge_runs(repository, revision)
+        if run.judged is not None and run.judged.answer_set_id == answer_set_id
+    ]
 
 
 def judged_answers(

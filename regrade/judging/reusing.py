@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from regrade.answers.base import Repository
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet, intact_sets
 from regrade.judging.questions import PROMPT
 from regrade.records import Completion, Message, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
@@ -105,7 +105,7 @@ def _judge_runs(specification: Specification, repository: Repository) -> list[An
     head = repository.head()
     if head is None:
         return []
-    return readable_sets(repository, head, benchmark=specification.benchmark.name)[0]
+    return intact_sets(repository, head, benchmark=specification.benchmark.name)
 
 
 def _max_tokens(specification: Specification) -> int:

@@ -1,23 +1,29 @@
 """Stored answers as a judge gets them: without their reasoning, with question and reference."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
-from regrade.answers.sets import AnswerSet
+from regrade.answers.base import Repository
+from regrade.answers.sets import AnswerSet, intact_sets
 from regrade.answers.withheld import REPOSITORY
 from regrade.records import MESSAGES
 from regrade.records.columns import TRAJECTORY
 from regrade.records.messages import message_of, prompt_messages, with_short_marks
-from regrade.records.rubrics.facts import JudgedSet
+from regrade.records.rubrics.facts import JudgedSet, JudgeRun, judge_run
+from regrade.records.specification import path_component
 from regrade.records.trajectory import plain_message, plain_trajectory, read_trajectory
 from regrade.scorers.base import SHARED_COLUMNS, answer_part
 from regrade.scoring.batches import with_prompts
+from regrade.settings import JUDGE_PREFIX
 from regrade.settings.errors import SettingsError
 from regrade.settings.turn_ids import turn_of
+
+logger = logging.getLogger("regrade.judge")
 
 _COLUMNS = (
     *SHARED_COLUMNS,
@@ -218,6 +224,39 @@ def judged_set(answers: AnswerSet, repeats: int) -> JudgedSet:
         repeats=repeats,
         shards=digest([shard.sha256 for shard in manifest.shards]),
     )
+
+
+def judge_runs(
+    repository: Repository, revision: str, where: Callable[[str], bool] = bool
+) -> Iterator[tuple[AnswerSet, JudgeRun]]:
+    """Yield the judge runs that can be read with their facts, oldest first; the log names the others.
+
+    Args:
+        repository: Repository to read from.
+        revision: 40-digit revision.
+        where: Chooses runs by their `Specification.folder`. Default: all.
+    """
+    of_judges = path_component(JUDGE_PREFIX)
+    for answers in intact_sets(
+        repository, revision, lambda folder: folder.startswith(of_judges) and where(folder)
+    ):
+        if (run := known_run(answers)) is not None:
+            yield answers, run
+
+
+def known_run(answers: AnswerSet) -> JudgeRun | None:
+    """Return the facts of a judge run; None for other answers, and for facts of a newer version, which the log tells."""
+    try:
+        return judge_run(answers.manifest.specification)
+    except SettingsError as error:
+        logger.warning("a judge run is left out: %s", error)
+        return None
+
+
+def answer_set_at(repository: Repository, revision: str, answer_set_id: str) -> AnswerSet | None:
+    """Return the answer set with an id; None if there is none, or its manifest cannot be read, which the log tells."""
+    sets = intact_sets(repository, revision, lambda folder: folder.endswith(f"/{answer_set_id}"))
+    return sets[0] if sets else None
 
 
 def is_unchanged(answers: AnswerSet, judged: JudgedSet) -> bool:

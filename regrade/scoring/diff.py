@@ -150,12 +150,24 @@ def compare(
         SettingsError: If the scorings are of different answers, or the subset does not exist.
         DamagedAnswersError: If a score table does not match the answers that its metadata names.
     """
-    _check_same_answers(answers, before[0], after[0])
+    if set(before[0].answers) != set(after[0].answers):
+        raise SettingsError(
+            f"'{before[0].label}' scored {len(before[0].answers)} shards of answer set "
+            f"'{answers.manifest.answer_set_id}', '{after[0].label}' scored {len(after[0].answers)} others. Both should "
+            "be of the same answers: score them again with `regrade score`."
+        )
     if before[0].scale != after[0].scale:
         raise SettingsError(
             f"'{before[0].label}' and '{after[0].label}' have different scales, which cannot be compared."
         )
-    rows = _aligned(answers, before, after)
+    if not before[1].select(list(KEYS)).equals(after[1].select(list(KEYS))):
+        path = f"{answers.scores_folder}/{before[0].label}.parquet"
+        raise DamagedAnswersError(
+            path,
+            f"its rows differ from those of '{after[0].label}', although both name the same shards. `regrade verify` "
+            "reports which file is damaged.",
+        )
+    rows = _Rows(before[1], after[1], before[0].scale)
     if subset is not None:
         chosen = np.asarray(rows.subset == subset)
         if not chosen.any():
@@ -178,15 +190,6 @@ def compare(
         subsets=tuple(rows.by_subset(chosen)),
         examples=tuple(_examples(answers, before[0], rows, chosen, examples)),
     )
-
-
-def _check_same_answers(answers: AnswerSet, before: ScoreFile, after: ScoreFile) -> None:
-    if set(before.answers) != set(after.answers):
-        raise SettingsError(
-            f"'{before.label}' scored {len(before.answers)} shards of answer set "
-            f"'{answers.manifest.answer_set_id}', '{after.label}' scored {len(after.answers)} others. Both should "
-            "be of the same answers: score them again with `regrade score`."
-        )
 
 
 class _Rows:
@@ -228,16 +231,13 @@ class _Rows:
         paired: PairedDifference = paired_difference(
             self.value[0][chosen], self.value[1][chosen], self.question[chosen]
         )
+        numbers = asdict(paired)
+        for name in ("before", "after"):
+            numbers[name] = self.scale.value_of(numbers[name])
+        for name in ("difference", "stderr", "low", "high"):
+            numbers[name] = numbers[name] and self.scale.span * numbers[name]
         different = int((self.read_differently & chosen).sum())
-        changes = Changes(**counts, read_differently=different, **asdict(paired))
-        scale = self.scale
-        moved = {
-            name: None if value is None else scale.span * value
-            for name in ("difference", "stderr", "low", "high")
-            for value in [getattr(changes, name)]
-        }
-        means = {"before": scale.value_of(changes.before), "after": scale.value_of(changes.after)}
-        return changes.model_copy(update=moved | means)
+        return Changes(**counts, read_differently=different, **numbers)
 
     def by_subset(self, chosen: Mask) -> list[SubsetChanges]:
         changed = np.any([*self.kinds.values(), self.read_differently], axis=0) & chosen
@@ -246,19 +246,6 @@ class _Rows:
             SubsetChanges(name=name, changes=self.changes(chosen & (self.subset == name)))
             for name in names
         ]
-
-
-def _aligned(
-    answers: AnswerSet, before: tuple[ScoreFile, pa.Table], after: tuple[ScoreFile, pa.Table]
-) -> _Rows:
-    if before[1].select(list(KEYS)).equals(after[1].select(list(KEYS))):
-        return _Rows(before[1], after[1], before[0].scale)
-    path = f"{answers.scores_folder}/{before[0].label}.parquet"
-    raise DamagedAnswersError(
-        path,
-        f"its rows differ from those of '{after[0].label}', although both name the same shards. `regrade verify` "
-        "reports which file is damaged.",
-    )
 
 
 def _examples(

@@ -66,7 +66,6 @@ class RowScoring:
         known = next_question(specification, lambda: self._prompts)
         (batch,) = with_next_question([table], specification.prompt.format, known)
         with ExitStack() as stack:
-            score = None
             if isinstance(scorer, SessionScorer):
                 stack.enter_context(ONE_AT_A_TIME)
                 score = stack.enter_context(scorer.session(self._context))

@@ -297,17 +297,11 @@ def latency_percentiles(answers: AnswerSet) -> dict[str, float]:
     percentiles: dict[str, float] = {}
     batches = list(answers.batches(["latency", "time_to_first_token"]))
     for name in ("latency", "time_to_first_token"):
-        values = _present(batches, name)
+        columns = (batch[name].drop_null().to_numpy(zero_copy_only=False) for batch in batches)
+        values = np.concatenate([np.empty(0), *columns])
         if values.size:
             levels = np.percentile(values, [50, 90, 99])
             percentiles.update(
                 {f"{name}_p{p}": float(v) for p, v in zip((50, 90, 99), levels, strict=True)}
             )
     return percentiles
-
-
-def _present(
-    batches: Sequence[pa.RecordBatch], name: str
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    columns = [batch[name].drop_null().to_numpy(zero_copy_only=False) for batch in batches]
-    return np.concatenate(columns) if columns else np.empty(0)

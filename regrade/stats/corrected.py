@@ -225,19 +225,12 @@ class Calibration:
         return self.wrong_found / self.wrong if self.wrong else None
 
 
-@dataclass(frozen=True, slots=True)
-class RoganGladen:
-    """A share of right answers, corrected by the judge's known sensitivity and specificity; all from 0 to 1."""
-
-    value: float
-    low: float
-    high: float
-
-
 def rogan_gladen(
     verdict: FloatArray, cluster: IntArray, calibration: Calibration
-) -> RoganGladen | None:
-    """Return the share of right answers behind the verdicts of a judge with known errors; None if it is no better than chance.
+) -> tuple[float, float, float] | None:
+    """Return the share of right answers behind the verdicts of a judge with known errors, with its interval, all from 0 to 1.
+
+    None if the judge is no better than chance.
 
     Estimate: Rogan and Gladen 1978 (https://doi.org/10.1093/oxfordjournals.aje.a112510). Interval: Lee et al. 2025
     (arXiv 2511.21140), with their added counts and their shift of the middle. Repeats of a question count as fewer answers,
@@ -272,7 +265,7 @@ def rogan_gladen(
     value = (observed + specificity - 1) / (sensitivity + specificity - 1)
     low, high = max(0.0, middle - half), min(1.0, middle + half)
     value = min(1.0, max(0.0, value))
-    return RoganGladen(value, min(low, value), max(high, value))
+    return value, min(low, value), max(high, value)
 
 
 def _independent(verdict: FloatArray, cluster: IntArray) -> float:

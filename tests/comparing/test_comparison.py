@@ -10,16 +10,16 @@ from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError, differences
 from regrade.records.computed import Computed
-from regrade.records.specification import BenchmarkIdentity, ModelIdentity, PromptIdentity
+from regrade.records.specification import ModelIdentity, PromptIdentity
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
-from tests.builders import row, session, specification
+from tests.builders import row, session
 from tests.comparing.sides import TOTAL, answer
 from tests.stored import publish, score, score_with_an_older_scorer
 
 
 def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
-    return compare_sets(base, candidate, CompareOptions(**options))  # type: ignore[arg-type]
+    return compare_sets(base, candidate, CompareOptions(**options))
 
 
 def test_flips_are_counted_question_by_question(repository: LocalRepository) -> None:
@@ -59,6 +59,17 @@ def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepos
     assert repository.head() == before  # scores computed for a comparison are not stored
 
 
+def prompt(**changes: object) -> dict[str, PromptIdentity]:
+    given = {"format": "chat", "template": "{{ question }}", "n_shots": 0}
+    return {"prompt": PromptIdentity(**given | changes)}
+
+
+def with_changes(manifest: Manifest, **changes: object) -> Manifest:
+    """The manifest, whose specification has these fields."""
+    changed = manifest.specification.model_copy(update=changes)
+    return manifest.model_copy(update={"specification": changed})
+
+
 @pytest.mark.parametrize(
     ("changes", "kind", "says"),
     [
@@ -67,40 +78,12 @@ def test_both_sides_are_graded_by_the_scorer_as_it_is_now(repository: LocalRepos
         ({"sampling": SamplingParams(max_tokens=9)}, "sampling", "max_tokens: '512' against '9'"),
         ({"repeats": 2}, "sampling", "answers per question: '1' against '2'"),
         ({"method": "rank"}, "prompt", "method: 'generate' against 'rank'"),
+        (prompt(format="completion"), "prompt", "prompt format: 'chat' against 'completion'"),
+        (prompt(system="Be brief."), "prompt", "system message: 'none' against 'Be brief.'"),
         (
-            {"prompt": PromptIdentity(format="completion", template="{{ question }}", n_shots=0)},
-            "prompt",
-            "prompt format: 'chat' against 'completion'",
-        ),
-        (
-            {
-                "prompt": PromptIdentity(
-                    format="chat", template="{{ question }}", n_shots=0, system="Be brief."
-                )
-            },
-            "prompt",
-            "system message: 'none' against 'Be brief.'",
-        ),
-        (
-            {
-                "prompt": PromptIdentity(
-                    format="chat",
-                    template="{{ question }}",
-                    n_shots=0,
-                    chat_template_args={"enable_thinking": False},
-                )
-            },
+            prompt(chat_template_args={"enable_thinking": False}),
             "chat_template",
             "enable_thinking: 'not set' against 'False'",
-        ),
-        (
-            {
-                "benchmark": BenchmarkIdentity(
-                    name="sums", version=1, source="local", source_revision="c" * 64, split="test"
-                )
-            },
-            "questions",
-            "source_revision",
         ),
         ({"total": 20}, "overlap", "20 of 40 questions (50.0 %)"),
     ],
@@ -109,13 +92,6 @@ def test_what_differs_is_named_and_refused_unless_it_is_meant(
     repository: LocalRepository, changes: dict[str, object], kind: str, says: str
 ) -> None:
     base = answer(repository, "org/a", right=40, total=40)
-    if isinstance(identity := changes.get("benchmark"), BenchmarkIdentity):
-        described = specification(model="org/b").model_copy(update={"benchmark": identity})
-        changed = base.manifest.model_copy(update={"specification": described})
-        candidate = AnswerSet(base.repository, base.revision, changed)
-        with pytest.raises(NotComparableError, match=says):
-            compared(base, candidate)
-        return
     candidate = answer(repository, "org/b", **({"right": 40, "total": 40} | changes))
 
     with pytest.raises(NotComparableError) as refused:
@@ -126,6 +102,16 @@ def test_what_differs_is_named_and_refused_unless_it_is_meant(
     if changes.get("method") != "rank":
         comparison = compared(base, candidate, allow=(kind,)).comparison
         assert any(says in text for text in comparison.allowed)
+
+
+def test_other_questions_are_named(repository: LocalRepository) -> None:
+    base = answer(repository, "org/a", right=4).manifest
+    changes = {"source_revision": "c" * 64}
+    benchmark = base.specification.benchmark.model_copy(update=changes)
+
+    [(kind, text)], _ = differences(base, with_changes(base, benchmark=benchmark))
+
+    assert (kind, text.partition(":")[0]) == ("questions", "benchmark source_revision")
 
 
 def test_two_differences_are_both_named(repository: LocalRepository) -> None:
@@ -140,21 +126,17 @@ def test_two_differences_are_both_named(repository: LocalRepository) -> None:
 
 def test_what_is_not_known_of_imported_answers_is_told(repository: LocalRepository) -> None:
     imported = ModelIdentity(name="org/b", kind="imported", revision="unknown")
-    prompt = PromptIdentity(format=None, template="as imported", n_shots=None)
-    base = answer(repository, "org/a", right=TOTAL)
-    changed = base.manifest.specification.model_copy(
-        update={"model": imported, "prompt": prompt, "sampling": None}
-    )
-    manifest = base.manifest.model_copy(update={"specification": changed})
+    told = prompt(format=None, template="as imported", n_shots=None)
+    base = answer(repository, "org/a", right=TOTAL).manifest
 
-    differing, notes = differences(base.manifest, manifest)
+    differing, notes = differences(base, with_changes(base, model=imported, sampling=None, **told))
 
     assert differing == []
     assert "prompt format, prompt template, worked examples" in notes[0]
     assert "Sampling params are not known" in notes[1]
 
 
-def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown(
+def test_sampling_that_an_imported_file_tells_is_compared_and_what_only_one_tells_is_unknown(
     repository: LocalRepository,
 ) -> None:
     ours = answer(repository, "org/a", right=9, total=9).manifest
@@ -162,8 +144,7 @@ def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown
     def imported(**sampling: float) -> Manifest:
         changes = {"version": 0, "parameters": {"sampling": sampling}}
         benchmark = ours.specification.benchmark.model_copy(update=changes)
-        changed = ours.specification.model_copy(update={"benchmark": benchmark, "sampling": None})
-        return ours.model_copy(update={"specification": changed})
+        return with_changes(ours, benchmark=benchmark, sampling=None)
 
     differing, notes = differences(
         imported(temperature=0.7, top_p=0.9), imported(temperature=1, min_p=0.1)
@@ -171,27 +152,22 @@ def test_sampling_that_one_imported_file_tells_and_the_other_does_not_is_unknown
 
     assert differing == [("sampling", "recorded temperature: '0.7' against '1'")]
     assert notes[0] == "Unknown on one side or both: recorded min_p, recorded top_p."
+    # Own answers are greedy, and their params are known in full.
+    assert differences(ours, imported(temperature=0, top_p=0.9, max_tokens=512))[0] == []
+    assert differences(ours, imported(temperature=1))[0] == [
+        ("sampling", "recorded temperature: '0.0' against '1'")
+    ]
 
 
 def test_the_chat_template_of_imported_answers_is_not_taken_for_the_models_own(
     repository: LocalRepository,
 ) -> None:
-    prompt = PromptIdentity(
-        format="chat",
-        template="{{ question }}",
-        n_shots=0,
-        chat_template="a" * 64,
-        chat_template_args={"enable_thinking": False},
-    )
-    ours = answer(repository, "org/a", right=9, total=9, prompt=prompt).manifest
+    own = prompt(chat_template="a" * 64, chat_template_args={"enable_thinking": False})
+    ours = answer(repository, "org/a", right=9, total=9, **own).manifest
     imported = ours.specification.benchmark.model_copy(update={"version": 0})
-    changes = {
-        "benchmark": imported,
-        "prompt": PromptIdentity(format="chat", template="as imported", n_shots=0),
-    }
-    specification = ours.specification.model_copy(update=changes)
+    told = prompt(template="as imported")
 
-    differing, notes = differences(ours, ours.model_copy(update={"specification": specification}))
+    differing, notes = differences(ours, with_changes(ours, benchmark=imported, **told))
 
     assert differing == []
     assert "chat template, chat template argument enable_thinking" in notes[0]

@@ -21,8 +21,14 @@ from tests.judged import graded, judge, judged_of
 from tests.stored import again, commit_shards, numbers
 
 
-def compared(base: AnswerSet, candidate: AnswerSet) -> Compared:
-    return compare_sets(base, candidate, CompareOptions())
+def compared(base: AnswerSet, candidate: AnswerSet, **options: object) -> Compared:
+    return compare_sets(base, candidate, CompareOptions(**options))
+
+
+@pytest.fixture
+def base(repository: LocalRepository, tmp_path: Path) -> AnswerSet:
+    """Verdicts on 60 answers of org/a, which nobody labelled."""
+    return judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
 
 
 def test_verdicts_without_labels_are_compared_as_judged_and_marked(
@@ -42,12 +48,11 @@ def test_verdicts_without_labels_are_compared_as_judged_and_marked(
 
 
 def test_examples_hold_the_judged_answers_beside_the_verdicts(
-    repository: LocalRepository, tmp_path: Path
+    base: AnswerSet, repository: LocalRepository, tmp_path: Path
 ) -> None:
-    base = judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
     candidate = judged_of(repository, tmp_path, seed=1, labels=0, n=60, model="org/b")
 
-    [first, *_] = compare_sets(base, candidate, CompareOptions(examples=1)).comparison.examples
+    [first, *_] = compared(base, candidate, examples=1).comparison.examples
 
     assert first.prompt.startswith("What is ")
     assert "#### " in first.base_text
@@ -110,18 +115,19 @@ def test_models_are_compared_by_the_verdicts_on_answers_that_only_a_judge_grades
     assert "uncalibrated" in markdown(comparison_page(found.comparisons))
 
 
-def test_verdicts_are_no_answers_of_the_judge(repository: LocalRepository, tmp_path: Path) -> None:
-    judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
-    answer(repository, "org/judge", right=60, total=60)
+def test_verdicts_are_no_answers_of_the_judge(repository: LocalRepository, base: AnswerSet) -> None:
+    judge_model = base.manifest.specification.model.name
+    answer(repository, judge_model, right=60, total=60)
 
-    found = compare_sides("org/a", "org/judge", answers=repository.uri)
+    found = compare_sides("org/a", judge_model, answers=repository.uri)
 
     assert list(found.compared) == ["sums"]
     assert found.only_candidate == ()
 
 
-def test_two_judges_are_not_compared(repository: LocalRepository, tmp_path: Path) -> None:
-    base = judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
+def test_two_judges_are_not_compared(
+    base: AnswerSet, repository: LocalRepository, tmp_path: Path
+) -> None:
     candidate = judged_of(
         repository, tmp_path, seed=0, labels=0, n=60, model="org/b", judge_model="org/other"
     )
@@ -132,8 +138,7 @@ def test_two_judges_are_not_compared(repository: LocalRepository, tmp_path: Path
         compared(base, candidate)
 
 
-def test_two_rubrics_are_not_compared(repository: LocalRepository, tmp_path: Path) -> None:
-    base = judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
+def test_two_rubrics_are_not_compared(base: AnswerSet, repository: LocalRepository) -> None:
     candidate = graded(repository, "org/b", (1, 2, 3))
 
     with pytest.raises(NotComparableError, match="rubric 'correct' and rubric 'accuracy_style'"):
@@ -141,9 +146,8 @@ def test_two_rubrics_are_not_compared(repository: LocalRepository, tmp_path: Pat
 
 
 def test_verdicts_are_not_compared_with_answers(
-    repository: LocalRepository, tmp_path: Path
+    base: AnswerSet, repository: LocalRepository
 ) -> None:
-    base = judged_of(repository, tmp_path, seed=0, labels=0, n=60, model="org/a")
 
     with pytest.raises(NotComparableError, match="the other has answers"):
         compared(base, answer(repository, "org/b", right=60, total=60))
@@ -225,7 +229,7 @@ def test_one_judge_with_two_kinds_of_settings_is_not_compared(
     candidate = judge(other, lambda *_: "A", **{part: value})
 
     with pytest.raises(NotComparableError, match=f"but with different {part} settings"):
-        compare_sets(base, candidate, CompareOptions(allow=("sampling", "prompt")))
+        compared(base, candidate, allow=("sampling", "prompt"))
 
 
 def test_verdicts_on_answers_that_were_changed_since_are_not_compared(
@@ -285,7 +289,7 @@ def test_a_side_below_the_floor_of_verdicts_is_not_compared(repository: LocalRep
 
     with pytest.raises(NotComparableError, match="93.3 % of the candidate's answers only"):
         compared(base, candidate)
-    allowed = compare_sets(base, candidate, CompareOptions(allow=("overlap",))).comparison
+    allowed = compared(base, candidate, allow=("overlap",)).comparison
     assert (allowed.n, len(allowed.allowed)) == (56, 1)
 
 
@@ -296,8 +300,7 @@ def test_labels_keep_passages_as_groups(repository: LocalRepository, tmp_path: P
     )
 
     alone, grouped = (
-        compare_sets(base, candidate, CompareOptions(cluster=cluster)).comparison
-        for cluster in ("question", "subset")
+        compared(base, candidate, cluster=cluster).comparison for cluster in ("question", "subset")
     )
 
     assert alone.calibration == grouped.calibration == "PPI++, 150 and 150 labels"

@@ -102,10 +102,7 @@ def test_a_model_that_differs_by_more_than_noise_is_another_one(stored: Stored) 
 
     assert not found.same
     assert found.difference.value == pytest.approx(-0.02, abs=0.005)
-    assert found.difference.low is not None
-    assert found.difference.high is not None
     assert found.difference.low < found.difference.value < found.difference.high < 0
-    assert found.excess.value is not None
     assert found.verdict.startswith(f"differs by {found.excess.value:.3g} [")
     assert found.verdict.endswith("] nats per token beyond the noise")
     assert "differs by" in markdown(blocks(found))

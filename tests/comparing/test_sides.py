@@ -115,30 +115,22 @@ def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
     assert [*find_side("baseline", str(tmp_path / "copy")).sets] == ["sums"]
 
 
+def alias_file(benchmark: str, answer_set_id: str, name: str = "baseline") -> bytes:
+    sets = {benchmark: answer_set_id}
+    moved = {"name": name, "answer_sets": sets, "moved_at": "2026-01-01T00:00:00Z"}
+    return json.dumps(moved).encode()
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
         (b"{", "not an alias"),
         (b"[]", "not an alias"),
         (b'{"schema_version": 99}', "upgrade regrade"),
-        (
-            b'{"name": "other", "answer_sets": {"sums": "%s"}, "moved_at": "2026-01-01T00:00:00Z"}',
-            "to alias 'other'",
-        ),
-        (
-            b'{"name": "baseline", "answer_sets": {"../../x": "0123456789abcdef"}, '
-            b'"moved_at": "2026-01-01T00:00:00Z"}',
-            "not an alias",
-        ),
-        (
-            b'{"name": "baseline", "answer_sets": {"sums": "../../etc"}, "moved_at": "2026-01-01T00:00:00Z"}',
-            "not an alias",
-        ),
-        (
-            b'{"name": "baseline", "answer_sets": {"sums": "0123456789abcdef"}, '
-            b'"moved_at": "2026-01-01T00:00:00Z"}',
-            "sums has no answer set '0123456789abcdef'",
-        ),
+        (alias_file("sums", "%s", name="other"), "to alias 'other'"),
+        (alias_file("../../x", "0123456789abcdef"), "not an alias"),
+        (alias_file("sums", "../../etc"), "not an alias"),
+        (alias_file("sums", "0123456789abcdef"), "sums has no answer set '0123456789abcdef'"),
     ],
 )
 def test_an_alias_from_a_stranger_is_checked(
@@ -155,8 +147,8 @@ def test_an_alias_from_a_stranger_is_checked(
 def test_verify_names_aliases_that_stand_for_nothing(repository: LocalRepository) -> None:
     answers = answer(repository, "org/a", right=5, total=10)
     move_alias(repository, "baseline", [answers])
-    gone = {"name": "gone", "answer_sets": {"sums": "0" * 16}, "moved_at": "2026-01-01T00:00:00Z"}
-    files = {"aliases/gone.json": json.dumps(gone).encode(), "aliases/note.txt": b"hello"}
+    gone = alias_file("sums", "0" * 16, name="gone")
+    files = {"aliases/gone.json": gone, "aliases/note.txt": b"hello"}
     head = repository.commit(files, "stranger", parent=repository.head())
 
     problems = {problem.path: problem.problem for problem in verify(repository, head).problems}

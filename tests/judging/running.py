@@ -46,9 +46,7 @@ def run_judge_at(
         with opened as client:
             begin_session(spool, repository.uri, plan.description, session_of(client, engine))
             generate(requests, client, spool, lambda _: None)
-        published = publish_answers(repository, spool, plan.description)
-    assert published is not None
-    return published
+        return publish_answers(repository, spool, plan.description)
 
 
 def scored(judge_set: AnswerSet) -> ScoreFile:

@@ -6,46 +6,15 @@ from tokenizers.models import WordLevel
 
 from regrade.judging.questions import fenced, without_control_tokens
 
-CONTROL = [
-    "<|im_start|>",
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|start_header_id|>",
-    "<|channel|>",
-    "<channel|>",
-    "<|turn>",
-    "<\N{FULLWIDTH VERTICAL LINE}Assistant\N{FULLWIDTH VERTICAL LINE}>",
-    "<\N{FULLWIDTH VERTICAL LINE}end▁of▁sentence\N{FULLWIDTH VERTICAL LINE}>",
-    "<start_of_turn>",
-    "<end_of_turn>",
-    "<end_of_sentence>",
-    "<SPECIAL_12>",
-    "<unused17>",
-    "<seed:eos>",
-    "<s>",
-    "</s>",
-    "<bos>",
-    "<eos>",
-    "<pad>",
-    "<unk>",
-    "<sop>",
-    "<think>",
-    "</think>",
-    "<tool_call>",
-    "</tool_response>",
-    "<<SYS>>",
-    "<</SYS>>",
-    "[INST]",
-    "[/INST]",
-    "[SYSTEM_PROMPT]",
-    "[TOOL_CALLS]",
-    "[THINK]",
-    "[gMASK]",
-    "[|endofturn|]",
-    "[e~[",
-    "]~b]",
-    "]~!b[",
-]
+TOKENS = """
+<|im_start|> <|im_end|> <|eot_id|> <|start_header_id|> <|channel|> <channel|> <|turn>
+<\N{FULLWIDTH VERTICAL LINE}Assistant\N{FULLWIDTH VERTICAL LINE}>
+<\N{FULLWIDTH VERTICAL LINE}end▁of▁sentence\N{FULLWIDTH VERTICAL LINE}>
+<start_of_turn> <end_of_turn> <end_of_sentence> <SPECIAL_12> <unused17> <seed:eos>
+<s> </s> <bos> <eos> <pad> <unk> <sop> <think> </think> <tool_call> </tool_response> <<SYS>> <</SYS>>
+[INST] [/INST] [SYSTEM_PROMPT] [TOOL_CALLS] [THINK] [gMASK] [|endofturn|] [e~[ ]~b] ]~!b[
+"""
+CONTROL = TOKENS.split()
 
 
 @pytest.mark.parametrize("name", ["question", "reference", "answer"])

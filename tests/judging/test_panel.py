@@ -12,6 +12,7 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.choosing import is_judge_set
 from regrade.judging.panel import one_run_each, panel, panels_at
 from regrade.judging.readings import judge_sets_of, run_of
+from regrade.judging.stored import answer_set_at
 from regrade.settings import Reuse
 from regrade.settings.errors import SettingsError
 from tests.judging.running import run_judge
@@ -68,14 +69,14 @@ def test_a_judge_run_that_cannot_be_read_is_named_where_it_is_left_out(
     manifest = f"{gone.folder}/manifest.json"
     head = repository.commit({manifest: b"{"}, "damage", parent=repository.head())
     judged_set = run_of(gone).judged
-    assert judged_set is not None
 
-    found = judge_sets_of(repository, head, judged_set.answer_set_id)
+    for _ in range(2):
+        found = judge_sets_of(repository, head, judged_set.answer_set_id)
+        assert [answers.folder for answers in found] == [answers.folder for answers in three[1:]]
+        assert answer_set_at(repository, head, judged_set.answer_set_id) is not None
 
-    assert [answers.folder for answers in found] == [answers.folder for answers in three[1:]]
     (line,) = caplog.messages
-    assert line.startswith("a judge run is left out: ")
-    assert manifest in line
+    assert line.startswith(f"an answer set is left out: '{manifest}' is damaged: ")
 
 
 def test_a_mean_needs_a_combined_value_of_nearly_all_answers(

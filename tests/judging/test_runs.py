@@ -406,7 +406,6 @@ def test_verdicts_and_their_scores_are_verified_like_any_others(tmp_path: Path):
     judge = ScriptedJudge(lambda _: next(replies))
     judge_set = run_judge(judge, tmp_path, rubric="correct", judge_repeats=2)
     done = score_answers(judge_set, "judge")
-    assert done.table is not None
     publish_scores(judge_set.repository, [(judge_set, done.file, done.table)])
 
     head = str(judge_set.repository.head())

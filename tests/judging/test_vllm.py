@@ -48,7 +48,6 @@ def test_every_reply_of_a_constrained_judge_is_a_verdict(
         begin_session(spool, repository.uri, plan.description, session_of(vllm_engine, FAST))
         generate(requests, vllm_engine, spool, lambda _: None)
         judge_set = publish_answers(repository, spool, plan.description)
-    assert judge_set is not None
 
     found = {v.sample_id: (v.outcome, v.label) for v in verdicts(judge_set)}
 

@@ -73,7 +73,6 @@ def test_a_completion_ends_at_heading_separator_cue_and_role(
 ) -> None:
     known = of_template(template)
 
-    assert known is not None
     assert ended(text, known, "completion") == reads
 
 

@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regrade.records.columns import SCORE_SCHEMA
@@ -26,31 +26,10 @@ GRADED = ("anls", "mrcr")
 PIECES = (
     *("#", "7", ",", "1,", "(", "[", "{", "\\boxed{", "}", ".", "-", "/", "*", "_", '"', "`", " "),
     *("\n", "\t", "$", "=", "1=", "1 ", "1 1/2 ", "1/", "1e9", "A", "B.", "x", "é", "\u0301", "İ"),
-    *(
-        "ﬃ",
-        "٣",
-        "৩",
-        "\N{MATHEMATICAL BOLD DIGIT NINE}",
-        "一",
-        "\u200d",
-        "\u202e",
-        "\x00",
-        "\xa0",
-        "“",
-        "”",
-        "\N{MINUS SIGN}",
-    ),
-    *("#### ", "#### 1\n", "#### 1. Compute\n", "answer is ", "answer is B ", "answer: x ", "\nA:"),
-    *(
-        "<think>",
-        "</think>",
-        "\nQuestion:",
-        "\\frac{1}{2}",
-        "1{,}000",
-        "\\text{",
-        "best option is ",
-    ),
-    *("(A) ", "A ", "- ", "Q:\n"),
+    *("ﬃ", "٣", "৩", "\N{MATHEMATICAL BOLD DIGIT NINE}", "一", "\u200d", "\u202e", "\x00", "\xa0"),
+    *("“", "”", "\N{MINUS SIGN}", "#### ", "#### 1\n", "#### 1. Compute\n", "answer is ", "(A) "),
+    *("answer is B ", "answer: x ", "\nA:", "<think>", "</think>", "\nQuestion:", "\\frac{1}{2}"),
+    *("1{,}000", "\\text{", "best option is ", "A ", "- ", "Q:\n"),
 )
 
 
@@ -110,21 +89,6 @@ def test_nesting_half_a_million_deep_takes_bounded_time(
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
-def test_twice_the_text_takes_about_twice_the_time(scorer: str) -> None:
-    def seconds(length: int) -> float:
-        text = "the answer is **(1/2) = #### 1,**" * (length // 33)
-        started = time.process_time()
-        score_text(scorer, text)
-        return time.process_time() - started
-
-    def is_linear() -> bool:  # quadratic would be 16 times
-        return seconds(MEGABYTE) < 12 * max(seconds(MEGABYTE // 4), 0.01)
-
-    # Other work on the machine may disturb one measurement, and not each of three.
-    assert any(is_linear() for _ in range(3))
-
-
-@pytest.mark.parametrize("scorer", TEXT_SCORERS)
 def test_a_megabyte_takes_bounded_memory(scorer: str) -> None:
     with taking_at_most(200 * MEGABYTE):
         for piece in ("#### 1 ", "answer is B ", '"*', "7"):
@@ -163,22 +127,6 @@ def test_a_number_of_any_size_is_read_or_not_but_never_worked_out_for_ages(numbe
     started = time.process_time()
     score_text("number", f"#### {number}")
     assert time.process_time() - started < SECONDS
-
-
-hostile = st.lists(
-    st.one_of(st.sampled_from(PIECES), st.text(max_size=20), st.integers().map(str)), max_size=60
-).map("".join)
-
-
-@settings(max_examples=15)
-@given(texts=st.lists(hostile, min_size=10, max_size=10))
-def test_no_text_makes_a_scorer_fail(texts: list[str]) -> None:
-    texts = [text.encode("utf-8", "replace").decode() for text in texts]
-    for (
-        scorer
-    ) in TEXT_SCORERS:  # a call compiles its patterns for all texts, and a draw is for all scorers
-        note(scorer)
-        score_texts(scorer, texts)
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)

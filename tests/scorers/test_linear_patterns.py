@@ -28,7 +28,7 @@ from tests.scorers.batches import generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import PIECES, TEXT_SCORERS
 
-parser = re._parser  # type: ignore[attr-defined]
+parser = re._parser
 
 ROOT = Path(regrade.__file__).parent
 METHODS = ("match", "fullmatch", "search", "sub", "split", "findall", "finditer")
@@ -167,7 +167,7 @@ def methods_by_name() -> Mapping[str, set[str]]:
     found: dict[str, set[str]] = {}
     for module, tree in trees().items():
         for node, owner in calls(tree):
-            method = node.func.attr  # type: ignore[attr-defined]
+            method = node.func.attr
             if method in METHODS:
                 found.setdefault(_known_as(module, owner), set()).add(method)
     return found
@@ -184,7 +184,7 @@ def uses() -> list[Use]:
     for name, tree in trees().items():
         parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
         for node, owner in calls(tree):
-            method = node.func.attr  # type: ignore[attr-defined]
+            method = node.func.attr
             if owner != "re" or method not in (*METHODS, "compile"):
                 continue
             pattern = _compiled(tree, node)
@@ -322,8 +322,8 @@ class Pieces:
     @staticmethod
     def _matches(operator: str, argument: Any, character: str) -> bool:
         tree = parser.SubPattern(parser.State())
-        tree.append((getattr(re._constants, operator), argument))  # type: ignore[attr-defined]
-        return re._compiler.compile(tree).match(character) is not None  # type: ignore[attr-defined]
+        tree.append((getattr(re._constants, operator), argument))
+        return re._compiler.compile(tree).match(character) is not None
 
 
 def texts(pattern: "re.Pattern[Any]", number: int) -> Iterator[Callable[[int], str]]:
@@ -338,7 +338,7 @@ def texts(pattern: "re.Pattern[Any]", number: int) -> Iterator[Callable[[int], s
     drawn.shuffle(mixtures)
     for beginning, units, end in mixtures[: number or None]:
         unit = "".join(units)
-        yield lambda length, b=beginning, u=unit, e=end: f"{b}{u * (length // len(u))}{e}"  # type: ignore[misc]
+        yield lambda length, b=beginning, u=unit, e=end: f"{b}{u * (length // len(u))}{e}"
 
 
 def notations() -> list[Notation]:

@@ -40,7 +40,6 @@ def scored(tmp_path: Path, edit: Any) -> Result:
 
 
 def rows(scoring: Result) -> list[dict[str, Any]]:
-    assert scoring.table is not None
     found: list[dict[str, Any]] = scoring.table.to_pylist()
     return found
 

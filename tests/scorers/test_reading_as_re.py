@@ -97,7 +97,6 @@ def boxes(text: str) -> Iterator[tuple[int, int, str] | None]:
         begin = opening.end()
         if text[begin] != "{":
             token = re.compile(r"\w+").match(text, begin)
-            assert token is not None
             yield begin, token.end(), token[0]
             continue
         depth = 0

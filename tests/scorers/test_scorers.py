@@ -63,7 +63,3 @@ def test_a_hash_is_over_the_scorer_and_what_it_is_made_of() -> None:
         "pieces",
         "wording",
     }
-
-
-def test_each_scorer_has_a_hash_of_its_own() -> None:
-    assert len({source_hash(name) for name in scorer_names()}) == len(scorer_names())

@@ -8,7 +8,6 @@ import pytest
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT
-from regrade.scorers.sessions import SessionScorer
 from regrade.scoring.batches import score_batch
 from regrade.settings.errors import SandboxError
 from regrade.stats.metrics import summarise
@@ -22,7 +21,6 @@ def chats(*rows: dict[str, Any]) -> pa.RecordBatch:
 
 def scored(name: str, *rows: dict[str, Any]) -> pa.RecordBatch:
     scorer = load_scorer(name)
-    assert not isinstance(scorer, SessionScorer)
     return score_batch(scorer.score, scorer.columns, chats(*rows))
 
 
@@ -49,10 +47,6 @@ def test_an_answer_after_a_thought_is_read_or_unparsed():
     assert outcome(text="", reasoning="hm", reasoning_open=False) == "unparsed"
 
 
-def test_a_failed_row_is_failed():
-    assert outcome(text=None, error="503", reasoning_open=False) == "failed"
-
-
 def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
     rows = [
         row(0),
@@ -71,7 +65,6 @@ def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
 
 def test_an_answer_at_which_a_scorer_fails_costs_its_row(caplog: pytest.LogCaptureFixture):
     number = load_scorer("number")
-    assert not isinstance(number, SessionScorer)
 
     def score(batch: pa.RecordBatch) -> pa.RecordBatch:
         if "hostile" in batch["text"].to_pylist():

@@ -93,7 +93,6 @@ def test_a_commit_of_scores_leaves_all_of_answers_as_it_was(repository: LocalRep
     score(answers)
 
     head = repository.head()
-    assert head is not None
     assert head != answers.revision
     assert repository.files(head, "answers") == before
 
@@ -154,7 +153,6 @@ def test_scores_of_other_answers_are_refused_wherever_both_are_read(
     score(other)
     answers = publish(repository, numbers(0, 3))
     scored = score_answers(answers, "number")
-    assert scored.table is not None
     ids = scored.table["sample_id"].to_pylist()
     changed = pa.array([f"another-{name}" for name in ids])
     publish_scores(
@@ -213,7 +211,6 @@ def test_an_answer_without_a_target_is_missing_and_the_others_are_scored(
     ]
     scored = score_answers(publish(repository, rows), "number")
 
-    assert scored.table is not None
     assert scored.table["value"].to_pylist() == [None, 1.0, 0.0, None]
     assert scored.table["outcome"].to_pylist() == ["failed", "scored", "scored", "failed"]
     assert scored.table["truncated"].to_pylist() == [False, False, False, True]

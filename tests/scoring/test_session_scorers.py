@@ -81,7 +81,6 @@ def test_rows_keep_the_order_of_the_answers_whatever_is_scored_at_once(
 ):
     scored = answers_of(repository, "aaaa", "bb", "aa", "bb")
 
-    assert scored.table is not None
     by_subset = scorer.unit == "subset"  # of the subsets `even` and `odd`
     assert scored.table["value"].to_pylist() == [
         1,

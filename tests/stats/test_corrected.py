@@ -155,8 +155,8 @@ def test_rogan_and_gladens_correction_of_an_exact_rate_is_exact() -> None:
 
     corrected = rogan_gladen(verdict, np.arange(1000), Calibration(100, 90, 50, 40))
 
-    assert corrected.value == pytest.approx(0.6)
-    assert corrected.low < 0.6 < corrected.high
+    assert corrected[0] == pytest.approx(0.6)
+    assert corrected[1] < 0.6 < corrected[2]
 
 
 @pytest.mark.parametrize("calibration", [Calibration(100, 50, 100, 40), Calibration(0, 0, 50, 40)])
@@ -171,7 +171,7 @@ def test_repeats_widen_rogan_and_gladens_interval() -> None:
     alone = rogan_gladen(verdict, np.arange(500), known)
     grouped = rogan_gladen(verdict, np.repeat(np.arange(100), 5), known)
 
-    assert grouped.high - grouped.low > 1.2 * (alone.high - alone.low)
+    assert grouped[2] - grouped[1] > 1.2 * (alone[2] - alone[1])
 
 
 def test_p_values_follow_from_the_interval() -> None:

@@ -106,8 +106,10 @@ def test_a_value_that_is_not_finite_is_missing_and_poisons_nothing(bad: float) -
     assert (overall.n, overall.failed, overall.unparsed, overall.accuracy) == (2, 2, 0, 0.5)
 
 
-def test_repeats_are_clustered_by_sample() -> None:
-    values = [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]
+@pytest.mark.parametrize(
+    "values", [[[1.0, 0.0], [1.0, 1.0]], [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]]]
+)
+def test_repeats_are_clustered_by_sample(values: list[list[float]]) -> None:
     rows = [
         score(str(i), value, repeat)
         for i, own in enumerate(values)
@@ -116,9 +118,9 @@ def test_repeats_are_clustered_by_sample() -> None:
 
     overall = summary(rows).overall
 
-    expected = clustered_standard_error(np.array(values).ravel(), np.repeat([0, 1, 2], 3))
+    samples = np.repeat(np.arange(len(values)), len(values[0]))
+    expected = clustered_standard_error(np.array(values).ravel(), samples)
     assert overall.accuracy_stderr == pytest.approx(expected)
-    assert overall.accuracy is not None
     assert overall.accuracy_high == pytest.approx(min(1.0, overall.accuracy + 1.959964 * expected))
 
 
@@ -154,23 +156,6 @@ def test_the_error_of_a_macro_average_is_that_of_independent_subsets() -> None:
     assert result.macro_accuracy == pytest.approx((0.75 + 0.5 + 1) / 3)
     assert result.macro_stderr == pytest.approx(np.sqrt(np.square(errors).sum()) / 3)
     assert result.macro_subsets == 3
-
-
-def test_the_error_of_a_macro_average_is_what_simulation_gives() -> None:
-    rng = np.random.default_rng(0)
-    chances = {"a": (0.9, 10), "b": (0.5, 40), "c": (0.2, 20)}
-    averages, errors = [], []
-    for _ in range(300):
-        rows = [
-            score(f"{subset}{number}", float(right), subset=subset)
-            for subset, (chance, n) in chances.items()
-            for number, right in enumerate(rng.random(n) < chance)
-        ]
-        result = summary(rows)
-        averages.append(result.macro_accuracy)
-        errors.append(result.macro_stderr)
-
-    assert np.mean(errors) == pytest.approx(np.std(averages), rel=0.12)
 
 
 def test_categories_pool_the_questions_of_their_subsets() -> None:
@@ -214,15 +199,6 @@ def test_pass_at_k_is_over_every_sample_with_k_answers() -> None:
     assert result.pass_at_stderr[1] == pytest.approx(standard_error(np.array([0.2, 1, 1])))
     assert result.pass_at_stderr[5] is None
     assert result.averages()["pass_at_5_samples"] == 1
-
-
-def test_a_failed_answer_takes_no_question_out_of_pass_at_1() -> None:
-    rows = [score("a", 1.0, 0), score("a", 1.0, 1), score("b", 0.0, 0), score("b", None, 1)]
-
-    result = summary(rows)
-
-    assert result.pass_at == {1: 0.5, 2: 1.0}
-    assert result.pass_at_samples == {1: 2, 2: 1}
 
 
 def test_pass_at_k_of_unparsed_answers_is_zero_not_missing() -> None:
@@ -287,30 +263,6 @@ def test_the_majority_agrees_with_a_slow_twin(
     majority = summary(rows).majority_accuracy
 
     assert majority == (pytest.approx(sum(expected) / len(expected)) if expected else None)
-
-
-def test_a_summary_survives_json() -> None:
-    rows = [
-        score(sample, 1.0, repeat, subset=sample) for sample in ("a", "b") for repeat in range(3)
-    ]
-    result = summary(rows, {"both": ["a", "b"]})
-
-    assert Summary.model_validate_json(result.model_dump_json()) == result
-
-
-def test_two_questions_with_repeats_have_an_error_and_an_interval() -> None:
-    rows = [
-        score(sample, value, repeat)
-        for sample, values in (("a", [1.0, 0.0]), ("b", [1.0, 1.0]))
-        for repeat, value in enumerate(values)
-    ]
-
-    overall = summary(rows).overall
-
-    # By hand: the sums around the mean of 3/4 are -1/2 and 1/2, so the error is sqrt(2 * 0.5) / 4.
-    assert overall.accuracy_stderr == pytest.approx(0.25)
-    assert overall.accuracy_low == pytest.approx(0.75 - 1.959964 * 0.25)
-    assert overall.accuracy_high == 1.0
 
 
 def test_a_summary_stored_before_these_errors_were_recorded_is_read() -> None:

@@ -114,7 +114,6 @@ def test_an_unchanged_model_passes_with_the_questions_it_needs(
 ) -> None:
     needed = questions_needed(observed(changed, n), drop, 0.05)
 
-    assert needed is not None
     share = (changed // 2 * 2 + 2) / (n + 2)
     drawn = np.random.default_rng(2).multinomial(needed, [share / 2, share / 2, 1 - share], 3_000)
     tables, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
@@ -153,7 +152,6 @@ def test_with_a_few_questions_less_an_unchanged_model_passes_less_often(
 
     needed = questions_needed(observed(changed, n), drop, alpha)
 
-    assert needed is not None
     assert power(needed) >= POWER > power(round(0.95 * needed))
 
 

@@ -202,6 +202,7 @@ def _by_errors(verdicts: Verdicts, labelled: Sequence[Labelled]) -> dict[str, An
     corrected = rogan_gladen(verdicts.value, verdicts.cluster, errors)
     if corrected is None:
         return {"reason": f"on {n:,} labelled answers the verdicts are no better than chance"}
+    value, low, high = corrected
     without = len(verdicts.without) / len(verdicts.judged)
     runs = [of.run for of, labels in labelled if labels.latest]
     whose = sorted({run.judged.model for run in runs if run is not None and run.judged is not None})
@@ -210,9 +211,9 @@ def _by_errors(verdicts: Verdicts, labelled: Sequence[Labelled]) -> dict[str, An
         reason += f"; the interval holds whatever the {len(verdicts.without):,} answers without a verdict are"
     return {
         "method": "Rogan-Gladen",
-        "value": corrected.value,
-        "low": corrected.low * (1 - without),
-        "high": corrected.high * (1 - without) + without,
+        "value": value,
+        "low": low * (1 - without),
+        "high": high * (1 - without) + without,
         "labelled": n,
         "sensitivity": errors.sensitivity,
         "specificity": errors.specificity,

@@ -14,10 +14,10 @@ from regrade.answers.labelfile import (
     label_table,
     labelled_folders,
 )
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.sampling import Key
-from regrade.judging.stored import digest
-from regrade.records.rubrics.facts import JudgedSet, JudgeRun, judge_run, readable_judge_run
+from regrade.judging.stored import answer_set_at, digest, judge_runs
+from regrade.records.rubrics.facts import JudgedSet, JudgeRun, judge_run
 from regrade.stats.estimates import FloatArray
 from regrade.stats.scale import Scale
 
@@ -141,13 +141,10 @@ def _grew(answers: AnswerSet, one: JudgedSet | None, other: JudgedSet | None) ->
         return one == other
     if one.model_copy(update={"shards": other.shards}) != other:
         return False
-    found = readable_sets(answers.repository, answers.revision, benchmark=one.benchmark)[0]
-    for judged in found:
-        if judged.manifest.answer_set_id == one.answer_set_id:
-            shards = [shard.sha256 for shard in judged.manifest.shards]
-            states = {digest(shards[:count]) for count in range(1, len(shards) + 1)}
-            return {one.shards, other.shards} <= states
-    return False
+    judged = answer_set_at(answers.repository, answers.revision, one.answer_set_id)
+    shards = [] if judged is None else [shard.sha256 for shard in judged.manifest.shards]
+    states = {digest(shards[:count]) for count in range(1, len(shards) + 1)}
+    return {one.shards, other.shards} <= states
 
 
 def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRun, bool]]:
@@ -158,8 +155,5 @@ def labelled_judge_runs(answers: AnswerSet) -> Iterator[tuple[AnswerSet, JudgeRu
     if not folders:
         return
     ours = judge_run(answers.manifest.specification)
-    for other in readable_sets(repository, revision)[0]:
-        if other.manifest.specification.folder in folders:
-            run = readable_judge_run(other.manifest.specification)
-            if run is not None:
-                yield other, run, ours is not None and _of_same_answers(answers, ours, run)
+    for other, run in judge_runs(repository, revision, folders.__contains__):
+        yield other, run, ours is not None and _of_same_answers(answers, ours, run)

@@ -10,7 +10,7 @@ import psutil
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
-from regrade.answers.sets import readable_sets
+from regrade.answers.sets import intact_sets
 from regrade.engines.base import PARALLEL, parallel_by_hand
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.planner import Length, Machine, Refused, SplitMemory, VllmPlanner
@@ -131,7 +131,6 @@ def starts_in(repository: Repository, gpu: str) -> list[Start]:
     revision = repository.head()
     if revision is None:
         return []
-    sets, _ = readable_sets(repository, revision)
     return [
         Start(
             model=entry.manifest.specification.model.name,
@@ -140,7 +139,7 @@ def starts_in(repository: Repository, gpu: str) -> list[Start]:
             other=session.memory.other,
             eager=bool(session.engine_settings.get("enforce_eager")),
         )
-        for entry in sets
+        for entry in intact_sets(repository, revision)
         for session in entry.manifest.sessions
         if session.memory is not None and session.memory.other is not None
         if session.device and is_device(gpu, session.device)

@@ -234,9 +234,7 @@ def test_intact_labels_are_no_problem(task: LabelTask, tmp_path: Path) -> None:
 
 def calibration_of(answers: AnswerSet) -> Calibrated:
     [file] = answers.scores()
-    found = calibrate(answers, file)
-    assert found is not None
-    return found
+    return calibrate(answers, file)
 
 
 def test_a_judge_without_labels_is_uncalibrated(

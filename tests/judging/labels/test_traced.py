@@ -43,7 +43,6 @@ class Labelling:
     def traces(self) -> list[Any]:
         with connect(self.server) as client:
             experiment = client.get_experiment_by_name("regrade")
-            assert experiment is not None
             query = f"tags.`regrade.answer_set` = '{self.set_id}'"
             found = client.search_traces(
                 locations=[experiment.experiment_id], filter_string=query, max_results=500
@@ -133,7 +132,6 @@ def test_feedback_that_was_changed_counts_by_its_newest_value(labelling: Labelli
 
     found = read_traces(labelling.server, labelling.set_id)
 
-    assert found is not None
     assert [(given.person, given.value) for given in found.given] == [("anna", "right")]
 
 

@@ -50,7 +50,6 @@ def rows(*texts: str, instructions: str = document(NO_COMMA, WORDS)) -> list[dic
 @pytest.mark.usefixtures("nltk_data")
 def test_an_answer_is_right_if_it_follows_all_instructions(tmp_path: Path):
     scored = score_answers(stored(tmp_path, *rows(*TEXTS)), "ifeval")
-    assert scored.table is not None
     found = scored.table.to_pylist()
 
     assert [score["value"] for score in found] == [1.0, 0.0, 0.0, 0.0]

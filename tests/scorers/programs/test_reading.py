@@ -101,7 +101,6 @@ def test_a_fence_in_a_list_gives_the_program_without_its_indentation():
 
     program = read_program(answer, "f", is_completion=False)
 
-    assert program is not None
     assert program.source == "def f(x):\n    return x + 1\n"
     assert answer[program.start : program.end] == "   def f(x):\n       return x + 1\n"
 
@@ -111,14 +110,12 @@ def test_an_unlabelled_block_after_the_program_is_its_output():
 
     program = read_program(answer, None, is_completion=False)
 
-    assert program is not None
     assert program.source == "print(int(input()) + 1)\n"
 
 
 def test_without_a_label_the_last_block_is_the_program():
     program = read_program("```\nx = 1\n```\nBetter:\n```\nx = 2\n```", None, is_completion=False)
 
-    assert program is not None
     assert program.source == "x = 2\n"
 
 

@@ -156,7 +156,7 @@ def test_values_of_any_number_type_count(value: object):
         (float("nan"), "returned nan"),
         ("yes", "returned 'yes'; expected True, False"),
         ((True, "x"), "returned .True, 'x'."),
-        (Score(1, extracted=3), "has the extracted value 3"),  # type: ignore[arg-type]
+        (Score(1, extracted=3), "has the extracted value 3"),
         (Score(1, metrics={"bleu": float("inf")}), "has the metric 'bleu' = inf"),
     ],
 )
