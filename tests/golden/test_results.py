@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 from prefect.settings import PREFECT_UI_ENABLED, temporary_settings
 
-from flows import gating
+from flows import gating, plan_model, run_harness
 from regrade.cli import plan
 from regrade.cli.command_list import COMMANDS
 from regrade.cli.output import json_text
@@ -32,7 +32,6 @@ from regrade.scoring.diff import Diff
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.search import result as tuning
-from tasks import plan_memory, run_harness
 from tasks import sweep_page as sweeps
 from tasks.gate import show_baseline, show_comparisons, show_verdict
 from tasks.sweep import track_in_mlflow
@@ -166,7 +165,7 @@ def replayed(door: Door) -> Replay:
 
 def harness_page(found: Imports) -> None:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(run_harness, "run_harness", lambda *_: found)
+        patched.setattr(run_harness.harness, "run_harness", lambda *_: found)
         run_harness.run_and_import.fn(None)
 
 
@@ -349,11 +348,11 @@ def test_a_plan_is_the_same_everywhere(
     fits: bool, door: Door, prefect: list[str], monkeypatch: pytest.MonkeyPatch
 ):
     found: MemoryPlan = planned(fits=fits)
-    for planner in (plan, plan_memory):
+    for planner in (plan, plan_model):
         monkeypatch.setattr(planner, "make_memory_plan", lambda *_, **__: found)
     name = "plan" if fits else "plan-nothing-fits"
     door.both(name, f"plan {MODEL} --max-model-len 512")
-    plan_memory.plan_memory.fn(None)
+    plan_model.plan_memory.fn(None)
     door.matches(f"{name}.prefect.md", "\n".join(prefect))
 
 
