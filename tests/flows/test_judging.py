@@ -11,7 +11,7 @@ from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.judging.readings import judged_answers, run_of, verdicts
+from regrade.judging.readings import judged_answers, run_of
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation, TooFewVerdictsError
@@ -20,6 +20,7 @@ from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
 from tests.command_line import regrade
+from tests.judging.running import verdicts
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
 pytestmark = [pytest.mark.usefixtures("mlflow_database"), pytest.mark.prefect]
