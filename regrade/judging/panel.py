@@ -10,11 +10,14 @@ from typing import Literal
 import numpy as np
 
 from regrade.answers.base import Repository
-from regrade.answers.rows import RowKey
+from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet
-from regrade.judging.readings import Verdict, run_of, verdicts
+from regrade.judging.labels.items import judged_key
+from regrade.judging.readings import run_of
 from regrade.judging.stored import answer_set_at, is_unchanged, judge_runs, known_run
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun
+from regrade.scorers import JUDGE
+from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions, StrictModel
 from regrade.settings.errors import SettingsError
 from regrade.settings.turn_ids import question_numbers
@@ -130,14 +133,10 @@ def panel(
                 f"Judge '{name}' judged other answers, or by another rubric, than '{next(iter(runs))}'. "
                 "Leave one of them out (`--without`)."
             )
-    read = {name: verdicts(judge_set) for name, judge_set in kept.items()}
-    by_judge = {name: _by_answer(found) for name, found in read.items()}
-    keys = sorted(
-        {(reading.sample_id, reading.repeat) for found in read.values() for reading in found}
-    )
+    found = {name: _verdicts(judge_set) for name, judge_set in kept.items()}
     rows = tuple(
-        PanelRow(*key, {judge: found[key] for judge, found in by_judge.items() if key in found})
-        for key in keys
+        PanelRow(*key, {judge: fmean(of[key]) for judge, of in found.items() if of.get(key)})
+        for key in sorted(set().union(*found.values()))
     )
     whole = [row for row in rows if len(row.values) == len(kept)]
     return Panel(
@@ -228,13 +227,15 @@ def _question(run: JudgeRun) -> tuple[object, ...]:
     return run.rubric.sha256, run.judged, run.baseline, run.criteria
 
 
-def _by_answer(found: Sequence[Verdict]) -> dict[RowKey, float]:
-    """Return the mean value of a judge's verdicts on each answer, over repeats and both orders of a pair."""
+def _verdicts(judge_set: AnswerSet) -> dict[RowKey, list[float]]:
+    """Return the values of a judge's verdicts on each answer, of all repeats and both orders of a pair."""
+    run, table = run_of(judge_set), score_answers(judge_set, JUDGE).scores
     values: dict[RowKey, list[float]] = {}
-    for verdict in found:
-        if verdict.value is not None:
-            values.setdefault((verdict.sample_id, verdict.repeat), []).append(verdict.value)
-    return {key: sum(given) / len(given) for key, given in values.items()}
+    for key, value in zip(row_keys(table), table["value"].to_pylist(), strict=True):
+        given = values.setdefault(judged_key(run, key), [])
+        if value is not None:
+            given.append(value)
+    return values
 
 
 def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[JudgesAgree]:

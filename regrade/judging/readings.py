@@ -1,37 +1,14 @@
-"""Verdicts of judge runs, with the judged answers."""
+"""Judge runs, and the judged answers."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.stored import JudgedAnswer, is_unchanged, judge_runs, stored_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
-from regrade.scorers import JUDGE
-from regrade.scoring.score import score_answers
 from regrade.settings.errors import RepositoryError, SettingsError
-from regrade.stats.named import row_metrics
 
 Side = Literal["judged", "baseline"]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """A verdict of a judge, or the reason for a missing verdict."""
-
-    sample_id: str
-    repeat: int
-    """Repeat of the judged answer."""
-    judge_repeat: int
-    part: int
-    """Order of a pair: 0 if the candidate's answer stood first, 1 if the baseline's did; 0 without a pair."""
-    subset: str
-    outcome: str
-    value: float | None
-    label: str | None
-    """Label of the verdict's first field."""
-    metrics: Mapping[str, float]
 
 
 def run_of(judge_set: AnswerSet) -> JudgeRun:
@@ -48,33 +25,6 @@ def run_of(judge_set: AnswerSet) -> JudgeRun:
             "`regrade judge` made."
         )
     return run
-
-
-def verdicts(judge_set: AnswerSet) -> list[Verdict]:
-    """Return the verdicts of a judge run, read by the current scorer or from its stored scoring.
-
-    Raises:
-        SettingsError: If the answers are not verdicts of a judge.
-        DamagedAnswersError: If stored verdicts or scores cannot be read.
-    """
-    run = run_of(judge_set)
-    found = []
-    for row in score_answers(judge_set, JUDGE).scores.to_pylist():
-        judged, judge, part = run.place(row["repeat"])
-        found.append(
-            Verdict(
-                sample_id=row["sample_id"],
-                repeat=judged,
-                judge_repeat=judge,
-                part=part,
-                subset=row["subset"],
-                outcome=row["outcome"],
-                value=row["value"],
-                label=row["extracted"],
-                metrics=row_metrics(row["metrics"]),
-            )
-        )
-    return found
 
 
 def judge_sets_of(repository: Repository, revision: str, answer_set_id: str) -> list[AnswerSet]:

@@ -290,15 +290,18 @@ def test_repeats_of_a_question_are_one_value(repository: LocalRepository) -> Non
     assert np.array_equal(np.unique(result.changes.sums), [-3.0, 0.0])
 
 
-def test_passages_are_one_group_where_subsets_are_passages(repository: LocalRepository) -> None:
-    def rows(wrong: range) -> list[dict[str, object]]:
-        return [
-            row(n, f"#### {n + 1}" if n in wrong else "") | {"subset": f"passage {n // 5}"}
-            for n in range(100)
-        ]
+def in_subsets(
+    repository: LocalRepository, model: str, *wrong: int, total: int, size: int
+) -> AnswerSet:
+    """Publish answers in subsets of one size, which are named s00, s01 and so on."""
+    rows = [row(n, f"#### {n + 1}" if n in wrong else "") for n in range(total)]
+    named = [row | {"subset": f"s{n // size:02d}"} for n, row in enumerate(rows)]
+    return publish(repository, named, model=model)
 
-    base = publish(repository, rows(range(0)), model="org/a")
-    candidate = publish(repository, rows(range(20)), model="org/b")
+
+def test_passages_are_one_group_where_subsets_are_passages(repository: LocalRepository) -> None:
+    base = in_subsets(repository, "org/a", total=100, size=5)
+    candidate = in_subsets(repository, "org/b", *range(20), total=100, size=5)
 
     alone = compared(base, candidate).comparison
     grouped = compared(base, candidate, cluster="subset").comparison
@@ -312,15 +315,10 @@ def test_passages_are_one_group_where_subsets_are_passages(repository: LocalRepo
 def test_only_subsets_that_moved_more_than_looking_at_all_explains_are_said_to_have(
     repository: LocalRepository,
 ) -> None:
-    def rows(wrong: set[int]) -> list[dict[str, object]]:
-        return [
-            row(n, f"#### {n + 1}" if n in wrong else "") | {"subset": f"s{n // 20:02d}"}
-            for n in range(600)
-        ]
-
-    base = publish(repository, rows(set()), model="org/a")
+    base = in_subsets(repository, "org/a", total=600, size=20)
     # s00 loses 12 of 20; s01 loses 6, whose p of 0.031 is nothing special among 30 subsets.
-    candidate = publish(repository, rows({*range(12), *range(20, 26)}), model="org/b")
+    lost = (*range(12), *range(20, 26))
+    candidate = in_subsets(repository, "org/b", *lost, total=600, size=20)
 
     subsets = {subset.name: subset for subset in compared(base, candidate).comparison.subsets}
 

@@ -139,18 +139,24 @@ def test_a_larger_accepted_drop_changes_the_verdict(repository: LocalRepository)
     assert verdict(repository, "bad", "sums", max_drop_of=("sums=9",)).verdict == "pass"
 
 
-def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: Path) -> None:
-    repository = LocalRepository(tmp_path / "answers")
-    rights = {"sums": 300, "products": 394, "roots": 400}  # p: tiny, 1/64 and 1
+def with_rights(folder: Path, **rights: int) -> LocalRepository:
+    """A repository in which org/base has all 400 of each benchmark right, and org/new as many as are given."""
+    repository = LocalRepository(folder / "answers")
     for name, right in rights.items():
         answer(repository, "org/base", right=400, benchmark=name)
         answer(repository, "org/new", right=right, benchmark=name)
+    return repository
+
+
+def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: Path) -> None:
+    repository = with_rights(tmp_path, sums=300, products=394, roots=400)  # p: tiny, 1/64 and 1
 
     report = verdict(repository, "new", baseline="org/base", max_drop=0)
 
     judged = {benchmark.benchmark: benchmark for benchmark in report.benchmarks}
-    assert [judged[name].verdict for name in rights] == ["regression", "regression", "cannot tell"]
-    levels = [judged[name].high_level for name in rights]
+    verdicts = [benchmark.verdict for benchmark in report.benchmarks]
+    assert verdicts == ["regression", "regression", "cannot tell"]
+    levels = [benchmark.high_level for benchmark in report.benchmarks]
     assert levels == pytest.approx([1 - 0.05 / 3, 1 - 0.05 / 2, 1 - 0.05])
     assert {benchmark.low_level for benchmark in report.benchmarks} == {0.95}
     (alone,) = verdict(repository, "new", "products", baseline="org/base", max_drop=0).benchmarks
@@ -161,11 +167,7 @@ def test_each_benchmark_is_judged_at_its_own_level_of_holms_procedure(tmp_path: 
 
 
 def test_after_the_first_test_that_does_not_reject_the_level_stays(tmp_path: Path) -> None:
-    repository = LocalRepository(tmp_path / "answers")
-    rights = {"sums": 395, "products": 396, "roots": 400}  # p: 1/32, 1/16 and 1
-    for name, right in rights.items():
-        answer(repository, "org/base", right=400, benchmark=name)
-        answer(repository, "org/new", right=right, benchmark=name)
+    repository = with_rights(tmp_path, sums=395, products=396, roots=400)  # p: 1/32, 1/16 and 1
 
     report = verdict(repository, "new", baseline="org/base", max_drop=0)
 

@@ -10,7 +10,7 @@ import pytest
 from flows.evaluate_model import evaluate_model
 from flows.judge_answers import judge_answers
 from regrade.answers.sets import AnswerSet
-from regrade.judging.readings import judged_answers, run_of, verdicts
+from regrade.judging.readings import judged_answers, run_of
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation, TooFewVerdictsError
@@ -18,6 +18,7 @@ from regrade.settings.errors import SettingsError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
+from tests.judging.running import verdicts
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 from tests.stored import sets_in
 

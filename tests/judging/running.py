@@ -1,6 +1,7 @@
 """Judge runs without Prefect: plan, generate with the scripted judge's server, publish, score."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from regrade.answers.local import LocalRepository
@@ -13,6 +14,7 @@ from regrade.engines.base import PromptRendering
 from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.generate import generate, session_of
 from regrade.jobs.job import JudgeJob
+from regrade.judging.readings import run_of
 from regrade.scoring.score import score_answers
 from tasks.judge import plans_of_judge, take_known
 from tasks.plan import find_missing
@@ -47,6 +49,17 @@ def run_judge_at(
             begin_session(spool, repository.uri, plan.description, session_of(client, engine))
             generate(requests, client, spool, lambda _: None)
         return publish_answers(repository, spool, plan.description)
+
+
+def verdicts(judge_set: AnswerSet) -> list[SimpleNamespace]:
+    """Rows of the scoring of verdicts, with the repeats of the judged answer and of the judge."""
+    run = run_of(judge_set)
+    found = []
+    for row in score_answers(judge_set, "judge").scores.to_pylist():
+        repeat, judge_repeat, _ = run.place(row["repeat"])
+        places = {"repeat": repeat, "judge_repeat": judge_repeat, "label": row["extracted"]}
+        found.append(SimpleNamespace(**row | places))
+    return found
 
 
 def scored(judge_set: AnswerSet) -> ScoreFile:

@@ -11,10 +11,9 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
 from regrade.comparing.likeness import judged_differences
 from regrade.judging.panel import name_of, panel, panels_at
-from regrade.judging.readings import verdicts
 from regrade.settings import SamplingSettings
 from regrade.settings.errors import SettingsError
-from tests.judging.running import run_judge, scored
+from tests.judging.running import run_judge, scored, verdicts
 from tests.judging.scripted import ScriptedJudge, by_reference, candidates
 
 FROZEN = Path(__file__).parent.parent / "frozen" / "format-3" / "judged-by-untold"

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from tests.stored import publish
 
 def questions(answers: Any, rubric: str | Rubric = "correct", **options: Any) -> JudgeQuestions:
     chosen = open_rubric(rubric) if isinstance(rubric, str) else rubric
-    return JudgeQuestions(judged(answers), chosen, prompt=PromptSettings(), **options)
+    return JudgeQuestions(judged(answers), chosen, **{"prompt": PromptSettings(), **options})
 
 
 def fences(benchmark: JudgeQuestions, sample: Sample) -> dict[str, str]:
@@ -133,35 +134,19 @@ def test_repeats_of_an_answer_and_of_the_judge_are_repeats_of_one_sample(tmp_pat
     assert run.repeats == 6
     [sample] = benchmark.samples()
     assert len(sample.by_repeat) == 6
-    assert [run.place(repeat) for repeat in range(6)] == [
-        (0, 0, 0),
-        (0, 1, 0),
-        (0, 2, 0),
-        (1, 0, 0),
-        (1, 1, 0),
-        (1, 2, 0),
-    ]
+    assert [run.place(repeat) for repeat in range(6)] == [*product(range(2), range(3), range(1))]
 
 
 def test_a_pair_is_asked_in_both_orders(tmp_path: Path):
     candidate = candidates(tmp_path / "a", ["mine 1", "mine 2"])
     baseline = candidates(tmp_path / "b", ["theirs 1"])
-    benchmark = JudgeQuestions(
-        judged(candidate),
-        open_rubric("pairwise"),
-        baseline=judged(baseline),
-        prompt=PromptSettings(),
-    )
+    benchmark = questions(candidate, "pairwise", baseline=judged(baseline))
     [sample] = benchmark.samples()  # the other question has no answer of the baseline
-    one, other = sample.by_repeat
-    assert (fences(benchmark, one)["first"], fences(benchmark, one)["second"]) == (
-        "mine 1",
-        "theirs 1",
-    )
-    assert (fences(benchmark, other)["first"], fences(benchmark, other)["second"]) == (
-        "theirs 1",
-        "mine 1",
-    )
+    seen = [fences(benchmark, part) for part in sample.by_repeat]
+    assert [(texts["first"], texts["second"]) for texts in seen] == [
+        ("mine 1", "theirs 1"),
+        ("theirs 1", "mine 1"),
+    ]
     with pytest.raises(SettingsError, match="give the other side with `judge.baseline`"):
         questions(candidate, "pairwise")
     with pytest.raises(SettingsError, match="leave out `judge.baseline`"):
@@ -253,11 +238,7 @@ def test_a_rubric_in_a_file_that_takes_too_much_is_refused_with_its_limit(
 
 def test_an_answer_is_never_cut_for_a_judge(tmp_path: Path):
     with pytest.raises(SettingsError, match="A judge must see whole answers"):
-        JudgeQuestions(
-            judged(candidates(tmp_path, ["It is 1."])),
-            open_rubric("correct"),
-            prompt=PromptSettings(truncate=True),
-        )
+        questions(candidates(tmp_path, ["It is 1."]), prompt=PromptSettings(truncate=True))
 
 
 TURNS = [("I have 2 apples.", "You have 2."), ("And 3 more?", "You have 5.")]

@@ -15,12 +15,12 @@ from regrade.jobs.generate import generate, session_of
 from regrade.jobs.plan import Plan, make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
-from regrade.judging.readings import verdicts
 from regrade.models.base import ResolvedModel
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings, SamplingSettings
 from tests.engine_fixtures import FAST
+from tests.judging.running import verdicts
 from tests.judging.scripted import candidates
 from tests.reasoning_model import reasoning_model
 

@@ -13,11 +13,11 @@ from regrade.jobs.generate import generate, session_of
 from regrade.jobs.plan import make_plan
 from regrade.judging.choosing import judged
 from regrade.judging.questions import JudgeQuestions
-from regrade.judging.readings import verdicts
 from regrade.models.base import ResolvedModel
 from regrade.records.rubrics import open_rubric
 from regrade.settings import PromptSettings
 from tests.engine_fixtures import FAST
+from tests.judging.running import verdicts
 from tests.judging.scripted import candidates
 
 pytestmark = pytest.mark.vllm

@@ -144,21 +144,15 @@ def test_answers_without_a_prompt_and_without_a_target_have_examples(
     published = publish(repository, rows())
     old = score_with_an_older_scorer(published, old_score)
     new = score(again(published))
-    bare = publish(
-        repository,
-        [{**row, "prompt": None, "target": None} for row in rows()],
-        model="org/imported",
-    )
+    nothing = {"prompt": None, "target": None}
+    bare = publish(repository, [row | nothing for row in rows()], model="org/imported")
     shards = tuple(shard.sha256 for shard in bare.manifest.shards)
     sides = [
-        (
-            file.model_copy(update={"answers": shards}),
-            again(published).score_table(file),
-        )
+        (file.model_copy(update={"answers": shards}), again(published).score_table(file))
         for file in (old, new)
     ]
 
-    diff = compare(bare, sides[0], sides[1])
+    diff = compare(bare, *sides)
 
     assert len(diff.examples) == 4
     assert {(example.prompt, example.target) for example in diff.examples} == {(None, None)}

@@ -217,19 +217,13 @@ def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> 
     [record] = label_files(again(task.answers))
     path = f"{task.answers.labels_folder}/{record.stem}.parquet"
     repository = task.answers.repository
+    assert verify(repository, repository.head()).problems == []
     repository.commit({path: b"PAR1"}, "damage", parent=repository.head())
 
     with pytest.raises(DamagedAnswersError, match="sha256"):
         stored_labels(again(task.answers), SHARES)
     problems = verify(repository, repository.head()).problems
     assert [(problem.path, "sha256" in problem.problem) for problem in problems] == [(path, True)]
-
-
-def test_intact_labels_are_no_problem(task: LabelTask, tmp_path: Path) -> None:
-    read_in(labelled(task, "right", tmp_path / "labels.csv"), task)
-    repository = task.answers.repository
-
-    assert verify(repository, repository.head()).problems == []
 
 
 def calibration_of(answers: AnswerSet) -> Calibrated:
@@ -363,7 +357,7 @@ def test_labels_stay_usable_if_answers_are_added(
     more = publish(repository, numbers(200, 250), total=250)
     score(more)
 
-    found = calibrate(again(more), again(more).scores()[0])
+    found = calibration_of(again(more))
 
     assert found.method == "PPI++"
     assert found.labelled > 90
@@ -449,9 +443,7 @@ def test_labels_correct_a_panel_of_judges(repository: LocalRepository, tmp_path:
 
     found = calibrated_panel(combined, [judged, *others])
 
-    assert (
-        combined.mean("majority") == 1.0
-    )  # two judges that call everything right have the majority
+    assert combined.mean("majority") == 1.0  # two judges call everything right
     assert [calibrated.method for calibrated in found.values()] == ["PPI++"] * 5
     assert found["majority"].low < TRUTH < found["majority"].high
 
@@ -528,20 +520,15 @@ def test_labels_of_answers_that_were_generated_again_do_not_count(
 
 def test_a_plain_scoring_with_labels_is_compared_with_them(task: LabelTask, tmp_path: Path) -> None:
     read_in(labelled(task, "right", tmp_path / "labels.csv"), task)
-    answers = again(task.answers)
-    [file] = answers.scores()
 
-    found = calibrate(answers, file)
+    found = calibration_of(again(task.answers))
 
     assert (found.method, found.value) == ("PPI++", 1.0)
     assert found.agreement.table[1][0] == 0
 
 
 def test_a_plain_scoring_without_labels_needs_none(task: LabelTask) -> None:
-    answers = again(task.answers)
-    [file] = answers.scores()
-
-    assert calibrate(answers, file) is None
+    assert calibration_of(again(task.answers)) is None
 
 
 def test_several_people_are_compared_with_each_other(task: LabelTask, tmp_path: Path) -> None:
@@ -551,9 +538,8 @@ def test_several_people_are_compared_with_each_other(task: LabelTask, tmp_path: 
     rows = rows_of(path)
     fill(path, [row | {"label": "wrong"} for row in rows[:5]] + rows[5:])
     read_in(path, second, "ben")
-    answers = again(task.answers)
 
-    found = calibrate(answers, answers.scores()[0])
+    found = calibration_of(again(task.answers))
 
     assert found.raters == 2
     assert found.people.value < 1
