@@ -16,7 +16,7 @@ import pyarrow as pa
 import yaml
 
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.content import git_oid
+from regrade.answers.content import content_hashes
 from regrade.answers.documents import json_bytes, read_manifest
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
@@ -264,7 +264,9 @@ def _digest(
     documents: list[str], stored: Mapping[str, StoredFile], new: Mapping[str, Manifest | ScoreFile]
 ) -> str:
     """Return 16 hex digits for the contents of documents; "" if the store has no git sha1 of one of them."""
-    oids = [git_oid(json_bytes(new[p])) if p in new else stored[p].git_oid for p in documents]
+    oids = [
+        content_hashes(json_bytes(new[p]))[2] if p in new else stored[p].git_oid for p in documents
+    ]
     if None in oids:
         return ""
     lines = "\n".join(f"{oid} {path}" for oid, path in zip(oids, documents, strict=True))

@@ -84,8 +84,7 @@ def move_alias_tag(uri: str, alias: str, answer_sets: Mapping[str, str]) -> int:
         experiment = client.get_experiment_by_name(EXPERIMENT)
         if experiment is None:
             return 0
-        # A list, because deleting tags changes the pages of the search.
-        for run in [*scoring_runs(client, experiment.experiment_id, tag, "true")]:
+        for run in scoring_runs(client, experiment.experiment_id, tag, "true"):
             benchmark = run.data.tags.get("regrade.benchmark", "")
             answer_set = run.data.tags.get("regrade.answer_set")
             if answer_sets.get(benchmark) not in (None, answer_set):
