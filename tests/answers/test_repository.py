@@ -36,10 +36,6 @@ def read(repository: Repository, path: str, revision: str) -> bytes:
     return repository.fetch(path, revision).read_bytes()
 
 
-def test_what_does_not_exist_yet_has_no_head(repository: Repository) -> None:
-    assert repository.head() is None
-
-
 def test_the_first_commit_makes_the_repository(opened: Opener) -> None:
     revision = opened().commit({SHARD: b"PAR1", MANIFEST: b"{}"}, "first", parent=None)
 
