@@ -91,7 +91,8 @@ def track_sweep(
             }
             child = _run(client, experiment, point.name, tags)
             values = {metric_name(key): value for key, value in point.metrics.items()}
-            failure = {"regrade.failure": point.failure or ""}
+            has_failed = point.failure is not None or "regrade.failure" in child.data.tags
+            failure = {"regrade.failure": point.failure or ""} if has_failed else {}
             _update(client, child, {point.step: values}, point.parameters, failure)
             curves.setdefault(point.step, {}).update(
                 (metric_name(f"{key}/{point.curve}" if point.curve else key), value)
