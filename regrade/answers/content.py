@@ -26,10 +26,6 @@ class Content:
     git_oid: str
     """sha1 of the content as a git blob; the Hub uses it for small text files."""
 
-    def open(self) -> BinaryIO:
-        """Open the content for reading."""
-        return io.BytesIO(self.source) if isinstance(self.source, bytes) else self.source.open("rb")
-
 
 def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
     """Return the additions of a commit with their hashes, sorted by path.
@@ -41,7 +37,9 @@ def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
         raise RepositoryError(uri, "a commit needs at least one file.")
     for path in additions:
         check_path(uri, path)
-    return [_described(path, additions[path]) for path in sorted(additions)]
+    return [
+        Content(path, source, *content_hashes(source)) for path, source in sorted(additions.items())
+    ]
 
 
 def check_path(uri: str, path: str) -> None:
@@ -58,31 +56,20 @@ def check_path(uri: str, path: str) -> None:
         )
 
 
-def file_hashes(path: Path) -> tuple[int, str, str]:
-    """Return size in bytes, sha256 and git sha1 of a file."""
-    with path.open("rb") as file:
-        return _hashes(file, path.stat().st_size)
-
-
-def git_oid(content: bytes) -> str:
-    """Return the sha1 of a content as a git blob."""
-    return _hashes(io.BytesIO(content), len(content))[2]
-
-
-def _described(path: str, source: Path | bytes) -> Content:
-    if isinstance(source, bytes):
-        size, sha256, git_oid = _hashes(io.BytesIO(source), len(source))
-    else:
-        size, sha256, git_oid = file_hashes(source)
-    return Content(path, source, size, sha256, git_oid)
-
-
-def _hashes(file: BinaryIO, size: int) -> tuple[int, str, str]:
+def content_hashes(source: Path | bytes) -> tuple[int, str, str]:
+    """Return size in bytes, sha256 and git sha1 of a content."""
+    size = len(source) if isinstance(source, bytes) else source.stat().st_size
     sha256 = hashlib.sha256()
     git = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
     read = 0
-    while chunk := file.read(CHUNK_BYTES):
-        read += len(chunk)
-        sha256.update(chunk)
-        git.update(chunk)
+    with opened(source) as file:
+        while chunk := file.read(CHUNK_BYTES):
+            read += len(chunk)
+            sha256.update(chunk)
+            git.update(chunk)
     return read, sha256.hexdigest(), git.hexdigest()
+
+
+def opened(source: Path | bytes) -> BinaryIO:
+    """Open a content for reading."""
+    return io.BytesIO(source) if isinstance(source, bytes) else source.open("rb")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from regrade.answers.manifest import Manifest, Totals
+from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 
 View = Literal["list", "viewer", "report", "page", "sweep", "show", "compare"]
@@ -29,7 +29,7 @@ class Figure:
     form: str = ",.1f"
     """Format of a value in tables."""
     metric: str = ""
-    """Name of the metric in MLflow, if it is not `generation/<name>`."""
+    """Name of the metric in MLflow, if it is neither `seconds/<title>` of seconds nor `generation/<name>`."""
     shown: tuple[View, ...] = get_args(View)
     """Views that show it."""
 
@@ -45,54 +45,36 @@ class Figure:
     @property
     def key(self) -> str:
         """Name of the metric in MLflow."""
-        return self.metric or f"generation/{self.name}"
+        usual = f"seconds/{self.title}" if self.unit == "s" else f"generation/{self.name}"
+        return self.metric or usual
 
 
-def _sum(
-    of: Callable[[Totals], float | None],
-) -> Callable[[Manifest, ScoreFile | None], float | None]:
-    """Compute a figure of the sums over all sessions; not known of imported answers, which have no session."""
-    return lambda manifest, _: of(manifest.totals) if manifest.sessions else None
+def _sum(name: str) -> Callable[[Manifest, ScoreFile | None], float | None]:
+    """Compute a field of `Totals`; not known of imported answers, which have no session."""
+    return lambda manifest, _: getattr(manifest.totals, name) if manifest.sessions else None
+
+
+def _rate(name: str) -> Callable[[Manifest, ScoreFile | None], float | None]:
+    """Compute a field of `Totals` per second of generating."""
+    return lambda manifest, _: manifest.totals.per_second(getattr(manifest.totals, name))
+
+
+def _score_seconds(_: Manifest, file: ScoreFile | None) -> float | None:
+    return None if file is None else file.score_seconds
 
 
 FIGURES: list[Figure] = [
+    Figure("load_seconds", "load", "s", _sum("load_seconds"), shown=("report",)),
     Figure(
-        "load_seconds",
-        "load",
-        "s",
-        _sum(lambda totals: totals.load_seconds),
-        metric="seconds/load",
-        shown=("report",),
+        "seconds", "generate", "s", _sum("seconds"), shown=("report", "viewer", "show", "compare")
     ),
-    Figure(
-        "seconds",
-        "generate",
-        "s",
-        _sum(lambda totals: totals.seconds),
-        metric="seconds/generate",
-        shown=("report", "viewer", "show", "compare"),
-    ),
-    Figure(
-        "score_seconds",
-        "score",
-        "s",
-        lambda _, file: None if file is None else file.score_seconds,
-        metric="seconds/score",
-        shown=("report",),
-    ),
-    Figure(
-        "prompt_tokens",
-        "prompt tokens",
-        "",
-        _sum(lambda totals: totals.prompt_tokens),
-        ",.0f",
-        shown=("report",),
-    ),
+    Figure("score_seconds", "score", "s", _score_seconds, shown=("report",)),
+    Figure("prompt_tokens", "prompt tokens", "", _sum("prompt_tokens"), ",.0f", shown=("report",)),
     Figure(
         "completion_tokens",
         "completion tokens",
         "",
-        _sum(lambda totals: totals.completion_tokens),
+        _sum("completion_tokens"),
         ",.0f",
         shown=("report", "show", "compare"),
     ),
@@ -100,7 +82,7 @@ FIGURES: list[Figure] = [
         "prompt_tokens_per_second",
         "prompt tokens/s",
         "",
-        _sum(lambda totals: totals.per_second(totals.prompt_tokens)),
+        _rate("prompt_tokens"),
         ",.0f",
         shown=(),
     ),
@@ -108,10 +90,10 @@ FIGURES: list[Figure] = [
         "tokens_per_second",
         "tokens/s",
         "",
-        _sum(lambda totals: totals.per_second(totals.completion_tokens)),
+        _rate("completion_tokens"),
         ",.0f",
-        metric="generation/completion_tokens_per_second",
-        shown=("report", "show"),
+        "generation/completion_tokens_per_second",
+        ("report", "show"),
     ),
 ]
 """All figures, in the order of their columns."""

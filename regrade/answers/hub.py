@@ -21,7 +21,7 @@ from huggingface_hub.file_download import repo_folder_name
 from huggingface_hub.hf_api import RepoFile
 
 from regrade.answers.base import Listing, StoredFile
-from regrade.answers.content import REVISION, Content, describe, file_hashes
+from regrade.answers.content import REVISION, Content, content_hashes, describe
 from regrade.answers.hub_http import HubCalls
 from regrade.hub.retries import NotSettledError, RetryPolicy
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
@@ -58,13 +58,12 @@ INITIAL_FILES = {".gitattributes"}
 
 
 class HubRepository:
-    """A dataset repository on the Hub. `check_writable` or the first commit creates it (private by default)."""
+    """A dataset repository on the Hub. `check_writable` or the first commit creates it, as private."""
 
     def __init__(
         self,
         repo_id: str,
         *,
-        private: bool = True,
         endpoint: str | None = None,
         token: str | None = None,
         cache: Path | None = None,
@@ -75,7 +74,6 @@ class HubRepository:
 
         Args:
             repo_id: `ORG/NAME`.
-            private: Create the repository as private.
             endpoint: Address of the Hub. None: `HF_ENDPOINT`, else https://huggingface.co.
             token: None: `HF_TOKEN`, else the token of `hf auth login`, read at each call.
             cache: Download cache. None: the cache of huggingface_hub (`HF_HUB_CACHE`).
@@ -83,7 +81,6 @@ class HubRepository:
             retries: Retry policy for transient errors.
         """
         self.repo_id = repo_id
-        self._private = private
         self._cache = cache
         self._calls = HubCalls(self.uri, endpoint, token, timeout, retries or RetryPolicy())
         self._listings: LRUCache[str, Listing] = LRUCache(LISTINGS_KEPT)
@@ -258,7 +255,7 @@ class HubRepository:
         self._calls.ask(
             "creating the repository",
             lambda api: api.create_repo(
-                self.repo_id, repo_type="dataset", private=self._private, exist_ok=True
+                self.repo_id, repo_type="dataset", private=True, exist_ok=True
             ),
         )
 
@@ -400,5 +397,5 @@ class HubRepository:
 
 def _matches(local: Path, stored: StoredFile) -> bool:
     if stored.sha256 is None:
-        return file_hashes(local)[2] == stored.git_oid
+        return content_hashes(local)[2] == stored.git_oid
     return file_sha256(local) == stored.sha256

@@ -4,7 +4,6 @@
 untrusted input: an image is returned only if its hash is right and its content is one of the accepted formats.
 """
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import Field
 
 from regrade.answers.base import Repository
+from regrade.answers.content import content_hashes
 from regrade.answers.documents import Problem, fetch_listed, json_bytes, read_json
 from regrade.answers.parquet import ParquetReader, parquet_bytes
 from regrade.records.columns import IMAGE_SCHEMA, SCHEMA_VERSION
@@ -24,7 +24,6 @@ from regrade.records.images import Image, ImageError, read_image
 from regrade.records.specification import IMAGES, path_component
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError
-from regrade.settings.files import file_sha256
 
 INDEX = "index.json"
 SHARD_BYTES = 64 * 2**20
@@ -241,7 +240,7 @@ def added_images(stored: StoredImages, files: Sequence[Path]) -> AddedImages:
     number = 1 + max((int(shard.name[5:10]) for shard in shards), default=-1)
     shards = [shard for shard in shards if shard not in joined]
     for content, hashes in new:
-        size, sha256 = _size_and_hash(content)
+        size, sha256, _ = content_hashes(content)
         name = f"part-{number:05d}-{sha256[:8]}.parquet"
         shards.append(ImageShard(name=name, bytes=size, sha256=sha256, images=tuple(hashes)))
         added.additions[f"{stored.folder}/{name}"] = content
@@ -262,9 +261,3 @@ def _joined(
         return [], None
     together = pa.concat_tables([table for _, table in tables]).combine_chunks()
     return [shard for shard, _ in tables], together
-
-
-def _size_and_hash(content: Path | bytes) -> tuple[int, str]:
-    if isinstance(content, bytes):
-        return len(content), hashlib.sha256(content).hexdigest()
-    return content.stat().st_size, file_sha256(content)

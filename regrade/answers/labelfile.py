@@ -12,12 +12,13 @@ import pyarrow as pa
 from pydantic import Field
 
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.documents import check_size, json_bytes, read_json
-from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, parquet_bytes
+from regrade.answers.documents import json_bytes
+from regrade.answers.parquet import ParquetReader, parquet_bytes
 from regrade.answers.publishing import retry_on_conflict
+from regrade.answers.scorefile import SetDocument
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import SCHEMA_VERSION
-from regrade.settings import AnswerSetId, StrictModel, Timestamp
+from regrade.settings import StrictModel, Timestamp
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.files import file_sha256
 from regrade.stats.scale import Scale
@@ -49,11 +50,9 @@ class DrawnSample(StrictModel):
     """sha256 of their sample ids and repeats."""
 
 
-class LabelFile(StrictModel):
+class LabelFile(SetDocument):
     """The JSON file of one import of labels."""
 
-    schema_version: int = SCHEMA_VERSION
-    answer_set_id: AnswerSetId
     table_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     """sha256 of the table."""
     rows: int = Field(ge=1)
@@ -87,13 +86,7 @@ def label_files(answers: AnswerSet) -> list[LabelFile]:
 
 
 def _record(answers: AnswerSet, file: StoredFile) -> LabelFile:
-    what = "the JSON of labels"
-    record = read_json(answers.repository, file.path, answers.revision, LabelFile, what, file.size)
-    if file.path != f"{answers.labels_folder}/{record.stem}.json":
-        raise DamagedAnswersError(file.path, f"its name should be '{record.stem}.json'.")
-    if record.answer_set_id != answers.manifest.answer_set_id:
-        raise DamagedAnswersError(file.path, f"it belongs to answer set '{record.answer_set_id}'.")
-    return record
+    return answers.read_record(file, LabelFile, "the JSON of labels")
 
 
 def read_labels(answers: AnswerSet, file: StoredFile) -> tuple[LabelFile, pa.Table]:
@@ -109,11 +102,7 @@ def label_table(answers: AnswerSet, record: LabelFile) -> pa.Table:
         DamagedAnswersError: If the table is missing, or not the one that the file names.
     """
     path = f"{answers.labels_folder}/{record.stem}.parquet"
-    known = answers.repository.files(answers.revision, answers.labels_folder).get(path)
-    if known is None:
-        raise DamagedAnswersError(path, "the labels have a JSON file, but no table.")
-    check_size(path, known.size, MAX_FILE_BYTES)
-    local = answers.repository.fetch(path, answers.revision)
+    local = answers.table_file(path, "the labels have a JSON file, but no table.")
     if file_sha256(local) != record.table_sha256:
         raise DamagedAnswersError(path, "its sha256 is not the one in its JSON file.")
     table = ParquetReader(path, local, LABEL_SCHEMA, LABEL_SCHEMA.names).table()

@@ -13,7 +13,7 @@ from pathlib import Path
 import orjson
 
 from regrade.answers.base import StoredFile
-from regrade.answers.content import REVISION, Content, check_path, describe, file_hashes
+from regrade.answers.content import REVISION, Content, check_path, content_hashes, describe
 from regrade.answers.local_files import CARD, SHARD, Files
 from regrade.answers.local_history import Change, Commit, History, State, new_commit
 from regrade.records.specification import IMAGES, TOPS
@@ -324,7 +324,7 @@ class LocalRepository:
         card = self.folder / CARD
         if revision != self.head() or not card.is_file():
             return None
-        size, sha256, _ = file_hashes(card)
+        size, sha256, _ = content_hashes(card)
         return StoredFile(CARD, size, sha256)
 
     def _is_as_before(self, file: StoredFile, found: Path | None) -> bool:

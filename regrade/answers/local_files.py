@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, ValidationError
 
 from regrade.answers.base import StoredFile
-from regrade.answers.content import CHUNK_BYTES, Content
+from regrade.answers.content import CHUNK_BYTES, Content, opened
 from regrade.answers.local_history import NO_LINKS
 from regrade.records.specification import IMAGES, TOPS
 from regrade.settings import StrictModel
@@ -143,14 +143,14 @@ class Files:
         finally:
             temporary.unlink(missing_ok=True)
 
-    def place(self, file: StoredFile) -> bool:
-        """Put a kept content at its path, unless it is there; False if it is not kept.
+    def place(self, file: StoredFile) -> None:
+        """Put a kept content at its path, unless it is there.
 
         What stands there is kept, if it is not yet.
         """
         target, kept = self.folder / file.path, self.objects / str(file.sha256)
         if self.is_at_its_path(file):
-            return True
+            return
         temporary = self._new_name()
         try:
             if kept.is_file():
@@ -161,7 +161,7 @@ class Files:
             elif (content := self._put_together(str(file.sha256))) is not None:
                 self._write(temporary, content)
             else:
-                return self.is_at_its_path(file)
+                return
             make_folder(target.parent)
             self.preserve(file.path)
             with suppress(FileNotFoundError):  # another process has just moved the same shard
@@ -170,7 +170,6 @@ class Files:
             if temporary != kept:
                 temporary.unlink(missing_ok=True)
         self._changed.add(target.parent)
-        return self.is_at_its_path(file)
 
     def flush(self) -> None:
         """Flush the names in all folders that changed to disk."""
@@ -236,7 +235,7 @@ class Files:
 
     def _copy(self, content: Content, target: Path) -> None:
         digest = hashlib.sha256()
-        with content.open() as source, target.open("wb") as file:
+        with opened(content.source) as source, target.open("wb") as file:
             share(target)
             while chunk := source.read(CHUNK_BYTES):
                 digest.update(chunk)

@@ -32,18 +32,13 @@ class SetDescription(StrictModel):
         """Return the manifest with the given shards and sessions; a session without rows is left out."""
         counted = [session.counted(shards) for session in sessions]
         return Manifest(
+            **dict(self),
             answer_set_id=self.specification.answer_set_id,
-            specification=self.specification,
             state=state_of(self.n_samples * self.specification.repeats, shards),
-            n_samples=self.n_samples,
             rows=sum(shard.rows for shard in shards),
             shards=tuple(shards),
             replaced=tuple(replaced),
             sessions=tuple(s for s in counted if s.rows or s.id is None),
-            scorers=self.scorers,
-            groups=self.groups,
-            withheld=self.withheld,
-            images=self.images,
             created_at=created,
             updated_at=datetime.now(UTC),
         )

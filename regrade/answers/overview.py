@@ -9,26 +9,23 @@ import hashlib
 import html
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 import pyarrow as pa
 import yaml
 
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.content import git_oid
+from regrade.answers.content import content_hashes
 from regrade.answers.documents import json_bytes, read_manifest
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, manifest_paths
 from regrade.records.columns import GENERATION_SCHEMA, IMAGE_SCHEMA
 from regrade.records.rubrics.facts import answers_per_question, judge_run
-from regrade.records.specification import IMAGES, Specification, path_component
-from regrade.settings import HARNESS
+from regrade.records.specification import IMAGES, Specification
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.metrics import average_name
-from regrade.stats.scale import Scale
 
 # The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer;
 # images are in configurations of their own, such as `mmmu-images`.
@@ -51,35 +48,14 @@ _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
 _IMAGE_FILE = re.compile(rf"{IMAGES}/[^/]+/part-[^/]+\.parquet")
+_HEAD = (
+    "| Benchmark | Model | Answers | State | Scores | Answer set |",
+    "|---|---|---:|---|---|---|",
+)
 _TITLE = "# Answers and scores\n\nStored by regrade: generated once, scored as often as needed.\n\n"
 
 
-@dataclass(frozen=True, slots=True)
-class CardRow:
-    """An answer set in the table."""
-
-    benchmark: str
-    model: str
-    answer_set_id: str
-    rows: int
-    state: str
-    scores: Sequence[tuple[str, float | None, float | None, int, Scale]]
-    """Scorer, accuracy, standard error (None if unknown), n and scale."""
-    files: str | None = None
-    """Digest of the files that the row was made of, noted in the row; None: not noted."""
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRow:
-    """A row of the existing card whose files did not change since."""
-
-    benchmark: str
-    model: str
-    answer_set_id: str
-    line: str
-
-
-def noted_rows(existing: str | None) -> dict[str, str]:
+def noted_lines(existing: str | None) -> dict[str, str]:
     """Return the lines of the existing table by the digest of their files, as far as it is noted."""
     sections = _SECTION.findall(existing or "")
     lines = sections[-1].splitlines() if sections else []
@@ -87,32 +63,25 @@ def noted_rows(existing: str | None) -> dict[str, str]:
 
 
 def render_card(
-    existing: str | None, sets: Sequence[CardRow | KeptRow], images: Collection[str] = ()
+    existing: str | None, lines: Mapping[str, str], images: Collection[str] = ()
 ) -> str:
     """Return the card with an updated table and updated `configs`.
 
     Args:
         existing: Current card, line ends unchanged; None if it does not exist.
-        sets: All answer sets of the repository.
+        lines: Line of each answer set in the table, by its folder below `answers`.
         images: Folders of benchmarks whose images are kept.
     """
-    ordered = sorted(
-        sets,
-        key=lambda row: (
-            _configuration(row.benchmark),
-            path_component(row.model),
-            row.answer_set_id,
-        ),
-    )
-    files = {
-        name: f"answers/{name}/*/*/part-*.parquet"
-        for name in (_configuration(row.benchmark) for row in ordered)
-    }
+    folders = sorted(lines, key=lambda folder: folder.split("/"))
+    benchmarks = (folder.partition("/")[0] for folder in folders)
+    files = {name: f"answers/{name}/*/*/part-*.parquet" for name in benchmarks}
     for folder in sorted(images):
         files.setdefault(f"{folder}-{IMAGES}", f"{IMAGES}/{folder}/part-*.parquet")
     configs = {name: path for name, path in files.items() if _CONFIG_NAME.fullmatch(name)}
-    section = f"{BEGIN}\n\n{_table(ordered)}\n{END}"
-    return _with_section(_with_front_matter(existing or _TITLE, configs), section)
+    table = "\n".join([*_HEAD, *(lines[folder] for folder in folders)])
+    return _with_section(
+        _with_front_matter(existing or _TITLE, configs), f"{BEGIN}\n\n{table}\n\n{END}"
+    )
 
 
 def _with_section(text: str, section: str) -> str:
@@ -120,11 +89,6 @@ def _with_section(text: str, section: str) -> str:
     if sections := list(_SECTION.finditer(text, front.end() if front else 0)):
         return text[: sections[-1].start()] + section + text[sections[-1].end() :]
     return text + "\n" * (2 - min(2, len(text) - len(text.rstrip("\n")))) + section + "\n"
-
-
-def _configuration(benchmark: str) -> str:
-    """Return the name of a benchmark's configuration, which is its folder: `datasets` allows no colon in it."""
-    return path_component(benchmark) if benchmark.startswith(HARNESS) else benchmark
 
 
 def _with_front_matter(text: str, configs: Mapping[str, str]) -> str:
@@ -223,28 +187,6 @@ def _dtype(type_: pa.DataType) -> str:
     return names.get(type_, str(type_))
 
 
-def _table(rows: Sequence[CardRow | KeptRow]) -> str:
-    lines = [
-        "| Benchmark | Model | Answers | State | Scores | Answer set |",
-        "|---|---|---:|---|---|---|",
-    ]
-    lines += [row.line if isinstance(row, KeptRow) else _line(row) for row in rows]
-    return "\n".join(lines) + "\n"
-
-
-def _line(row: CardRow) -> str:
-    scores = "<br>".join(_score(*score) for score in row.scores)
-    cells = (row.benchmark, row.model, f"{row.rows:,}", row.state, None, row.answer_set_id)
-    shown = [scores if cell is None else _escaped(cell) for cell in cells]
-    noted = "" if row.files is None else f" <!-- files {row.files} -->"
-    return f"| {' | '.join(shown)}{noted} |"
-
-
-def _score(scorer: str, accuracy: float | None, stderr: float | None, n: int, scale: Scale) -> str:
-    value = "no score" if accuracy is None else scale.mean_text(accuracy, stderr, 2)
-    return f"{_escaped(scorer)}: {value} (n = {n:,})"
-
-
 def _escaped(text: str) -> str:
     """Escape text for a table cell: no Markdown, no HTML, no cell separator."""
     visible = "".join(
@@ -289,18 +231,16 @@ def updated_card(
                 "'%s' of '%s' is not UTF-8; its table is not updated", CARD, repository.uri
             )
             return {}
-    noted = noted_rows(existing)
-    rows: list[CardRow | KeptRow] = []
+    noted = noted_lines(existing)
+    lines: dict[str, str] = {}
     for folder, documents in _by_set(stored, new).items():
         digest = _digest(documents, stored, new)
-        if digest in noted:
-            benchmark, model, answer_set_id = folder.split("/")
-            rows.append(KeptRow(benchmark, model, answer_set_id, noted[digest]))
-            continue
         with suppress(DamagedAnswersError):
-            rows.append(_row(repository, head, documents, stored, new, digest))
+            lines[folder] = noted.get(digest) or _line(
+                repository, head, documents, stored, new, digest
+            )
     pictured = {path.split("/")[1] for path in (*stored, *images) if _IMAGE_FILE.fullmatch(path)}
-    return {CARD: render_card(existing, rows, pictured).encode()}
+    return {CARD: render_card(existing, lines, pictured).encode()}
 
 
 def _by_set(
@@ -320,61 +260,67 @@ def _by_set(
     return by_set
 
 
-def _title(file: ScoreFile, specification: Specification) -> str:
-    """Return the title of a scoring; the card does not follow labels, so that a judge's result is marked as uncorrected."""
-    judged = "uncorrected" if judge_run(specification) is not None else ""
-    parts = (file.title, average_name(answers_per_question(specification)), judged)
-    return " ".join(filter(None, parts))
-
-
 def _digest(
     documents: list[str], stored: Mapping[str, StoredFile], new: Mapping[str, Manifest | ScoreFile]
-) -> str | None:
-    """Return 16 hex digits for the contents of documents; None if the store has no git sha1 of one of them."""
-    oids = [git_oid(json_bytes(new[p])) if p in new else stored[p].git_oid for p in documents]
+) -> str:
+    """Return 16 hex digits for the contents of documents; "" if the store has no git sha1 of one of them."""
+    oids = [
+        content_hashes(json_bytes(new[p]))[2] if p in new else stored[p].git_oid for p in documents
+    ]
     if None in oids:
-        return None
+        return ""
     lines = "\n".join(f"{oid} {path}" for oid, path in zip(oids, documents, strict=True))
     return hashlib.sha256(f"{ROW_FORMAT}\n{lines}".encode()).hexdigest()[:16]
 
 
-def _row(
+def _line(
     repository: Repository,
     head: str | None,
     documents: list[str],
     stored: Mapping[str, StoredFile],
     new: Mapping[str, Manifest | ScoreFile],
-    digest: str | None,
-) -> CardRow:
+    digest: str,
+) -> str:
+    """Return the line of an answer set; scorings of answers that are gone are left out."""
     path, *score_paths = documents
     manifest = new.get(path)
     if not isinstance(manifest, Manifest):
         manifest = read_manifest(repository, path, str(head), stored[path].size)
     answers = AnswerSet(repository, str(head), manifest)
-    files: list[ScoreFile] = []
+    # The other shards come with this commit.
+    there = [s.sha256 for s in manifest.shards if f"{answers.folder}/{s.name}" in stored]
+    gone = answers.only(there).damaged_shards() if there else {}
+    scores: list[str] = []
     for score_path in score_paths:
         with suppress(DamagedAnswersError):
             file = new.get(score_path)
             if not isinstance(file, ScoreFile):
                 file = answers.score_file(stored[score_path])
-            files.append(file)
-    return CardRow(
-        benchmark=manifest.specification.benchmark.name,
-        model=manifest.specification.model.name,
-        answer_set_id=manifest.answer_set_id,
-        rows=manifest.rows,
-        state=str(manifest.stopped or manifest.state)
-        + (f", {manifest.failed:,} failed" if manifest.failed else ""),
-        scores=[
-            (
-                _title(file, manifest.specification),
-                overall.accuracy,
-                overall.accuracy_stderr,
-                overall.n,
-                file.scale,
-            )
-            for file in files
-            for overall in [file.summary.overall]
-        ],
-        files=digest,
+            if not gone.keys() & set(file.answers):
+                scores.append(_score(file, manifest.specification))
+    state = [str(manifest.stopped or manifest.state)]
+    if manifest.failed:
+        state.append(f"{manifest.failed:,} failed")
+    if gone:
+        state.append(f"{len(gone):,} of {len(manifest.shards):,} shards missing")
+    benchmark, model = manifest.specification.benchmark.name, manifest.specification.model.name
+    *cells, last = (
+        benchmark,
+        model,
+        f"{manifest.rows:,}",
+        ", ".join(state),
+        manifest.answer_set_id,
     )
+    shown = (*map(_escaped, cells), "<br>".join(scores), _escaped(last))
+    return f"| {' | '.join(shown)}{f' <!-- files {digest} -->' if digest else ''} |"
+
+
+def _score(file: ScoreFile, specification: Specification) -> str:
+    """Return a scoring; the card does not follow labels, so that a judge's result is marked as uncorrected."""
+    judged = "uncorrected" if judge_run(specification) is not None else ""
+    title = (file.title, average_name(answers_per_question(specification)), judged)
+    found = file.summary.overall
+    value = "no score"
+    if found.accuracy is not None:
+        value = file.scale.mean_text(found.accuracy, found.accuracy_stderr, 2)
+    return f"{_escaped(' '.join(filter(None, title)))}: {value} (n = {found.n:,})"

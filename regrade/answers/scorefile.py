@@ -43,11 +43,21 @@ class OriginalScoring(StrictModel):
         return f"{title}, reported {percent(self.reported / self.reported_out_of)}, {n}"
 
 
-class ScoreFile(StrictModel):
-    """The JSON file of a scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
+class SetDocument(StrictModel):
+    """A JSON file about an answer set, beside a table of the same name."""
 
     schema_version: int = SCHEMA_VERSION
     answer_set_id: AnswerSetId
+
+    @property
+    def stem(self) -> str:
+        """File name without extension."""
+        raise NotImplementedError
+
+
+class ScoreFile(SetDocument):
+    """The JSON file of a scoring: `scores/<folder>/<scorer>-<version>-<hash>.json`."""
+
     scorer: StoredName
     version: int
     source_hash: str = Field(pattern=r"^[0-9a-f]{8}$")
@@ -75,6 +85,11 @@ class ScoreFile(StrictModel):
     score_seconds: Seconds
     original: OriginalScoring | None = None
     """Set if `scorer` is `original`: imported scores, with the `source_hash` of their file."""
+
+    @property
+    def stem(self) -> str:
+        """See `label`."""
+        return self.label
 
     @property
     def label(self) -> str:

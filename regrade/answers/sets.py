@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -15,7 +15,7 @@ from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest, Shard
 from regrade.answers.parquet import MAX_FILE_BYTES, ParquetReader, together
 from regrade.answers.rows import STATE_COLUMNS, RowStates, ShardStates, row_states
-from regrade.answers.scorefile import ScoreFile
+from regrade.answers.scorefile import ScoreFile, SetDocument
 from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
@@ -23,6 +23,7 @@ from regrade.records.specification import RESULTS, Specification, path_component
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
 
 logger = logging.getLogger("regrade.answers")
+Record = TypeVar("Record", bound=SetDocument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,13 +157,43 @@ class AnswerSet:
 
     def score_file(self, file: StoredFile) -> ScoreFile:
         """Return the score file of one scoring; errors as in `scores`."""
-        path, what = file.path, "the JSON of a scoring"
-        record = read_json(self.repository, path, self.revision, ScoreFile, what, file.size)
-        if path != f"{self.scores_folder}/{record.label}.json":
-            raise DamagedAnswersError(path, f"its name should be '{record.label}.json'.")
+        return self.read_record(file, ScoreFile, "the JSON of a scoring")
+
+    def read_record(self, file: StoredFile, kind: type[Record], what: str) -> Record:
+        """Return a JSON file about this answer set.
+
+        Args:
+            file: The file.
+            kind: Model that it must match.
+            what: The model in words, for error messages.
+
+        Raises:
+            DamagedAnswersError: If it does not match, has the wrong name, or is about another answer set.
+        """
+        record = read_json(self.repository, file.path, self.revision, kind, what, file.size)
+        if file.path.rpartition("/")[2] != f"{record.stem}.json":
+            raise DamagedAnswersError(file.path, f"its name should be '{record.stem}.json'.")
         if record.answer_set_id != self.manifest.answer_set_id:
-            raise DamagedAnswersError(path, f"it belongs to answer set '{record.answer_set_id}'.")
+            raise DamagedAnswersError(
+                file.path, f"it belongs to answer set '{record.answer_set_id}'."
+            )
         return record
+
+    def table_file(self, path: str, missing: str) -> Path:
+        """Return a local file with the table beside a JSON file.
+
+        Args:
+            path: Path of the table in the repository.
+            missing: Problem if there is none.
+
+        Raises:
+            DamagedAnswersError: If it is missing or too large.
+        """
+        known = self.repository.files(self.revision, path.rpartition("/")[0]).get(path)
+        if known is None:
+            raise DamagedAnswersError(path, missing)
+        check_size(path, known.size, MAX_FILE_BYTES)
+        return self.repository.fetch(path, self.revision)
 
     def score_table(self, file: ScoreFile) -> pa.Table:
         """Return the table of a scoring: `SCORING_SCHEMA`, one row per scored generation.
@@ -171,14 +202,10 @@ class AnswerSet:
             DamagedAnswersError: If it is missing, not a table of scores, or has another number of rows than the scored answers.
         """
         path = f"{self.scores_folder}/{file.label}.parquet"
-        known = self.repository.files(self.revision, self.scores_folder).get(path)
-        if known is None:
-            raise DamagedAnswersError(
-                path,
-                "the scoring has a JSON file, but no table. `regrade score --force` makes it again.",
-            )
-        check_size(path, known.size, MAX_FILE_BYTES)
-        local = self.repository.fetch(path, self.revision)
+        missing = (
+            "the scoring has a JSON file, but no table. `regrade score --force` makes it again."
+        )
+        local = self.table_file(path, missing)
         table = ParquetReader(path, local, SCORING_SCHEMA, SCORING_SCHEMA.names).table()
         scored = self.only(file.answers).manifest
         are_here = len(scored.shards) == len(file.answers)  # else some are only at older revisions

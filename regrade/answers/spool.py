@@ -20,7 +20,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import islice
 from pathlib import Path
@@ -99,6 +99,15 @@ class SpoolBusyError(UserError):
         )
 
 
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Raise errors of the file system as `SpoolError`."""
+    try:
+        yield
+    except OSError as error:
+        raise SpoolError(str(folder), str(error.strerror or error)) from error
+
+
 _PUBLISHES = ", which publishes what an earlier run left,"
 
 
@@ -114,10 +123,8 @@ def check_spools() -> None:
     Raises:
         SpoolError: If it cannot be made, or not be written.
     """
-    try:
+    with _writing(spool_root()):
         root = _make_root()
-    except OSError as error:
-        raise SpoolError(str(spool_root()), str(error.strerror or error)) from error
     if not os.access(root, os.W_OK | os.X_OK):
         raise SpoolError(str(root), "it cannot be written")
 
@@ -177,23 +184,20 @@ class Spool:
         self._ownership = Ownership(folder, _PUBLISHES if only_publishes else "")
 
     def __enter__(self) -> Self:
-        try:
-            if self.folder.is_relative_to(spool_root()):
-                _make_root()
-            make_folder(self.folder)
-            self._ownership.take()
-        except Busy as busy:
-            raise self._busy(busy) from None
-        except OSError as error:
-            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
-        try:
-            make_folder(self.folder)  # again: the last owner may have removed it
-            self._recover()
-        except BaseException as error:
-            self._ownership.release(forget=False)
-            if isinstance(error, OSError):
-                raise SpoolError(str(self.folder), str(error.strerror or error)) from error
-            raise
+        with _writing(self.folder):
+            try:
+                if self.folder.is_relative_to(spool_root()):
+                    _make_root()
+                make_folder(self.folder)
+                self._ownership.take()
+            except Busy as busy:
+                raise self._busy(busy) from None
+            try:
+                make_folder(self.folder)  # again: the last owner may have removed it
+                self._recover()
+            except BaseException:
+                self._ownership.release(forget=False)
+                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -217,11 +221,8 @@ class Spool:
 
     def note_origin(self, origin: dict[str, Any]) -> None:
         """Store the JSON needed to publish the rows without their run; see `read_origin`."""
-        try:
-            with atomic_write(self.folder / ORIGIN) as file:
-                file.write(orjson.dumps(origin))
-        except OSError as error:
-            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+        with _writing(self.folder), atomic_write(self.folder / ORIGIN) as file:
+            file.write(orjson.dumps(origin))
 
     def origin(self) -> dict[str, Any] | None:
         """Return the JSON that `note_origin` stored, or None."""
@@ -242,7 +243,7 @@ class Spool:
             SpoolBusyError: If this process gave no sign of life for a minute, and another one took the spool over.
         """
         payload = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
-        with self._guard:
+        with _writing(self.folder), self._guard:
             try:
                 if self._journal is None:
                     session = f"-{self._session}" if self._session else ""
@@ -260,9 +261,9 @@ class Spool:
                 self.rows += len(rows)
                 if self._journal.tell() >= MAX_JOURNAL_BYTES:
                     self._close_journal()
-            except OSError as error:
+            except OSError:
                 self._close_journal()
-                raise SpoolError(str(self.folder), str(error.strerror or error)) from error
+                raise
 
     @property
     def size(self) -> int:
@@ -292,26 +293,25 @@ class Spool:
             self._close_journal()
             journals, self._journals = self._journals, []
         self._check_owned()
-        try:
-            waiting = _open_turns(journals) if by_question else set()
-            waiting |= _open_repeats(journals, repeats) if repeats > 1 else set()
-            if waiting:
-                journals = self._without(journals, waiting)
-            while journals:
-                together = _together(journals)
-                table = pa.concat_tables(map(_read_journal, together))
-                if table.num_rows:
-                    sealed = together[0].with_name(_sealed_name(together[0]))
-                    write_parquet(repeats_together(table), sealed)
-                    share(sealed)
-                for journal in together:
-                    journal.unlink()
-                    del journals[0]
-        except OSError as error:
-            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
-        finally:
-            with self._guard:
-                self._journals = journals + self._journals
+        with _writing(self.folder):
+            try:
+                waiting = _open_turns(journals) if by_question else set()
+                waiting |= _open_repeats(journals, repeats) if repeats > 1 else set()
+                if waiting:
+                    journals = self._without(journals, waiting)
+                while journals:
+                    together = _together(journals)
+                    table = pa.concat_tables(map(_read_journal, together))
+                    if table.num_rows:
+                        sealed = together[0].with_name(_sealed_name(together[0]))
+                        write_parquet(repeats_together(table), sealed)
+                        share(sealed)
+                    for journal in together:
+                        journal.unlink()
+                        del journals[0]
+            finally:
+                with self._guard:
+                    self._journals = journals + self._journals
         return [SealedFile.at(path) for path in sorted(self.folder.glob("sealed-*.parquet"))]
 
     def keep_images(self, images: Iterable[Image]) -> None:
@@ -325,15 +325,12 @@ class Spool:
         files = self.images()
         known = {sha256 for path in files for sha256 in hashes_in(path)}
         first = 1 + max((int(path.stem[-5:]) for path in files), default=-1)
-        try:
-            for number, table in enumerate(
-                image_tables(image for image in images if image.sha256 not in known), first
-            ):
+        new = (image for image in images if image.sha256 not in known)
+        with _writing(self.folder):
+            for number, table in enumerate(image_tables(new), first):
                 path = self.folder / f"images-{number:05d}.parquet"
                 write_parquet(table, path)
                 share(path)
-        except OSError as error:
-            raise SpoolError(str(self.folder), str(error.strerror or error)) from error
 
     def images(self) -> list[Path]:
         """Return the files of images that are not published yet."""

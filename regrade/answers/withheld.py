@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 
 import orjson
 import pyarrow as pa
+from pydantic import BaseModel, ValidationError
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
@@ -26,9 +27,20 @@ FOLDER = "REGRADE_QUESTIONS"
 """Environment variable with the folder of the files; default: `regrade/questions` in the user's data folder."""
 COLUMNS = ("question", "prompt", "choices", "doc", "continuations", "contexts")
 """Columns of `GENERATION_SCHEMA` that would publish a question."""
-_LISTS = ("choices", "continuations", "contexts")
 EMPTY: Mapping[str, Any] = {name: [] if name == "choices" else None for name in COLUMNS}
 """Values of `COLUMNS` in the repository."""
+
+
+class _Question(BaseModel):
+    """A line of a file: a question of which some columns may not be known yet."""
+
+    sample_id: str
+    question: str | None = None
+    prompt: str | None = None
+    choices: list[str | None] | None = None
+    doc: str | None = None
+    continuations: list[str | None] | None = None
+    contexts: list[str | None] | None = None
 
 
 def questions_folder() -> Path:
@@ -145,27 +157,11 @@ def _parsed(name: str, content: bytes) -> Iterator[dict[str, Any]]:
         if not line.endswith(b"\n"):  # written while the machine lost power
             return
         try:
-            question = orjson.loads(line)
-            yield {"sample_id": str(question["sample_id"]), **_texts(question)}
-        except (ValueError, KeyError, TypeError) as error:
+            yield _Question.model_validate_json(line).model_dump()
+        except ValidationError as error:
             raise DamagedAnswersError(
                 name, f"line {number} is not a withheld question. Restore the file from a copy."
             ) from error
-
-
-def _texts(question: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a question that are given, after checking their types."""
-    found: dict[str, Any] = {}
-    for name in COLUMNS:
-        value = question.get(name)
-        texts = value if isinstance(value, list) else [value]
-        is_list = isinstance(value, list)
-        if not all(isinstance(text, str | None) for text in texts) or (
-            is_list and name not in _LISTS
-        ):
-            raise TypeError(name)
-        found[name] = value
-    return found
 
 
 @contextmanager

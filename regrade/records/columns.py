@@ -4,6 +4,7 @@ docs/answer-format.md describes every column; a test compares that page with the
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any, Literal
 
 import orjson
@@ -117,6 +118,13 @@ IMAGE_SCHEMA = pa.schema(
 """Images of questions: one row each. `datasets` reads its own key of the metadata, so that a file alone shows images, too."""
 
 
+_OF_SAMPLE, _OF_COMPLETION = (
+    [field.name for field in fields(kind) if field.name in GENERATION_SCHEMA.names]
+    for kind in (Sample, Completion)
+)
+"""Columns that are fields of a question and of a completion."""
+
+
 def json_text(value: Mapping[str, Any]) -> str:
     """Return a mapping as JSON with sorted keys, as columns store it."""
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
@@ -138,44 +146,20 @@ def generation_row(
         completion: Result of the request.
         finished_at: The answer set's seconds of the session's generation so far; None: unknown.
     """
-    return {
+    row = {name: getattr(sample, name) for name in _OF_SAMPLE}
+    row |= {name: getattr(completion, name) for name in _OF_COMPLETION}
+    row = {name: list(v) if isinstance(v, tuple) else v for name, v in row.items()}
+    open_ = completion.reasoning_open
+    return row | {
         "sample_id": sample.id,
-        "index": sample.index,
         "repeat": repeat,
-        "subset": sample.subset,
-        "question": sample.question,
-        "prompt": completion.prompt,
-        "prompt_kind": completion.prompt_kind,
-        "prompt_truncated": completion.prompt_truncated,
         "reasoning_open": completion.prompt.rstrip().endswith("<think>")
-        if completion.reasoning_open is None
-        else completion.reasoning_open,
-        "target": sample.target,
-        "choices": list(sample.choices),
+        if open_ is None
+        else open_,
         "doc": doc_text(sample),
         "continuations": list(sample.continuations) or None,
-        "contexts": _listed(completion.contexts),
-        "text": completion.text,
-        "reasoning": completion.reasoning,
-        "label_logprobs": _listed(completion.label_logprobs),
-        "label_method": completion.label_method,
-        "label_is_greedy": _listed(completion.label_is_greedy),
-        "finish_reason": completion.finish_reason,
-        "prompt_tokens": completion.prompt_tokens,
-        "completion_tokens": completion.completion_tokens,
-        "time_to_first_token": completion.time_to_first_token,
-        "latency": completion.latency,
         "finished_at": finished_at,
-        "error": completion.error,
         "error_permanent": None if completion.error is None else completion.error_permanent,
-        "token_ids": _listed(completion.token_ids),
-        "token_logprobs": _listed(completion.token_logprobs),
-        "token_is_greedy": _listed(completion.token_is_greedy),
         "images": [i.sha256 for i in sample.images if i.mark in completion.prompt] or None,
-        TOOL_CALLS: completion.tool_calls,
         TRAJECTORY: None,
     }
-
-
-def _listed(values: tuple[Any, ...] | None) -> list[Any] | None:
-    return None if values is None else list(values)

@@ -170,16 +170,18 @@ def artifact_url(run_page: str | None, name: str) -> str | None:
     return f"{page}/artifacts/{name}?{query}"
 
 
-def scoring_runs(client: "MlflowClient", experiment: str, tag: str, value: str) -> "Iterator[Run]":
-    """Yield the runs of all scorings with this tag, read page by page."""
+def scoring_runs(client: "MlflowClient", experiment: str, tag: str, value: str) -> "list[Run]":
+    """Return the runs of all scorings with this tag."""
+    from mlflow.utils import get_results_from_paginated_fn
+
     query = f"tags.`regrade.kind` = 'scoring' and tags.`{tag}` = '{value}'"
-    token: str | None = None
-    while True:
-        page = client.search_runs([experiment], query, page_token=token)
-        yield from page
-        token = page.token
-        if not token:
-            return
+    runs: list[Run] = get_results_from_paginated_fn(  # type: ignore[no-untyped-call]
+        lambda most, token: client.search_runs(
+            [experiment], query, max_results=most, page_token=token
+        ),
+        max_results_per_page=1000,
+    )
+    return runs
 
 
 def _credentials(uri: str) -> str:

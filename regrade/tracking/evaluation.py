@@ -6,10 +6,15 @@ from typing import TYPE_CHECKING
 
 from regrade.stats.metrics import average_name, further_averages
 from regrade.tracking.description import Row
-from regrade.tracking.scoring import MAX_TAG, Scoring, cut
+from regrade.tracking.runs import known_values
+from regrade.tracking.scoring import Scoring
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
+
+
+HEADLINE = ("accuracy", "accuracy_stderr", "n")
+"""Metrics of a scoring that its evaluation shows, each as `<metric>/<benchmark>`."""
 
 
 def headlines(runs: Iterable["Run"]) -> dict[str, "Run"]:
@@ -41,10 +46,10 @@ def headlines(runs: Iterable["Run"]) -> dict[str, "Run"]:
 def headline_metrics(best: Mapping[str, "Run"]) -> dict[str, float]:
     """Return `accuracy/<benchmark>`, `accuracy_stderr/<benchmark>` and `n/<benchmark>` of the `headlines`."""
     return {
-        f"{metric}/{benchmark}": run.data.metrics[metric]
+        f"{metric}/{benchmark}": value
         for benchmark, run in best.items()
-        for metric in ("accuracy", "accuracy_stderr", "n")
-        if metric in run.data.metrics
+        for metric, value in known_values(run).items()
+        if metric in HEADLINE
     }
 
 
@@ -53,10 +58,7 @@ def settings_tags(best: Mapping[str, "Run"]) -> dict[str, str]:
 
     A tag and no parameter, because a later evaluation may replace the headline of a benchmark.
     """
-    return {
-        f"regrade.settings.{benchmark}": cut(_settings(run), MAX_TAG)
-        for benchmark, run in best.items()
-    }
+    return {f"regrade.settings.{benchmark}": _settings(run) for benchmark, run in best.items()}
 
 
 def _settings(run: "Run") -> str:
@@ -96,7 +98,7 @@ def table_rows(runs: Iterable["Run"], best: Mapping[str, "Run"]) -> list[Row]:
 
 
 def _row(run: "Run", headline: bool) -> Row:
-    tags, metrics = run.data.tags, run.data.metrics
+    tags, metrics = run.data.tags, known_values(run)
     repeats = int(run.data.params.get("repeats", 1))
     return Row(
         benchmark=tags["regrade.benchmark"],

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from regrade.text.markdown import escape
 from regrade.tracking.connection import PARENT_TAG, connect, scoring_runs
 from regrade.tracking.description import MAX_VERDICT, with_verdict
-from regrade.tracking.runs import NOTE
-from regrade.tracking.scoring import MAX_TAG, cut
+from regrade.tracking.runs import NOTE, log_values
+from regrade.tracking.scoring import cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -84,8 +84,7 @@ def move_alias_tag(uri: str, alias: str, answer_sets: Mapping[str, str]) -> int:
         experiment = client.get_experiment_by_name(EXPERIMENT)
         if experiment is None:
             return 0
-        # A list, because deleting tags changes the pages of the search.
-        for run in [*scoring_runs(client, experiment.experiment_id, tag, "true")]:
+        for run in scoring_runs(client, experiment.experiment_id, tag, "true"):
             benchmark = run.data.tags.get("regrade.benchmark", "")
             answer_set = run.data.tags.get("regrade.answer_set")
             if answer_sets.get(benchmark) not in (None, answer_set):
@@ -109,6 +108,4 @@ def _is_by(run: "Run", scorer: str) -> bool:
 
 
 def _set(client: "MlflowClient", run: "Run", tags: Mapping[str, str]) -> None:
-    for name, value in tags.items():
-        if run.data.tags.get(name) != value:
-            client.set_tag(run.info.run_id, name, cut(value, MAX_TAG))
+    log_values(client, run, {}, parameters={}, tags=tags)

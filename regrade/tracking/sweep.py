@@ -16,13 +16,13 @@ from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_
 from regrade.tracking.runs import (
     NOTE,
     SHOWN,
+    changed_tags,
     changed_values,
-    create_run,
-    gone_values,
+    found_or_created,
+    known_values,
     log_values,
-    oldest_run,
 )
-from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, cut, metric_names
+from regrade.tracking.scoring import metric_names
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -81,7 +81,7 @@ def track_sweep(
         }
         parent = _run(client, experiment, name, tags)
         parent_id = str(parent.info.run_id)
-        curves: dict[str, dict[int, float]] = {}
+        curves: dict[int, dict[str, float]] = {}
         for point in points:
             tags = {
                 "regrade.kind": "sweep point",
@@ -90,13 +90,14 @@ def track_sweep(
                 PARENT_TAG: parent_id,
             }
             child = _run(client, experiment, point.name, tags)
-            series = {key: {point.step: value} for key, value in point.metrics.items()}
-            _update(
-                client, child, series, point.parameters, {"regrade.failure": point.failure or ""}
+            values = {metric_name(key): value for key, value in point.metrics.items()}
+            has_failed = point.failure is not None or "regrade.failure" in child.data.tags
+            failure = {"regrade.failure": point.failure or ""} if has_failed else {}
+            _update(client, child, {point.step: values}, point.parameters, failure)
+            curves.setdefault(point.step, {}).update(
+                (metric_name(f"{key}/{point.curve}" if point.curve else key), value)
+                for key, value in point.metrics.items()
             )
-            for key, value in point.metrics.items():
-                label = f"{key}/{point.curve}" if point.curve else key
-                curves.setdefault(label, {})[point.step] = value
         _update(client, parent, curves, {}, {NOTE: page})
         return TrackedSweep(parent_id, run_url(uri, experiment, parent_id))
 
@@ -108,48 +109,30 @@ def _run(client: "MlflowClient", experiment: str, name: str, tags: Mapping[str, 
     apostrophe.
     """
     key = hashlib.sha256(repr(sorted(tags.items())).encode()).hexdigest()[:32]
-    query = f"tags.`regrade.key` = '{key}'"
-    tags = {"regrade.key": key} | {name: cut(value, MAX_TAG) for name, value in tags.items()}
-    now = int(time.time() * 1000)
-    return oldest_run(client, experiment, query) or create_run(
-        client, experiment, query, name, tags, now
-    )
+    query, now = f"tags.`regrade.key` = '{key}'", int(time.time() * 1000)
+    return found_or_created(client, experiment, query, name, {"regrade.key": key, **tags}, now)
 
 
 def _update(
     client: "MlflowClient",
     run: "Run",
-    series: Mapping[str, Mapping[int, float]],
+    metrics: Mapping[int, Mapping[str, float]],
     parameters: Mapping[str, str],
     tags: Mapping[str, str],
 ) -> None:
     """Log the values that differ from the run's; an unchanged metric gets no second point."""
-    from mlflow.entities import Metric, Param, RunTag
-
-    run_id, now = str(run.info.run_id), int(time.time() * 1000)
-    metrics = []
-    for name, values in series.items():
-        key = metric_name(name)
-        logged: dict[int, float] = {}
-        if key in run.data.metrics:
-            logged = {m.step: m.value for m in client.get_metric_history(run_id, key)}
-        metrics += [
-            Metric(key, value, now, step)
-            for step, value in sorted(values.items())
-            if logged.get(step) != value
-        ]
-    client.log_batch(
-        run_id,
-        metrics=metrics,
-        params=[
-            Param(key, cut(value, MAX_PARAMETER))
-            for key, value in parameters.items()
-            if key not in run.data.params
-        ],
-        tags=[RunTag(k, v) for k, v in tags.items() if run.data.tags.get(k, "") != v],
-    )
+    logged = {
+        (key, point.step): point.value
+        for key in run.data.metrics
+        for point in client.get_metric_history(run.info.run_id, key)
+    }
+    new = {
+        step: {key: value for key, value in values.items() if logged.get((key, step)) != value}
+        for step, values in metrics.items()
+    }
+    log_values(client, run, new, parameters=parameters, tags=tags)
     if run.info.status != "FINISHED":
-        client.set_terminated(run_id)
+        client.set_terminated(run.info.run_id)
 
 
 def metric_name(name: str) -> str:
@@ -202,23 +185,18 @@ def track_panel(uri: str, panel: PanelRun) -> str:
         NOTE: panel.note,
         SHOWN: json.dumps([{"path": path, "type": "table"} for path in files]),
     }
-    tags = {name: cut(value, MAX_TAG) for name, value in tags.items()}
     with connect(uri) as client:
         parent = client.get_run(panel.parent_run_id).info
         query = (
             f"tags.`{PARENT_TAG}` = '{parent.run_id}' and tags.`regrade.panel` = '{panel.identity}'"
         )
-        run = oldest_run(client, parent.experiment_id, query)
-        if run is None:
-            run = create_run(
-                client, parent.experiment_id, query, panel.name, tags, parent.start_time
-            )
+        run = found_or_created(
+            client, parent.experiment_id, query, panel.name, tags, parent.start_time
+        )
         run_id = str(run.info.run_id)
-        stored = run.data.metrics
-        changed = changed_values(metrics, stored) | gone_values(metrics, stored)
-        fresh = {name: value for name, value in tags.items() if run.data.tags.get(name) != value}
-        log_values(client, run_id, changed, step=0, parameters={}, tags=fresh)
-        if changed or fresh or run.info.status != "FINISHED":
+        changed = changed_values(metrics, known_values(run))
+        log_values(client, run, {0: changed}, parameters={}, tags=tags)
+        if changed or changed_tags(run, tags) or run.info.status != "FINISHED":
             for path, table in files.items():
                 client.log_text(run_id, json.dumps(table, ensure_ascii=False), path)
             client.set_terminated(run_id, end_time=parent.end_time or parent.start_time)

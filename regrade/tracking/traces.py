@@ -126,7 +126,7 @@ def read_traces(uri: str, answer_set: str) -> TracedFeedback | None:
         experiment = client.get_experiment_by_name(EXPERIMENT)
         if experiment is None:
             return None
-        traces = list(_traces(client, experiment.experiment_id, answer_set))
+        traces = _traces(client, experiment.experiment_id, answer_set)
         if not traces:
             return None
         places = _places(uri, traces)
@@ -195,30 +195,27 @@ def _assess(trace: str, answer: TracedAnswer, scorer: str, *, judge: bool) -> No
         mlflow.log_feedback(trace_id=trace, name=scorer, value=answer.verdict, source=source)
 
 
-def _traces(client: "MlflowClient", experiment: str, answer_set: str) -> "Iterator[Trace]":
-    query = f"tags.`{_SET}` = '{answer_set}'"
-    token: str | None = None
-    while True:
-        page = client.search_traces(
+def _traces(client: "MlflowClient", experiment: str, answer_set: str) -> "list[Trace]":
+    from mlflow.utils import get_results_from_paginated_fn
+
+    traces: list[Trace] = get_results_from_paginated_fn(  # type: ignore[no-untyped-call]
+        lambda most, token: client.search_traces(
             locations=[experiment],
-            filter_string=query,
+            filter_string=f"tags.`{_SET}` = '{answer_set}'",
+            max_results=most,
             page_token=token,
             include_spans=False,
-            max_results=200,
-        )
-        yield from page
-        token = page.token
-        if not token:
-            return
+        ),
+        max_results_per_page=200,
+    )
+    return traces
 
 
 def _key(uri: str, trace: "Trace") -> tuple[str, int]:
     return trace.info.tags.get(_SAMPLE, ""), _number(uri, trace, _REPEAT)
 
 
-def _places(
-    uri: str, traces: "Iterator[Trace] | list[Trace]"
-) -> dict[tuple[str, int], tuple[int, int]]:
+def _places(uri: str, traces: "list[Trace]") -> dict[tuple[str, int], tuple[int, int]]:
     """Return place in the random order, and seed of each answer."""
     return {
         _key(uri, trace): (_number(uri, trace, _PLACE), _number(uri, trace, _SEED))

@@ -21,6 +21,7 @@ from regrade.tracking.description import (
     with_verdict,
 )
 from regrade.tracking.evaluation import (
+    HEADLINE,
     headline_metrics,
     headlines,
     model_parameters,
@@ -31,20 +32,13 @@ from regrade.tracking.run_list import save_view
 from regrade.tracking.runs import (
     NOTE,
     SHOWN,
+    changed_tags,
     changed_values,
-    create_run,
-    gone_values,
+    found_or_created,
+    known_values,
     log_values,
-    oldest_run,
 )
-from regrade.tracking.scoring import (
-    MAX_NAME,
-    MAX_PARAMETER,
-    MAX_TAG,
-    Scoring,
-    adapter_tags,
-    cut,
-)
+from regrade.tracking.scoring import MAX_NAME, Scoring, adapter_tags, cut
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -83,7 +77,7 @@ def draw_training(
     """
     training_id = hashlib.sha256(family.encode()).hexdigest()[:16]
     query = f"tags.`regrade.kind` = 'training' and tags.`regrade.training` = '{training_id}'"
-    run = oldest_run(client, experiment, query) or create_run(
+    run = found_or_created(
         client,
         experiment,
         query,
@@ -102,11 +96,10 @@ def draw_training(
         return
     log_values(
         client,
-        run_id,
-        _new_points(client, run_id, headline_metrics(best), step),
-        step=step,
-        parameters={} if "model" in run.data.params else {"model": cut(family, MAX_PARAMETER)},
-        tags={} if checkpoint in run.data.tags else {checkpoint: model_id},
+        run,
+        {step: _new_points(client, run_id, headline_metrics(best), step)},
+        parameters={"model": family},
+        tags={checkpoint: model_id},
     )
     ended = max(run.info.end_time for run in best.values())
     if run.info.status != "FINISHED" or (run.info.end_time or 0) < ended:
@@ -209,20 +202,18 @@ def _evaluation(
     client: "MlflowClient", experiment: str, scoring: Scoring, family: str | None
 ) -> "Run":
     query = f"tags.`regrade.kind` = 'evaluation' and tags.`regrade.model_id` = '{scoring.model_id}'"
-    if existing := oldest_run(client, experiment, query):
-        return existing
     model = scoring.manifest.specification.model
     tags = {
         "regrade.kind": "evaluation",
         "regrade.model_id": scoring.model_id,
-        "regrade.model": cut(scoring.model_label, MAX_TAG),
+        "regrade.model": scoring.model_label,
         "regrade.model_revision": model.revision,
         **adapter_tags(model),
     }
     name = model.name if not family or family == model.name else f"{family}/{model.name}"
     if model.kind == "local":  # folders of several models may have one name
         name += f"@{model.revision[:8]}"
-    return create_run(client, experiment, query, name, tags, scoring.start_time)
+    return found_or_created(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _create_scoring(
@@ -236,7 +227,7 @@ def _create_scoring(
         name += f" ({scoring.file.intact_only})"
     query = f"tags.`{PARENT_TAG}` = '{parent_id}' and tags.`regrade.scoring` = '{scoring.identity}'"
     tags = scoring.tags() | {PARENT_TAG: parent_id}
-    return create_run(client, experiment, query, name, tags, scoring.start_time)
+    return found_or_created(client, experiment, query, name, tags, scoring.start_time)
 
 
 def _runs_of(client: "MlflowClient", experiment: str, parent_id: str) -> dict[str, "Run"]:
@@ -248,25 +239,22 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     started = time.monotonic()
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
-    stored = run.data.metrics
+    stored = known_values(run)
+    stored.pop("seconds/track", None)
     if complete and scoring.figures.get("seconds/generate") == stored.get("seconds/generate"):
         # The same answers: to score them again publishes none. Others would have other seconds.
-        scoring = replace(scoring, publish_seconds=stored["seconds/publish"])
-    timings = scoring.timings()
-    measured = {key: value for key, value in stored.items() if key.startswith("generation/")}
-    changed = changed_values(scoring.results() | timings, stored) | gone_values(timings, measured)
+        scoring = replace(scoring, publish_seconds=stored.get("seconds/publish", 0.0))
+    changed = changed_values(scoring.results() | scoring.timings(), stored)
     tags = scoring.tags() | {
         NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
         SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),
     }
-    tags = {key: value for key, value in tags.items() if run.data.tags.get(key) != value}
-    if changed or tags or not complete:
+    if changed or changed_tags(run, tags) or not complete:
         tags["regrade.tracked_at"] = datetime.now(UTC).isoformat()
-    parameters = scoring.parameters() | {"model": cut(family, MAX_PARAMETER)}
-    missing = {key: value for key, value in parameters.items() if key not in run.data.params}
-    log_values(client, run_id, changed, step=0, parameters=missing, tags=tags)
-    if run.inputs is None or not run.inputs.dataset_inputs:
-        _log_dataset(client, run_id, scoring)
+    log_values(
+        client, run, {0: changed}, parameters=scoring.parameters() | {"model": family}, tags=tags
+    )
+    _log_datasets(client, run, scoring)
     if changed or not complete:
         _log_artifacts(client, run_id, scoring)
     if scoring.diff is not None:
@@ -293,34 +281,36 @@ def _summarise(
 ) -> None:
     before = parent.data.tags
     metrics = headline_metrics(best)
-    changed = changed_values(metrics, parent.data.metrics)
+    shown = known_values(parent).items()  # people may add metrics of their own
+    stored = {key: value for key, value in shown if key.partition("/")[0] in HEADLINE}
+    changed = changed_values(metrics, stored)
     command, earlier = command or before.get("regrade.command", ""), before.get(NOTE, "")
     note = evaluation_text(scoring.model_label, at, table, command, earlier)
     if not changed and (verdict := verdict_in(earlier)):
         note = with_verdict(note, verdict)  # it was about these numbers
-    if before.get("regrade.step") == str(at):
-        metrics = changed
-    tags = {
-        "regrade.step": str(at),
-        "regrade.command": cut(command, 4000),
-        NOTE: note,
-    }
-    tags |= settings_tags(best)
-    tags = {key: value for key, value in tags.items() if before.get(key) != value}
-    parameters = model_parameters(scoring) | {"model": cut(family, MAX_PARAMETER)}
-    missing = {key: value for key, value in parameters.items() if key not in parent.data.params}
-    log_values(client, str(parent.info.run_id), metrics, step=at, parameters=missing, tags=tags)
+    if before.get("regrade.step") != str(at):
+        changed |= metrics
+    tags = {"regrade.step": str(at), "regrade.command": cut(command, 4000), NOTE: note}
+    parameters = model_parameters(scoring) | {"model": family}
+    log_values(
+        client, parent, {at: changed}, parameters=parameters, tags=tags | settings_tags(best)
+    )
     worked = sum(run.info.end_time - run.info.start_time for run in best.values())
     client.set_terminated(parent.info.run_id, end_time=parent.info.start_time + worked)
 
 
-def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
-    """Log two datasets: the answers with their number, and the questions."""
+def _log_datasets(client: "MlflowClient", run: "Run", scoring: Scoring) -> None:
+    """Log two datasets, unless the run has them: the answers with their number, and the questions.
+
+    MLflow tells datasets apart by name and digest alone. The digest of answers is that of their set and its scored shards,
+    not the commit: other sets are at the same commit, and the same answers are at later ones.
+    """
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
+    content = "\n".join((scoring.manifest.answer_set_id, *scoring.file.answers))
     answers = Dataset(
         name=cut(scoring.repository.removeprefix("hf://datasets/"), MAX_NAME),
-        digest=scoring.revision[:36],  # MLflow's limit
+        digest=hashlib.sha256(content.encode()).hexdigest()[:36],  # MLflow's limit
         source_type="hugging_face" if scoring.repository.startswith("hf://") else "local",
         source=json.dumps(
             {
@@ -331,6 +321,9 @@ def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
         ),
         profile=json.dumps({"num_rows": scoring.manifest.rows}),
     )
+    known = run.inputs.dataset_inputs if run.inputs else ()
+    if any((d.dataset.name, d.dataset.digest) == (answers.name, answers.digest) for d in known):
+        return
     benchmark = scoring.manifest.specification.benchmark
     local = benchmark.source == "local"
     source = {
@@ -350,7 +343,7 @@ def _log_dataset(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:
         DatasetInput(answers, [InputTag("mlflow.data.context", "answers")]),
         DatasetInput(dataset, [InputTag("mlflow.data.context", "questions")]),
     ]
-    client.log_inputs(run_id, datasets=inputs)
+    client.log_inputs(run.info.run_id, datasets=inputs)
 
 
 def _log_artifacts(client: "MlflowClient", run_id: str, scoring: Scoring) -> None:

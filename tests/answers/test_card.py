@@ -5,49 +5,36 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from regrade.answers.overview import BEGIN, END, CardRow, render_card
-from regrade.stats.scale import SHARES
+from regrade.answers.overview import BEGIN, END, render_card
 
 
-def row(benchmark: str = "gsm8k", model: str = "org/model", **changes: object) -> CardRow:
-    usual = {"answer_set_id": "0123456789abcdef", "rows": 1319, "state": "complete"}
-    scores = [("number v1", 0.731, 0.0122, 1319, SHARES)]
-    return CardRow(benchmark, model, **(usual | {"scores": scores} | changes))  # type: ignore[arg-type]
+def lines(*benchmarks: str, state: str = "complete") -> dict[str, str]:
+    """A line for an answer set of each benchmark."""
+    return {f"{name}/org--model/0123456789abcdef": f"| {name} | {state} |" for name in benchmarks}
 
 
 def front(card: str) -> dict:
     return yaml.safe_load(card.lstrip("\ufeff").split("---")[1])
 
 
-def section(card: str) -> str:
-    return card[card.rindex(BEGIN) : card.rindex(END) + len(END)]
-
-
-def test_what_is_missing_is_not_shown_as_a_number() -> None:
-    scores = [("exact v1", None, None, 0, SHARES), ("x v2", 0.5, None, 2, SHARES)]
-
-    card = render_card(None, [row(scores=scores)])
-
-    assert "exact v1: no score (n = 0)<br>x v2: 50.00 % (n = 2)" in card
-
-
 def test_a_card_without_answer_sets_has_no_configurations() -> None:
-    assert "configs" not in front(render_card(None, []))
+    assert "configs" not in front(render_card(None, {}))
 
 
 def test_doing_it_again_changes_nothing() -> None:
-    card = render_card(None, [row(), row("mmlu")])
+    card = render_card(None, lines("gsm8k", "mmlu"))
 
-    assert render_card(card, [row("mmlu"), row()]) == card
+    assert card.index("| gsm8k |") < card.index("| mmlu |")
+    assert render_card(card, lines("mmlu", "gsm8k")) == card
 
 
 def test_the_table_is_replaced_and_the_text_around_it_stays() -> None:
-    card = render_card(None, [row()])
+    card = render_card(None, lines("gsm8k"))
     edited = card.replace("# Answers and scores", "# My words\r\n\ttab ") + "\r\nafter\n\n\n"
 
-    updated = render_card(edited, [row(rows=7)])
+    updated = render_card(edited, lines("gsm8k", state="incomplete"))
 
-    assert updated == edited.replace("1,319 | complete", "7 | complete")
+    assert updated == edited.replace("| complete |", "| incomplete |")
 
 
 PERSON = """---
@@ -70,7 +57,7 @@ text without a newline at its end"""
 def test_a_persons_front_matter_is_only_added_to(ends: str) -> None:
     person = PERSON.replace("\n", ends)
 
-    card = render_card(person, [row(), row("mmlu")])
+    card = render_card(person, lines("gsm8k", "mmlu"))
 
     assert [config["config_name"] for config in front(card)["configs"]] == ["mine", "gsm8k", "mmlu"]
     assert front(card)["configs"][0] == {"config_name": "mine", "data_files": "x.csv"}
@@ -79,7 +66,7 @@ def test_a_persons_front_matter_is_only_added_to(ends: str) -> None:
     kept = iter(card.splitlines(keepends=True))
     assert all(line in kept for line in person.splitlines(keepends=True)[:-1])  # in this order
     assert "text without a newline at its end" in card
-    assert render_card(card, [row(), row("mmlu")]) == card
+    assert render_card(card, lines("gsm8k", "mmlu")) == card
 
 
 @pytest.mark.parametrize(
@@ -95,13 +82,13 @@ def test_a_persons_front_matter_is_only_added_to(ends: str) -> None:
 def test_front_matter_that_cannot_be_added_to_safely_stays(front_matter: str) -> None:
     person = f"---\n{front_matter}---\ntext\n"
 
-    assert render_card(person, [row()]).startswith(person)
+    assert render_card(person, lines("gsm8k")).startswith(person)
 
 
 def test_a_configuration_of_the_same_name_is_the_persons() -> None:
     person = "---\nconfigs:\n- config_name: gsm8k\n  data_files: mine.csv\n---\n"
 
-    card = front(render_card(person, [row(), row("mmlu")]))
+    card = front(render_card(person, lines("gsm8k", "mmlu")))
     configs = card["configs"]
 
     assert configs[0] == {"config_name": "gsm8k", "data_files": "mine.csv"}
@@ -110,7 +97,7 @@ def test_a_configuration_of_the_same_name_is_the_persons() -> None:
 
 
 def test_a_card_without_front_matter_gets_one() -> None:
-    card = render_card("# Mine\n\ntext\n", [row()])
+    card = render_card("# Mine\n\ntext\n", lines("gsm8k"))
 
     assert front(card)["configs"][0]["config_name"] == "gsm8k"
     assert "\n\n# Mine\n\ntext\n\n<!--" in card
@@ -119,57 +106,41 @@ def test_a_card_without_front_matter_gets_one() -> None:
 def test_a_mark_that_a_person_left_over_takes_no_text_with_it() -> None:
     person = f"# Mine\n{BEGIN}\nprecious\n"
 
-    once = render_card(person, [row()])
-    twice = render_card(once, [row(rows=5)])
+    once = render_card(person, lines("gsm8k"))
+    twice = render_card(once, lines("gsm8k", state="stopped"))
 
     assert "precious" in twice
     assert person in twice
-    assert "1,319 | complete" not in twice
+    assert "| complete |" not in twice
 
 
 @pytest.mark.parametrize("name", ["on", "123", "1e3", "null", "a.b-c_d"])
 def test_a_benchmark_named_like_another_yaml_type_stays_a_text(name: str) -> None:
-    assert front(render_card(None, [row(name)]))["configs"][0]["config_name"] == name
+    assert front(render_card(None, lines(name)))["configs"][0]["config_name"] == name
 
 
-@pytest.mark.parametrize("name", ["../..", "a/b", "*", "[a]", "a\nb", "", "{x}", "é"])
+@pytest.mark.parametrize("name", ["..", "*", "[a]", "a\nb", "", "{x}", "é"])
 def test_a_benchmark_whose_name_would_be_a_pattern_gets_no_configuration(name: str) -> None:
-    card = render_card(None, [row(name), row()])
+    card = render_card(None, lines(name, "gsm8k"))
 
     assert [config["config_name"] for config in front(card)["configs"]] == ["gsm8k"]
 
 
-def test_a_strangers_names_are_shown_and_do_nothing() -> None:
-    evil = f"<script>alert(1)</script> | [x](javascript:1) `c` **b** ~s~ \n\n# h {END}"
-
-    card = render_card(None, [row(evil, evil, state=evil, answer_set_id=evil)])
-
-    rows = section(card).partition("|---|\n")[2].removesuffix(END).strip()
-    assert card.count(END) == 1
-    assert not set("<>`[]~*") & set(rows.replace("<br>", ""))
-    assert rows.count("\n") == 0
-    assert rows.count("|") == 7
-    assert "javascript:1" in rows
-    assert END not in render_card(card, []).partition(END)[2]
-
-
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-NAMES = st.one_of(TEXT, st.sampled_from([BEGIN, END, "a|b", "---", "x_y", "_x_"]))
 
 
 @example(text=["---\n", BEGIN, "\n---\n", END], names=[])
 @given(
     text=st.lists(st.one_of(TEXT, st.sampled_from([BEGIN, END, "\n", "---\n", "tags:\n- a\n"]))),
-    names=st.lists(NAMES, max_size=4),
+    names=st.lists(st.sampled_from(["gsm8k", "---", "x_y", "on"]), max_size=4),
 )
 def test_nothing_of_a_person_is_lost_and_doing_it_twice_is_doing_it_once(
     text: list[str], names: list[str]
 ) -> None:
     person = "".join(text)
-    rows = [row(name, name) for name in names]
 
-    card = render_card(person, rows)
+    card = render_card(person, lines(*names))
 
-    assert render_card(card, rows) == card
+    assert render_card(card, lines(*names)) == card
     if BEGIN not in person and not person.startswith(("---", "\ufeff---")) and person:
         assert person in card

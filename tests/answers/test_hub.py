@@ -142,21 +142,6 @@ def test_someone_else_between_a_lost_answer_and_the_retry_is_a_moved_head(
     assert [type(error) for error in caught] == [HeadMovedError]
 
 
-@pytest.mark.parametrize(
-    "headers", [{"Retry-After": "1"}, {"RateLimit": '"api";r=0;t=1', "RateLimit-Policy": ""}]
-)
-def test_the_wait_that_the_hub_asks_for_is_kept(
-    hub: Hub, repository: HubRepository, first: str, headers: dict[str, str]
-) -> None:
-    hub.fail("POST", "/commit/main", Answer(429, headers))
-    began = time.monotonic()
-
-    repository.commit({MANIFEST: b"2"}, "second", parent=first)
-
-    assert time.monotonic() - began >= 1.0
-    assert commits(hub) == 3
-
-
 def test_a_wait_longer_than_the_budget_is_not_begun(
     hub: Hub, repository: HubRepository, first: str
 ) -> None:
@@ -272,17 +257,6 @@ def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository
     assert repository.fetch(SHARD, revision).read_bytes() == content
 
 
-def test_a_large_file_goes_up_in_parts(hub: Hub, repository: HubRepository, tmp_path: Path) -> None:
-    hub.store.multipart_above = 100_000
-    source = tmp_path / "large"
-    source.write_bytes(os.urandom(300_001))
-
-    revision = repository.commit({SHARD: source}, "first", parent=None)
-
-    assert hub.requests("PUT", "/lfs/") == 5
-    assert repository.fetch(SHARD, revision).read_bytes() == source.read_bytes()
-
-
 @pytest.mark.parametrize("fault", [Corrupt(), Truncate(20_000), Drop()], ids=repr)
 def test_a_download_that_fails_once_is_made_good(
     hub: Hub, repository: HubRepository, fault: Action
@@ -388,16 +362,6 @@ def test_a_content_is_downloaded_once_for_all_revisions_and_paths(
     assert len(hub.server.seen) == asked
 
 
-def test_a_revision_is_listed_once(hub: Hub, repository: HubRepository, first: str) -> None:
-    repository.files(first, "answers")
-    asked = hub.requests("GET", "/tree/")
-
-    repository.files(first, "answers/")
-    repository.fetch(MANIFEST, first)
-
-    assert hub.requests("GET", "/tree/") == asked
-
-
 def test_new_shards_go_ahead_and_what_names_them_comes_last(
     hub: Hub, repository: HubRepository, first: str
 ) -> None:
@@ -416,15 +380,6 @@ def test_new_shards_go_ahead_and_what_names_them_comes_last(
     assert [commit.tree[MANIFEST].content for commit in history] == [b"1", b"1", b"1", b"2"]
 
 
-def test_a_repository_is_private_unless_asked_otherwise(hub: Hub, make: Make) -> None:
-    make().commit({MANIFEST: b"1"}, "first", parent=None)
-    assert hub.repo().private
-
-    del hub.store.repos["datasets", hub.repo_id]
-    make(private=False).commit({MANIFEST: b"1"}, "first", parent=None)
-    assert not hub.repo().private
-
-
 def test_a_repository_that_was_made_by_hand_takes_the_first_commit(hub: Hub, make: Make) -> None:
     hub.store.create("datasets", hub.user, "answers", private=True, url="")
 
@@ -433,8 +388,9 @@ def test_a_repository_that_was_made_by_hand_takes_the_first_commit(hub: Hub, mak
     assert make().head() == revision
 
 
-def test_a_public_repository_is_read_without_a_token(make: Make) -> None:
-    revision = make(private=False).commit({SHARD: b"PAR1"}, "first", parent=None)
+def test_a_public_repository_is_read_without_a_token(hub: Hub, make: Make) -> None:
+    revision = make().commit({SHARD: b"PAR1"}, "first", parent=None)
+    hub.repo().private = False
     reader = make(token=None)
 
     assert reader.head() == revision
@@ -513,17 +469,6 @@ def test_offline_mode_says_so(make: Make, monkeypatch: pytest.MonkeyPatch) -> No
 
     with pytest.raises(RepositoryError, match="Unset `HF_HUB_OFFLINE`"):
         make().head()
-
-
-def test_the_token_is_taken_from_the_environment(
-    hub: Hub, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-
-    revision = make(token=None, endpoint=None).commit({MANIFEST: b"1"}, "first", parent=None)
-
-    assert hub.repo().branches["main"] == revision
 
 
 @pytest.mark.parametrize("token", ["hf_secret secret", "hf_secret\nX: y", "hf_sécret", "hf_s\x00"])

@@ -1,9 +1,6 @@
 """Images of questions in answer repositories: each once, with the answers that show it, and never believed."""
 
 import hashlib
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +10,6 @@ import pytest
 
 from regrade.answers import parquet
 from regrade.answers.base import Repository
-from regrade.answers.hub import HubRepository
 from regrade.answers.images import INDEX, SMALL_SHARDS, ImageIndex, ImageShard
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
@@ -26,7 +22,6 @@ from regrade.records.columns import IMAGE_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, HubError
 from tests.answers.conftest import Opener
 from tests.builders import description, row, session
-from tests.hub_server.fixtures import Hub
 from tests.pictures import SVG, file_of, header_of, image, publish_showing, showing
 from tests.stored import again, commit_manifest, table_bytes
 
@@ -197,32 +192,6 @@ def test_a_shard_is_of_bounded_size(
 
     assert [len(shard.images) for shard in answers.images.index.shards] == [2, 2, 1]
     assert problems(repository) == []
-
-
-LOAD = """
-import sys
-from datasets import Image, load_dataset
-images = load_dataset(sys.argv[1], "sums-images", split="train")
-assert isinstance(images.features["image"], Image)
-print(images[0]["sha256"], *images[0]["image"].size)
-"""
-
-
-def test_load_dataset_shows_images_on_the_hub(hub: Hub, tmp_path: Path) -> None:
-    repository = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
-    publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
-    environment = {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
-
-    loaded = subprocess.run(
-        [sys.executable, "-c", LOAD, hub.repo_id],
-        env=os.environ | environment | {"HF_HOME": str(tmp_path / "home")},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-    assert loaded.stdout.split() == [RED.sha256, "3", "2"], loaded.stderr
 
 
 def test_a_folders_images_a_shard_of_them_and_the_answers_beside_it_load_by_themselves(

@@ -51,21 +51,9 @@ def commit_file(folder: Path, number: int) -> Path:
     return folder / ".regrade" / "commits" / "00000" / f"{number:08d}.json"
 
 
-def test_files_lie_at_their_paths(folder: Path, first: str) -> None:
-    assert (folder / SHARD).read_bytes() == CONTENT
-    assert (folder / "README.md").read_bytes() == b"card"
-
-
 def test_a_folder_has_no_page(repository: LocalRepository, first: str) -> None:
     assert repository.url(first, SHARD) is None
     assert repository.uri == str(repository.folder)
-
-
-def test_an_empty_folder_has_no_head_and_stays_empty(folder: Path) -> None:
-    folder.mkdir()
-
-    assert LocalRepository(folder).head() is None
-    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["thesis.tex", "src/x.py", "answers/notes.txt", ".bashrc"])

@@ -270,15 +270,6 @@ def test_shards_that_people_labelled_are_not_joined(repository: LocalRepository,
     assert len(whole.manifest.shards) == PARTS
 
 
-def test_a_set_with_a_failed_request_is_not_complete(repository: LocalRepository, tmp_path: Path):
-    answers = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
-
-    assert (answers.manifest.rows, answers.manifest.failed) == (TOTAL, 1)
-    assert answers.manifest.state == "incomplete"
-    assert answers.states().failed == {("sample-00003", 0)}
-    assert verified(repository) == []
-
-
 def test_a_request_that_cannot_succeed_leaves_nothing_open(
     repository: LocalRepository, tmp_path: Path
 ):
@@ -292,6 +283,10 @@ def test_an_answer_takes_the_place_of_its_failed_request(
     repository: LocalRepository, tmp_path: Path
 ):
     first = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
+    assert (first.manifest.rows, first.manifest.failed) == (TOTAL, 1)
+    assert first.manifest.state == "incomplete"
+    assert first.states().failed == {("sample-00003", 0)}
+    assert verified(repository) == []
     second = run(repository, tmp_path, [row(3)], number=1)
 
     assert (second.manifest.state, second.manifest.rows, second.manifest.failed) == (
@@ -431,32 +426,32 @@ def test_a_shard_that_is_gone_is_replaced_by_what_is_generated_again(
     assert verified(repository) == []
 
 
-def test_a_shard_with_other_counts_than_its_rows_is_found(
-    repository: LocalRepository, tmp_path: Path
+@pytest.mark.parametrize(
+    ("right", "wrong", "says"),
+    [
+        (
+            '"completion_tokens": 28',
+            '"completion_tokens": 29',
+            "the manifest says completion_tokens 29, its rows give 28",
+        ),
+        (
+            '"generate_seconds": 4.0',
+            '"generate_seconds": 40.0',
+            "the counts of session '000000000000' are not those of its shards",
+        ),
+    ],
+    ids=["of a shard", "of a session"],
+)
+def test_counts_that_do_not_follow_from_the_rows_are_found(
+    repository: LocalRepository, tmp_path: Path, right: str, wrong: str, says: str
 ):
     answers = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
-    path = repository.folder / answers.folder / "manifest.json"
-    changed = path.read_text().replace('"completion_tokens": 28', '"completion_tokens": 29')
-    repository.commit(
-        {f"{answers.folder}/manifest.json": changed.encode()}, "edited", parent=repository.head()
-    )
+    path = f"{answers.folder}/manifest.json"
+    changed = (repository.folder / path).read_text().replace(right, wrong)
+    repository.commit({path: changed.encode()}, "edited", parent=repository.head())
 
     (problem,) = verified(repository)
-    assert "the manifest says completion_tokens 29, its rows give 28" in problem
-
-
-def test_counts_that_are_not_those_of_the_shards_are_found(
-    repository: LocalRepository, tmp_path: Path
-):
-    answers = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
-    path = repository.folder / answers.folder / "manifest.json"
-    changed = path.read_text().replace('"generate_seconds": 4.0', '"generate_seconds": 40.0')
-    repository.commit(
-        {f"{answers.folder}/manifest.json": changed.encode()}, "edited", parent=repository.head()
-    )
-
-    (problem,) = verified(repository)
-    assert "the counts of session '000000000000' are not those of its shards" in problem
+    assert says in problem
 
 
 def test_states_of_shards_are_put_together_for_whatever_shards_are_asked():

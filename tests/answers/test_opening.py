@@ -50,6 +50,7 @@ def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -
         open_repository(str(tmp_path), create=False)
 
     assert open_repository(str(tmp_path), create=True).head() is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_repository_tells_of_answers_that_an_interrupted_run_left(
@@ -69,14 +70,6 @@ def test_a_folder_with_sweeps_only_names_the_answers_of_a_point(tmp_path: Path) 
 
     assert f"points of sweeps, each a repository of its own, such as '{point}'" in str(caught.value)
     assert open_repository(str(point), create=False).head() is not None
-
-
-@pytest.mark.parametrize("create", [True, False])
-def test_a_folder_of_something_else_is_refused(tmp_path: Path, create: bool) -> None:
-    (tmp_path / "thesis.tex").write_text("x")
-
-    with pytest.raises(RepositoryError, match="has other files"):
-        open_repository(str(tmp_path), create=create)
 
 
 def test_what_looks_like_a_hub_name_gets_a_hint() -> None:
@@ -118,23 +111,13 @@ def test_a_dataset_on_the_hub_is_opened(hub: Hub, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(RepositoryError, match="no such dataset"):
         open_repository(uri, create=False)
     repository = open_repository(uri, create=True)
-    revision = repository.commit({MANIFEST: b"1"}, "first", parent=None)
+    assert hub.repo().private
+    open_repository(uri, create=True)
+    assert hub.requests("POST", "/repos/create") == 1
+    revision = repository.commit({MANIFEST: b"1"}, "first", parent=repository.head())
 
     assert isinstance(repository, HubRepository)
     assert open_repository(uri + "/", create=False).head() == revision
-
-
-def test_a_dataset_that_is_opened_for_writing_is_created_private(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-
-    open_repository(f"hf://datasets/{hub.repo_id}", create=True)
-
-    assert hub.repo().private
-    open_repository(f"hf://datasets/{hub.repo_id}", create=True)
-    assert hub.requests("POST", "/repos/create") == 1
 
 
 @pytest.mark.parametrize("there", [True, False], ids=["private", "absent"])
@@ -149,19 +132,3 @@ def test_a_namespace_that_the_token_may_not_write_is_found_when_opening(
 
     with pytest.raises(RepositoryError, match=rf"403.*write access to '{hub.repo_id}'"):
         open_repository(f"hf://datasets/{hub.repo_id}", create=True)
-
-
-@pytest.mark.parametrize("there", [True, False], ids=["private", "absent"])
-def test_what_stands_against_writing_is_found_when_opening(
-    hub: Hub, monkeypatch: pytest.MonkeyPatch, there: bool
-) -> None:
-    uri = f"hf://datasets/{hub.repo_id}"
-    if there:
-        hub.store.create("datasets", hub.user, "answers", private=True, url="")
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-
-    with pytest.raises(RepositoryError, match="needs a token"):
-        open_repository(uri, create=True)
-    monkeypatch.setenv("HF_TOKEN", hub.read_token)
-    with pytest.raises(RepositoryError, match="403"):
-        open_repository(uri, create=True)

@@ -6,6 +6,7 @@ import pytest
 
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
+from tests.builders import row
 from tests.hub_server.fixtures import Hub
 from tests.hub_server.store import Entry
 from tests.stored import again, commit_manifest, numbers, publish, score
@@ -99,6 +100,26 @@ def test_a_damaged_set_is_left_out_and_blocks_nothing(repository: HubRepository)
     publish(repository, numbers(0, 3), model="mine")
 
     assert set(rows(card(repository))) == {"mine"}
+
+
+def test_without_a_verdict_there_is_no_score(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    score(publish(repository, [row(0, error="too long", error_permanent=True)], model="mine"))
+
+    assert ": no score (n = 0) |" in rows(card(repository))["mine"]
+
+
+def test_the_numbers_of_answers_whose_files_are_gone_are_not_shown(tmp_path: Path) -> None:
+    repository = LocalRepository(tmp_path / "answers")
+    answers = publish(repository, numbers(0, 2), numbers(2, 4), model="lost")
+    score(answers)
+    assert "number v" in rows(card(repository))["lost"]
+    (repository.folder / answers.folder / answers.manifest.shards[0].name).unlink()
+
+    publish(repository, numbers(0, 3), model="mine")
+
+    line = rows(card(repository))["lost"]
+    assert "| 4 | complete, 1 of 2 shards missing |  |" in line
 
 
 def test_a_folder_notes_no_files(tmp_path: Path) -> None:

@@ -48,32 +48,6 @@ def published(repository: LocalRepository, spool: Spool, numbers: range, total: 
     return answers
 
 
-def test_an_answer_set_is_complete_when_every_row_is_there(
-    repository: LocalRepository, spool: Spool
-):
-    first = published(repository, spool, range(3), 5)
-    assert (first.manifest.state, first.manifest.rows) == ("incomplete", 3)
-
-    second = published(repository, spool, range(3, 5), 5)
-    assert (second.manifest.state, second.manifest.rows) == ("complete", 5)
-    assert len(second.states().done) == 5
-    assert spool.seal() == []
-
-
-def test_a_commit_whose_spool_was_not_released_is_not_published_again(
-    repository: LocalRepository, spool: Spool, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(
-        spool, "release", lambda published: None
-    )  # the crash right after the commit
-    first = published(repository, spool, range(3), 5)
-    again = publish_answers(repository, spool, description(5))
-
-    assert again is not None
-    assert again.manifest.shards == first.manifest.shards
-    assert again.revision == first.revision
-
-
 def test_rows_that_another_machine_published_are_left_out(
     repository: LocalRepository, tmp_path: Path
 ):
@@ -84,25 +58,6 @@ def test_rows_that_another_machine_published_are_left_out(
     assert answers.manifest.rows == 6
     assert answers.manifest.state == "complete"
     assert len(answers.states().done) == 6
-
-
-def test_the_speed_of_a_session_is_published_with_its_last_rows_and_after_them(
-    repository: LocalRepository, spool: Spool
-):
-    begin_session(spool, repository.uri, description(5), session())
-    spool.append([row(number) for number in range(3)])
-    first = publish_answers(repository, spool, description(5))
-    spool.append([row(number) for number in range(3, 5)])
-    note_speed(spool, session().id or "", Speed(requests=5, steps=40))
-
-    last = publish_answers(repository, spool, description(5))
-
-    assert first is not None
-    assert [kept.speed for kept in first.manifest.sessions] == [None]
-    assert last is not None
-    assert [(kept.rows, kept.speed) for kept in last.manifest.sessions] == [
-        (5, Speed(requests=5, steps=40))
-    ]
 
 
 def test_a_speed_that_comes_after_all_rows_is_published_once(
@@ -249,18 +204,6 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
     assert (second.manifest.state, second.manifest.rows) == ("complete", 4)
 
 
-def test_while_generating_only_new_rows_make_a_commit(repository: LocalRepository, spool: Spool):
-    described = description(5)
-    spool.append([row(0)])
-    first = publish_answers(repository, spool, described, only_new=True)
-    nothing = publish_answers(repository, spool, described, only_new=True)
-
-    assert first is not None
-    assert first.manifest.rows == 1
-    assert nothing is None
-    assert repository.head() == first.revision
-
-
 def test_answers_to_a_long_prompt_are_published_together_and_others_at_once(
     repository: LocalRepository, spool: Spool, tmp_path: Path
 ):
@@ -317,16 +260,6 @@ def test_a_crash_while_journals_become_one_file_publishes_no_row_twice(
     assert sealed.rows == 2
     assert answers is not None
     assert answers.manifest.rows == 2
-
-
-def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
-    repository.commit({"README.md": b"# Mine\r\n\nMy words.\r\n"}, "by hand", parent=None)
-
-    published(repository, spool, range(2), 2)
-
-    card = (repository.folder / "README.md").read_bytes()
-    assert b"# Mine\r\n\nMy words.\r\n" in card
-    assert b"org/tiny" in card
 
 
 def test_files_are_added_to_a_repository_that_has_answers(
@@ -398,13 +331,6 @@ def test_a_shard_is_read_once_while_a_spool_is_open(
     assert not [path for path in read if path.endswith(".parquet")]
 
 
-def test_publishing_no_scores_makes_no_commit(repository: LocalRepository, spool: Spool):
-    answers = published(repository, spool, range(2), 2)
-
-    assert publish_scores(repository, []) == answers.revision
-    assert repository.head() == answers.revision
-
-
 def test_publishing_no_scores_puts_right_what_a_kill_in_a_commit_left(
     repository: LocalRepository, spool: Spool
 ):
@@ -430,27 +356,6 @@ def test_no_scores_are_published_into_a_folder_that_is_only_read(
     assert publish_scores(repository, []) == answers.revision
 
 
-def test_the_card_says_that_a_continued_set_is_complete(repository: LocalRepository, spool: Spool):
-    first = published(repository, spool, range(3), 5)
-    assert "| 3 | incomplete |" in card(repository, first)
-
-    second = published(repository, spool, range(3, 5), 5)
-    assert "| 5 | complete |" in card(repository, second)
-
-
-def test_the_rows_of_files_are_published(repository: LocalRepository, tmp_path: Path):
-    rows = [row(0), row(1)]
-    file = seal_table(
-        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "import.parquet"
-    )
-
-    (answers,) = publish_files(repository, [SetFiles(description(2), [file])], "import")
-
-    assert (answers.manifest.rows, answers.manifest.state) == (2, "complete")
-    texts = [text for batch in answers.batches(["text"]) for text in batch["text"].to_pylist()]
-    assert texts == [generation["text"] for generation in rows]
-
-
 def test_an_import_of_a_version_that_stored_no_images_keeps_its_rows_and_says_of_none(
     repository: LocalRepository, tmp_path: Path
 ):
@@ -467,10 +372,6 @@ def test_an_import_of_a_version_that_stored_no_images_keeps_its_rows_and_says_of
 
     assert (after.revision, after.manifest.images) == (before.revision, None)
     assert not after.images.places
-
-
-def card(repository: LocalRepository, answers: AnswerSet) -> str:
-    return repository.fetch("README.md", answers.revision).read_text()
 
 
 def test_rows_whose_process_was_killed_in_their_commit_are_at_their_paths_after_the_next(

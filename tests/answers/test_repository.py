@@ -14,11 +14,10 @@ import pytest
 
 from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
-from regrade.answers.overview import CardRow, render_card
+from regrade.answers.overview import render_card
 from regrade.records import Completion, Sample
 from regrade.records.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, RepositoryError
-from regrade.stats.scale import SHARES
 from tests.answers.conftest import Opener
 from tests.hub_server.faults import Corrupt
 from tests.hub_server.fixtures import Hub
@@ -35,10 +34,6 @@ def repository(opened: Opener) -> Repository:
 
 def read(repository: Repository, path: str, revision: str) -> bytes:
     return repository.fetch(path, revision).read_bytes()
-
-
-def test_what_does_not_exist_yet_has_no_head(repository: Repository) -> None:
-    assert repository.head() is None
 
 
 def test_the_first_commit_makes_the_repository(opened: Opener) -> None:
@@ -259,10 +254,9 @@ VERSION_1 = pa.schema([field for field in GENERATION_SCHEMA if field.name not in
 def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_answer_set(
     opened: Opener, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    scores = [("number v1", 0.5, 0.35, 2, SHARES)]
-    sets = [CardRow("gsm8k", "org/model", "0" * 16, 2, "complete", scores)]
+    card = render_card(None, {FOLDER.removeprefix("answers/"): "| gsm8k |"}).encode()
     additions = {
-        "README.md": render_card(None, sets).encode(),
+        "README.md": card,
         f"{FOLDER}/part-00000-00000000.parquet": shard(["1", "2"]),
         f"{FOLDER}/part-00001-00000001.parquet": shard(["3"]),
         f"{FOLDER}/manifest.json": listing("00000-00000000", "00001-00000001"),
@@ -271,7 +265,7 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
     }
     repository = opened()
     first = repository.commit(additions, "answers", parent=None)
-    repository.commit({"README.md": additions["README.md"] + b"\n"}, "card", parent=first)
+    repository.commit({"README.md": card + b"\n"}, "card", parent=first)
     hub: Hub | None = None
     if repository.uri.startswith("hf://"):
         hub = request.getfixturevalue("hub")

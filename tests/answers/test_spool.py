@@ -38,19 +38,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "spool" / "0123456789abcdef"
 
 
-def test_rows_are_there_for_the_next_process(folder: Path):
-    with Spool(folder) as spool:
-        spool.append([row(1), row(2)])
-        spool.append([row(3)])
-
-    with Spool(folder) as spool:
-        assert spool.states().done == {
-            ("sample-00001", 0),
-            ("sample-00002", 0),
-            ("sample-00003", 0),
-        }
-
-
 def test_rows_on_disk_are_counted_from_process_to_process(folder: Path):
     counts = []
     with Spool(folder) as spool:
@@ -73,16 +60,6 @@ def test_rows_on_disk_are_counted_from_process_to_process(folder: Path):
 
     assert counts == [2, 3, 4, 4, 4 - sealed[0].rows, 0]
     assert [file.rows for file in sealed] == [3, 1]
-
-
-def test_calls_of_tools_outlive_a_killed_process(folder: Path):
-    calls = '[{"name": "play", "arguments": {"artist": "Björk"}}]'
-    with Spool(folder) as spool:
-        spool.append([row(1, tool_calls=calls), row(2)])
-    with Spool(folder) as spool:  # from the journal, as after a kill
-        [file] = spool.seal()
-
-    assert pq.read_table(file.path)["tool_calls"].to_pylist() == [calls, None]
 
 
 def test_a_crash_between_sealing_and_removing_the_journal_doubles_no_row(folder: Path):
@@ -200,22 +177,6 @@ def test_rows_reported_before_a_kill_are_on_disk(folder: Path):
         assert {(f"sample-{number:05d}", 0) for number in reported} <= spool.states().done
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_says_so(tmp_path: Path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(SpoolError, match="Permission denied"), Spool(tmp_path / "spool"):
-        pass
-
-
-def test_removing_a_spool_leaves_nothing_to_continue_from(folder: Path):
-    with Spool(folder) as spool:
-        spool.append([row(1)])
-        spool.remove()
-    assert not folder.exists()
-    with Spool(folder) as spool:
-        assert spool.states().done == set()
-
-
 def samples(spool: Spool) -> list[str]:
     """Sample ids of all rows of the spool, file by file, after sealing."""
     files = spool.seal()
@@ -298,13 +259,6 @@ def test_a_spool_is_where_earlier_versions_left_it(tmp_path: Path, monkeypatch: 
     folder = spool_folder("hf://datasets/org/answers", "0123456789abcdef")
 
     assert folder.relative_to(tmp_path).as_posix() == "118c8ca7cb9b/0123456789abcdef"
-
-
-def test_a_spool_without_rows_leaves_no_folder(folder: Path):
-    with Spool(folder):
-        assert folder.is_dir()
-
-    assert not folder.exists()
 
 
 def test_rows_belong_to_the_session_that_began_before_them(folder: Path):

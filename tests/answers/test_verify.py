@@ -2,6 +2,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +14,7 @@ from regrade.answers.verify import check_rows, verify
 from regrade.cli.main import run
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
-from tests.builders import row
+from tests.builders import row, session
 from tests.stored import (
     again,
     commit_manifest,
@@ -79,34 +80,26 @@ def test_a_damaged_shard_is_named(
     assert only_problem(answers)[0] == shard.name
 
 
-def test_a_row_in_two_shards_names_the_second(answers: AnswerSet) -> None:
-    doubled = commit_shards(answers, numbers(0, 3), [row(8), row(2)])
+@pytest.mark.parametrize(
+    ("shards", "says"),
+    [
+        (
+            [numbers(0, 3), [row(8), row(2)]],
+            "row 1: sample 'sample-00002', repeat 0 is a duplicate",
+        ),
+        ([numbers(3, 6), [row(0), row(1), row(0)]], "row 2: sample 'sample-00000'"),
+        ([[row(0, repeat=3)]], "repeat 3, expected 0 to 0"),
+        ([numbers(0, 7)], "more than the 6 samples"),
+    ],
+    ids=["in two shards", "twice in one", "of no repeat", "of no sample"],
+)
+def test_a_row_that_should_not_be_there_is_named_with_its_shard(
+    answers: AnswerSet, shards: list[list[dict[str, Any]]], says: str
+) -> None:
+    wrong = commit_shards(answers, *shards)
 
-    name, problem = next(
-        (Path(found.path).name, found.problem)
-        for found in verified(doubled).problems
-        if "duplicate" in found.problem
-    )
-    assert name == doubled.manifest.shards[1].name
-    assert "row 1: sample 'sample-00002', repeat 0" in problem
-
-
-def test_a_row_twice_in_one_shard_is_found(answers: AnswerSet) -> None:
-    doubled = commit_shards(answers, [row(0), row(1), row(0)], numbers(3, 6))
-    assert any(
-        "row 2: sample 'sample-00000'" in found.problem for found in verified(doubled).problems
-    )
-
-
-def test_a_repeat_that_nobody_asked_for_and_a_sample_too_many_are_found(answers: AnswerSet) -> None:
-    assert any(
-        "repeat 3, expected 0 to 0" in found.problem
-        for found in verified(commit_shards(answers, [row(0, repeat=3)])).problems
-    )
-    assert any(
-        "more than the 6 samples" in found.problem
-        for found in verified(commit_shards(answers, numbers(0, 7))).problems
-    )
+    path = f"{wrong.folder}/{wrong.manifest.shards[-1].name}"
+    assert any(f.path == path and says in f.problem for f in verified(wrong).problems)
 
 
 @pytest.mark.parametrize(
@@ -152,26 +145,7 @@ def test_a_manifest_that_does_not_hold_is_named(
 def test_a_session_with_an_impossible_value_is_damage_and_named(
     answers: AnswerSet, field: str, value: object
 ) -> None:
-    session = {
-        "started_at": "2026-01-01T00:00:00Z",
-        "regrade_version": "0",
-        "engine": "vllm",
-        "engine_version": None,
-        "device": None,
-        "dtype": None,
-        "max_model_len": None,
-        "chat_template_sha256": None,
-        "engine_settings": {},
-        "load_seconds": 1.0,
-        "generate_seconds": 2.0,
-        "rows": 6,
-        "prompt_tokens": 30,
-        "completion_tokens": 42,
-    }
-    commit_manifest(answers, sessions=[session])
-    assert list_sets(answers.repository, str(answers.repository.head()))
-
-    commit_manifest(answers, sessions=[session | {field: value}])
+    commit_manifest(answers, sessions=[session().model_dump(mode="json") | {field: value}])
 
     with pytest.raises(DamagedAnswersError, match=rf"manifest.json.*sessions\.0\.{field}"):
         list_sets(answers.repository, str(answers.repository.head()))

@@ -289,7 +289,8 @@ def test_a_public_repository_is_refused_for_the_questions(
     monkeypatch.setenv("HF_TOKEN", hub.token)
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", f"hf://datasets/{hub.repo_id}")
-    HubRepository(hub.repo_id, private=False).check_writable()
+    HubRepository(hub.repo_id).check_writable()
+    hub.repo().private = False
     questions = WithheldQuestions("e" * 16)
     questions.add_samples(SAMPLES)
 

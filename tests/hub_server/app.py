@@ -47,8 +47,6 @@ class Routes:
             ("POST", f"{repo}/tag/{{rev}}", self.tag),
             ("GET", repo, self.info),
             ("PUT", "/lfs/{key}", self.put_object),
-            ("PUT", "/lfs/{key}/{number:int}", self.put_part),
-            ("POST", "/lfs/{key}/complete", self.complete),
             ("GET", "/cdn/{key}", self.from_cdn),
         ]
         for prefix in ("/datasets", ""):
@@ -164,13 +162,7 @@ class Routes:
                 key = secrets.token_hex(12)
                 self.store.uploads[key] = Upload(**row)
                 signed = f"?X-Amz-Signature={key}"
-                upload: dict = {"href": f"{self.base}/lfs/{key}{signed}"}
-                if wanted["size"] > self.store.multipart_above:
-                    upload["href"] = f"{self.base}/lfs/{key}/complete{signed}"
-                    count = -(-wanted["size"] // PART_BYTES)
-                    upload["header"] = {"chunk_size": str(PART_BYTES)} | {
-                        str(n): f"{self.base}/lfs/{key}/{n}{signed}" for n in range(1, count + 1)
-                    }
+                upload = {"href": f"{self.base}/lfs/{key}{signed}"}
                 verify = {"href": f"{self.base}{prefix}/{repo.name}.git/info/lfs/verify"}
                 row["actions"] = {"upload": upload, "verify": verify}
             rows.append(row)
@@ -183,24 +175,11 @@ class Routes:
             raise RefusedError(403, "Unknown upload")
         return upload
 
-    def _keep(self, upload: Upload, content: bytes) -> None:
+    async def put_object(self, request: Request) -> Response:
+        upload, content = self._upload(request), await request.body()
         if len(content) != upload.size or hashlib.sha256(content).hexdigest() != upload.oid:
             raise RefusedError(400, f"Content does not match oid {upload.oid}")
         self.store.objects[upload.oid] = content
-
-    async def put_object(self, request: Request) -> Response:
-        self._keep(self._upload(request), await request.body())
-        return Response()
-
-    async def put_part(self, request: Request) -> Response:
-        content = await request.body()
-        self._upload(request).parts[request.path_params["number"]] = content
-        return Response(headers={"ETag": f'"{hashlib.md5(content).hexdigest()}"'})
-
-    async def complete(self, request: Request) -> Response:
-        upload, asked = self._upload(request), await request.json()
-        parts = [upload.parts[part["partNumber"]] for part in asked["parts"]]
-        self._keep(upload, b"".join(parts))
         return Response()
 
     async def lfs_verify(self, request: Request) -> Response:

@@ -89,5 +89,5 @@ class HubServer:
         """Remove rules and recorded requests, and reset the settings of the store."""
         self._layer.rules.clear()
         self._layer.seen.clear()
-        self.store.page_size, self.store.multipart_above = 1000, 1 << 30
+        self.store.page_size = 1000
         self.store.preupload_tells_oids = True

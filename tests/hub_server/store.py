@@ -103,7 +103,6 @@ class Upload:
 
     oid: str
     size: int
-    parts: dict[int, bytes] = field(default_factory=dict)
 
 
 class Store:
@@ -117,7 +116,6 @@ class Store:
         self.uploads: dict[str, Upload] = {}
         self.links: dict[str, Entry] = {}
         self.page_size = 1000
-        self.multipart_above = 1 << 30
         self.preupload_tells_oids = True
 
     def add_user(self, name: str) -> User:
