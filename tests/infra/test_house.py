@@ -7,6 +7,7 @@ import pytest
 from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, rooms
 
 LONELY = {
+    "regrade.benchmarks.gsm8k": "a benchmark: a plug-in that is found by its file",
     "regrade.pages.report.plots": "draws what the report's page lays out",
     "regrade.scorers.extraction.canonical": "one spelling for equal numbers; its source is hashed",
     "regrade.scorers.number_strict": "a scorer: a plug-in that is found by its file",

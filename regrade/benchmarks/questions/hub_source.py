@@ -175,13 +175,11 @@ class HubSource(Source):
 
         Checks the whole chain of causes, because `datasets` wraps failed requests in its own errors.
         """
-        match problem_of(error, hidden=True, reads_files=reads_files):
-            case Problem.UNREACHABLE if doing == _ASKING:
-                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", False)
-            case Problem.TEMPORARY | Problem.UNREACHABLE:
-                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", True)
-            case Problem.OFFLINE:
-                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", False)
+        match problem := problem_of(error, hidden=True, reads_files=reads_files):
+            case Problem.TEMPORARY | Problem.UNREACHABLE | Problem.OFFLINE:
+                unreachable = problem is Problem.UNREACHABLE and doing == _ASKING
+                retryable = problem is not Problem.OFFLINE and not unreachable
+                return self._hub_error(doing, f"{_reason(_decisive(error))}. {_ADVICE}", retryable)
             case Problem.GATED:
                 return self.error(self._gated)
             case Problem.NO_REPOSITORY:

@@ -88,41 +88,23 @@ def read_file(path: Path, columns: Sequence[str], head: int | None = None) -> li
     Raises:
         UnreadableError: If the file's content does not match its type, the file is empty, or a column is missing.
     """
-    with quick_imports():
-        import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
-        from datasets import Dataset
-        from datasets.exceptions import DatasetsError
-
     kind = path.suffix.lower()
-    with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
-        try:
-            _check_size(path)
-            if kind == ".parquet":
-                dataset = Dataset.from_parquet(str(path), cache_dir=cache)
-            elif kind == ".csv":
-                features = _csv_features(path)
-                dataset = Dataset.from_csv(
-                    str(path), features=features, cache_dir=cache, keep_default_na=False
-                )
-            else:
-                dataset = Dataset.from_json(str(path), cache_dir=cache)
-            # Inside the `try`, because text that is not UTF-8 raises an error only here.
-            dataset = checked_columns(dataset, columns)
-            if kind in (".jsonl", ".json"):
-                _refuse_dates(dataset)
-            return first_rows(dataset, head)
-        except (
-            DatasetsError,
-            pa.ArrowException,
-            csv.Error,
-            ValueError,
-            OSError,
-            StopIteration,
-        ) as error:
-            reason = str(error.__cause__ or error).strip() or type(error).__name__
-            raise UnreadableError(
-                f"it cannot be read as {kind[1:]}: {reason.splitlines()[0]}"
-            ) from error
+    with _reading(path, f" as {kind[1:]}") as options:
+        from datasets import Dataset
+
+        if kind == ".csv":
+            features = _csv_features(path)
+            dataset = Dataset.from_csv(
+                str(path), features=features, keep_default_na=False, **options
+            )
+        else:
+            load = Dataset.from_parquet if kind == ".parquet" else Dataset.from_json
+            dataset = load(str(path), **options)
+        # Inside the block, because text that is not UTF-8 raises an error only here.
+        dataset = checked_columns(dataset, columns)
+        if kind in (".jsonl", ".json"):
+            _refuse_dates(dataset)
+        return first_rows(dataset, head)
 
 
 def read_dataset(path: Path) -> "Dataset":
@@ -131,20 +113,30 @@ def read_dataset(path: Path) -> "Dataset":
     Raises:
         UnreadableError: If the file's content does not match its type, or the file is empty.
     """
-    import pyarrow as pa  # noqa: PLC0415 - as in `read_file`
-    from datasets import Dataset
-    from datasets.exceptions import DatasetsError
+    with _reading(path) as options:
+        from datasets import Dataset
 
-    read = {".parquet": Dataset.from_parquet, ".csv": Dataset.from_csv}
+        read = {".parquet": Dataset.from_parquet, ".csv": Dataset.from_csv}
+        load = read.get(path.suffix.lower(), Dataset.from_json)
+        dataset: Dataset = load(str(path), keep_in_memory=True, **options)
+        return dataset
+
+
+@contextmanager
+def _reading(path: Path, form: str = "") -> Iterator[dict[str, Any]]:
+    """Check the size of a file, and name it if it cannot be read; the arguments keep its cache in a folder of the block's own."""
+    with quick_imports():
+        import pyarrow as pa  # noqa: PLC0415 - `regrade benchmarks` reads no file
+        from datasets.exceptions import DatasetsError
+
+    known = (DatasetsError, pa.ArrowException, csv.Error, ValueError, OSError, StopIteration)
     with tempfile.TemporaryDirectory(prefix="regrade-") as cache, quiet_datasets():
         try:
             _check_size(path)
-            load = read.get(path.suffix.lower(), Dataset.from_json)
-            dataset: Dataset = load(str(path), cache_dir=cache, keep_in_memory=True)
-        except (DatasetsError, pa.ArrowException, csv.Error, ValueError, OSError) as error:
+            yield {"cache_dir": cache}
+        except known as error:
             reason = str(error.__cause__ or error).strip() or type(error).__name__
-            raise UnreadableError(f"it cannot be read: {reason.splitlines()[0]}") from error
-    return dataset
+            raise UnreadableError(f"it cannot be read{form}: {reason.splitlines()[0]}") from error
 
 
 def _check_size(path: Path) -> None:
