@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
@@ -14,8 +15,9 @@ from regrade.answers.sets import (
     readable_sets,
 )
 from regrade.records.rubrics.facts import judge_run
+from regrade.records.specification import path_component
 from regrade.settings import ANSWER_SET_START
-from regrade.settings.errors import IncompleteError, RepositoryError
+from regrade.settings.errors import DamagedAnswersError, IncompleteError, RepositoryError
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
     """Return the answer sets that `name` refers to, at the newest revision.
 
     A model stands for its complete answer set with the most questions of each benchmark, or the newest of these: a run
-    on a few questions never replaces a full run.
+    on a few questions never replaces a full run. One whose manifest cannot be read might be that set.
 
     Args:
         name: Alias, id of an answer set (the first four digits or more), or model (`org/name`, its last part, or its folder).
@@ -44,7 +46,7 @@ def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side
     Raises:
         RepositoryError: If the repository does not exist, or no answer set in it fits.
         IncompleteError: If none is complete, or complete ones are of other benchmarks.
-        DamagedAnswersError: If the fitting answer set is damaged.
+        DamagedAnswersError: If the fitting answer set is damaged, or one that may be it.
     """
     repository = open_repository(answers, create=False)
     return side_at(repository, newest_revision(repository), name, benchmarks)
@@ -63,7 +65,14 @@ def side_at(
     ):
         sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
-        readable = _answers_of(repository, revision, name)
+        readable, damaged = _answers_of(repository, revision, name)
+        folders = {path_component(benchmark) for benchmark in benchmarks}
+        for error in damaged:
+            if not folders or PurePosixPath(error.path).parts[1] in folders:
+                raise DamagedAnswersError(
+                    error.path,
+                    f"{error.problem}. It may be what '{name}' stands for: mend it, or give ids or other benchmarks",
+                )
         sets = _by_benchmark(
             answers for answers in readable if answers.manifest.state == "complete"
         )
@@ -97,7 +106,8 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     if alias := read_alias(repository, revision, name):
         sets = list(aliased_sets(repository, revision, alias).values())
     else:
-        sets = _answers_of(repository, revision, name)
+        sets, damaged = _answers_of(repository, revision, name)
+        name_left_out(repository, revision, damaged)
     sets.sort(key=lambda answers: answers.manifest.updated_at)
     if len(sets) > 1 and not newest:
         listed = "; ".join(
@@ -111,15 +121,16 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     return sets[-1].manifest.answer_set_id
 
 
-def _answers_of(repository: Repository, revision: str, model: str) -> list[AnswerSet]:
-    """Return the answer sets of a model, oldest first; the log names those that cannot be read."""
+def _answers_of(
+    repository: Repository, revision: str, model: str
+) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
+    """Return the answer sets of a model, oldest first, and the errors of those that cannot be read."""
     readable, damaged = readable_sets(repository, revision, model=model)
     # A judge's verdicts are no answers of the judge as a candidate.
     found = [s for s in readable if judge_run(s.manifest.specification) is None]
     if not found:
         raise damaged[0] if damaged else RepositoryError(repository.uri, _nothing_fits(model))
-    name_left_out(repository, revision, damaged)
-    return found
+    return found, damaged
 
 
 def _by_benchmark(sets: Iterable[AnswerSet]) -> dict[str, AnswerSet]:

@@ -13,6 +13,7 @@ from regrade.comparing.together import compare_sides
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
+from tests.stored import commit_manifest
 
 
 def test_a_quick_look_never_takes_the_place_of_a_full_run(repository: LocalRepository) -> None:
@@ -53,6 +54,21 @@ def test_a_model_with_incomplete_answers_only_is_refused_with_their_ids(
     assert find_side(answers.manifest.answer_set_id, repository.uri).one_set
     with pytest.raises(RepositoryError, match="no answers of 'b', and no alias"):
         find_side("b", repository.uri)
+
+
+def test_a_set_that_cannot_be_read_may_be_the_one_that_a_model_stands_for(
+    repository: LocalRepository,
+) -> None:
+    answer(repository, "org/a", right=5, total=10)
+    other = answer(repository, "org/a", right=5, total=10, benchmark="products")
+    commit_manifest(other, schema_version=99)
+
+    with pytest.raises(
+        DamagedAnswersError,
+        match=f"'{other.folder}/manifest.json' is damaged: .* It may be what 'a' stands for",
+    ):
+        find_side("a", repository.uri)
+    assert [*find_side("a", repository.uri, ["sums"]).sets] == ["sums"]
 
 
 def test_an_id_on_one_side_asks_the_other_for_the_same_benchmark(

@@ -134,6 +134,15 @@ class OriginalScore:
     by_target: bool = False
     """True if the tool recorded extracted answers and no values: each is compared with the target."""
 
+    def refusal(self, value: float | None) -> str | None:
+        """Return why a value is none of the scale that a user states; None if it is, or is missing."""
+        if value is None or self.low <= value <= self.high:
+            return None
+        return (
+            f"the score '{self.name}' is {value:g}, outside of {self.low:g} to {self.high:g}. State its worst and best value "
+            "with `--score-range`."
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ImportedSet:

@@ -58,16 +58,11 @@ def scored(
     main = REWARD if REWARD in names else next(iter(names))
     kept = [OriginalScore(main, reported, low, high)]
     for name in names:
+        scale = kept[0] if name == main else OriginalScore(name)
         found = [(row.index, row.scores[name].value) for row in rows if name in row.scores]
-        ends = (low, high) if name == main else (0.0, 1.0)
-        outside = [(i, v) for i, v in found if v is not None and not ends[0] <= v <= ends[1]]
+        outside = [(refusal, index) for index, v in found if (refusal := scale.refusal(v))]
         if name == main and outside:
-            index, value = outside[0]
-            raise file.error(
-                f"the score '{main}' is {value:g}, outside of {low:g} to {high:g}. State its worst and best value with "
-                "`--score-range`.",
-                index,
-            )
+            raise file.error(*outside[0])
         if name != main and not outside:
             kept.append(OriginalScore(name))
     wanted = {original.name for original in kept}

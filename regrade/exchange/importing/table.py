@@ -54,6 +54,10 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         for index, record in enumerate(records)
         for row in table_rows(index, record, _of_row(record, options), original.name)
     ]
+    for row in rows:
+        for score in row.scores.values():
+            if refusal := original.refusal(score.value):
+                raise file.error(refusal, row.index)
     recorded = {"columns": columns.model_dump(exclude_none=True)}
     if options.target_after is not None:
         recorded["target_after"] = {"text": options.target_after}

@@ -18,6 +18,7 @@ ROW = {
     "runs": {"big": {"text": "It is 4.", "right": True}},
     "options": ["3", "4"],
     "topic": "sums",
+    "percent": 80,
 }
 COLUMNS = Columns(
     text="runs.big.text",
@@ -117,6 +118,10 @@ def test_a_table_without_named_columns_says_which_there_are(tmp_path: Path):
         ),
         (Columns(text="runs"), "'runs' should be a text"),
         (Columns(text="q", score="topic"), "'topic' should be true, false or a number"),
+        (
+            Columns(text="q", score="percent"),
+            "the score 'percent' is 80, outside of 0 to 1. .*--score-range",
+        ),
         (Columns(text="q", choices="topic"), "'topic' should be a list of texts"),
     ],
 )
