@@ -149,8 +149,11 @@ def _of_unknown_kinds(
     wrong = [problem for problem in problems if problem["loc"][-1:] == ("kind",)]
     for place in dict.fromkeys(problem["loc"][:-2] for problem in wrong):
         kinds = [problem for problem in wrong if problem["loc"][:-2] == place]
-        expected = " or ".join(dict.fromkeys(kind["ctx"]["expected"] for kind in kinds))
-        yield {**kinds[0], "ctx": {"expected": expected}}, (*place, "kind")
+        expected = " or ".join(kind["ctx"]["expected"] for kind in kinds)
+        chosen = (
+            (*place, "kind") if len(kinds) > 1 else kinds[0]["loc"]
+        )  # classes are named in a choice
+        yield {**kinds[0], "ctx": {"expected": expected}}, chosen
 
 
 def models_in(annotation: Any) -> Iterator[type[Any]]:  # noqa: ANN401 - any type

@@ -93,7 +93,10 @@ def test_answers_of_two_tools_are_paired_by_content_and_what_is_not_known_is_tol
     (found,) = compare_sides("6b_verification", LLAMA, answers=answers).comparisons.compared
 
     assert (found.n, found.right_to_wrong, found.wrong_to_right) == (1319, 45, 566)
-    assert found.notes[0] == "Unknown on one side or both: prompt format, prompt template."
+    assert found.notes[0] == (
+        "Unknown on one side or both: prompt format, prompt template, recorded max_tokens, recorded repetition_penalty, "
+        "recorded temperature."
+    )
 
 
 def test_a_partial_run_says_what_it_covers(answers: str) -> None:

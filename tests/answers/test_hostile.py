@@ -33,7 +33,7 @@ from regrade.records.columns import GENERATION_SCHEMA, SCHEMA_VERSION
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.diff_text import blocks
 from regrade.scoring.score import score_answers
-from regrade.settings.errors import DamagedAnswersError, RegradeError
+from regrade.settings.errors import DamagedAnswersError, RegradeError, RepositoryError
 from regrade.text.markdown import escape, markdown
 from tests.builders import row
 from tests.command_line import ROOT
@@ -471,3 +471,8 @@ def test_a_chart_takes_any_name_as_text() -> None:
     summary = Summary(overall=metrics, subsets=(part,), categories=(part,))
 
     assert accuracy_chart(summary, name).startswith(b"\x89PNG")
+
+
+def test_a_folder_named_from_outside_is_an_error_and_no_path(tmp_path: Path) -> None:
+    with pytest.raises(RepositoryError):
+        LocalRepository(tmp_path / "answers").commit({"../x": b""}, "out", parent=None)
