@@ -131,11 +131,11 @@ class Caching(Single):
 @pytest.mark.parametrize(("cached", "again"), [(0, 0), (4, 0), (5, 2), (6, 2)])
 def test_labels_are_scored_without_what_the_cache_has(runner: str, cached: int, again: int):
     """A GPU's runner leaves out the cached positions, the other one leaves them empty."""
-    from regrade.engines.vllm_process.labels import LabelSequences
+    from regrade.engines.vllm_process.labels import Passes
 
     engine = Caching(cached, runner=runner)
     prompt = [9, 9, 9, 9, 9]
-    choices = LabelSequences(([*prompt, 3, 4], [*prompt, 5, 6]), 5)
+    choices = Passes(([*prompt, 3, 4], [*prompt, 5, 6]), (5, 5), (0, 1))
 
     completions, ended = run(engine, [1], choices)
 
@@ -158,9 +158,9 @@ class Ranking(Caching):
 
 
 def test_a_continuation_is_greedy_if_all_its_tokens_are_the_likeliest():
-    from regrade.engines.vllm_process.continuations import Continuations
+    from regrade.engines.vllm_process.labels import Passes
 
-    continuations = Continuations(([9, 9, 3, 3], [9, 3, 4], [9, 3]), (2, 1, 1), (0, 1, 2))
+    continuations = Passes(([9, 9, 3, 3], [9, 3, 4], [9, 3]), (2, 1, 1), (0, 1, 2))
 
     completions, ended = run(Ranking(0, runner="cpu"), [1], continuations, greedy=True)
 
@@ -170,9 +170,9 @@ def test_a_continuation_is_greedy_if_all_its_tokens_are_the_likeliest():
 
 
 def test_the_windows_of_a_text_are_added():
-    from regrade.engines.vllm_process.continuations import Continuations
+    from regrade.engines.vllm_process.labels import Passes
 
-    windows = Continuations(([9, 3, 4], [3, 4, 5]), (1, 2), (0, 0))
+    windows = Passes(([9, 3, 4], [3, 4, 5]), (1, 2), (0, 0))
 
     completions, _ = run(Ranking(0, runner="cpu"), [1], windows, greedy=True)
 

@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 from regrade.engines.vllm_process.chat import TemplateChat
 from regrade.engines.vllm_process.context import Need
-from regrade.engines.vllm_process.labels import LabelSequences
+from regrade.engines.vllm_process.labels import Passes
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import byte_level
@@ -159,7 +159,7 @@ def test_the_need_counts_prompt_and_new_tokens(small: Small):
 
     assert generate.need == Need(len(generate.ids), 8)
     assert single.need == Need(len(single.ids), 1)
-    assert isinstance(several.ranking, LabelSequences)
+    assert isinstance(several.ranking, Passes)
     assert several.need.new == len(several.ranking.sequences[1]) - len(several.ids) + 1
 
 
@@ -198,15 +198,15 @@ def test_label_sequences_are_cut_with_their_prompt(small: Small):
     (prepared,) = small.prompts.prepare(
         [request(0, "what is it? " * 50 + "Answer:", (" A", " A and B"))]
     )
-    assert isinstance(prepared.ranking, LabelSequences)
+    assert isinstance(prepared.ranking, Passes)
 
     cut = small.prompts.fit(prepared, 40, limit=512, truncate=True)
 
-    assert isinstance(cut.ranking, LabelSequences)
+    assert isinstance(cut.ranking, Passes)
     for before, after in zip(prepared.ranking.sequences, cut.ranking.sequences, strict=True):
         assert len(after) < 40
-        assert after[cut.ranking.start :] == before[prepared.ranking.start :]
-        assert after[: cut.ranking.start] == cut.ids
+        assert after[cut.ranking.starts[0] :] == before[prepared.ranking.starts[0] :]
+        assert after[: cut.ranking.starts[0]] == cut.ids
 
 
 def test_a_prompt_is_not_cut_if_the_answer_alone_exceeds_the_context(small: Small):
@@ -326,7 +326,12 @@ def test_continuations_that_do_not_fit_are_cut_from_the_left_each_for_itself(sma
     assert cut.separate is not None
     assert prepared.separate is not None
     assert cut.separate.sequences[0] == prepared.separate.sequences[0]
-    assert len(cut.separate.sequences[1]) == 31
+    assert cut.separate.sequences[1] == prepared.separate.sequences[1][-31:]
+    scored = [
+        [len(s) - n for s, n in zip(p.sequences, p.starts, strict=True)]
+        for p in (cut.separate, prepared.separate)
+    ]
+    assert scored[0] == scored[1]
     assert cut.truncated
 
 
