@@ -99,6 +99,11 @@ class Prepared:
         return self.ranking if isinstance(self.ranking, Passes) else None
 
     @property
+    def sequences(self) -> Sequence[Tokens]:
+        """Tokens of each request to vLLM: of the prompt, or of each sequence to score separately."""
+        return [self.ids] if self.separate is None else self.separate.sequences
+
+    @property
     def passes(self) -> int:
         """Number of labels that need a separate pass; the windows of a text count as one label."""
         return 0 if self.separate is None else len(set(self.separate.owners))
@@ -114,7 +119,7 @@ class Prepared:
         if self.separate is None:
             new = 1 if self.ranking is not None else int(self.sampling["max_tokens"])
             return Need(self.prompt_tokens, new)
-        longest = max(len(sequence) for sequence in self.separate.sequences)
+        longest = max(len(sequence) for sequence in self.sequences)
         prompt = min(len(self.ids), longest)
         return Need(prompt + self.image_tokens, longest - prompt + 1)
 
@@ -132,6 +137,7 @@ class Prompts:
         limit: int = sys.maxsize,
         reads_calls: bool = False,
         pictures: Pictures | None = None,
+        truncate: bool = False,
     ) -> None:
         """Prepare for a model.
 
@@ -144,11 +150,12 @@ class Prompts:
             limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
             reads_calls: Calls of tools in the answers will be read.
             pictures: Shows the images of requests; None: requests show none.
+            truncate: Prompts that do not fit may be cut.
         """
         self.pictures = pictures
         self._reads_calls = reads_calls
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
-        self._window, self._limit = window, limit
+        self._window, self._limit, self._truncate = window, limit, truncate
         self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
 
     @property
@@ -398,25 +405,23 @@ class Prompts:
         ids = [*prepared.ids[: room // 2], *prepared.ids[room // 2 - room :]]
         return replace(prepared, ids=ids, text=self._tokenizer.decode(ids), truncated=True)
 
-    def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
+    def fit(self, prepared: Prepared, context: int) -> Prepared:
         """Return the request if it fits into the context; otherwise cut if allowed, or with an error.
 
         The beginning is cut, or of some benchmarks the middle; a prompt with images is not cut.
 
         Args:
             prepared: Result of `prepare`.
-            context: Context length in tokens.
-            limit: Context length that the model allows; a larger `context` cannot help.
-            truncate: The prompt may be cut.
+            context: Context length in tokens with which the model was loaded.
         """
         prepared = self._without_middle(prepared, context)
         need = prepared.need
         if prepared.error is not None or need.total <= context:
             return prepared
         too_large = replace(
-            prepared, error=too_long(need, context), error_permanent=context >= limit
+            prepared, error=too_long(need, context), error_permanent=context >= self._limit
         )
-        if prepared.shown or not truncate:
+        if prepared.shown or not self._truncate:
             return too_large
         ranking, surplus = prepared.ranking, [need.total - context]
         if isinstance(ranking, Passes):
