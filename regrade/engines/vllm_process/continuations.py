@@ -9,34 +9,12 @@ read only if all that is known of it fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from regrade.engines.vllm_process.labels import Tokens, single_tokens
+from regrade.engines.vllm_process.labels import Passes, Tokens, single_tokens
 
 Encode = Callable[[Sequence[str]], list[Tokens]]
 """Returns the token ids of texts."""
-
-
-@dataclass(frozen=True, slots=True)
-class Continuations:
-    """Continuations to score in one pass each, or a text to score in one pass per window."""
-
-    sequences: tuple[Tokens, ...]
-    """Token ids of context and continuation, or of a window with the tokens before it."""
-    starts: tuple[int, ...]
-    """First position of each sequence whose tokens are scored."""
-    owners: tuple[int, ...]
-    """Number of the continuation to which each sequence belongs."""
-
-    def cut(self, length: int) -> "Continuations":
-        """Return the sequences with tokens cut from the left, so that each has at most `length`."""
-        surplus = [max(0, len(sequence) - length) for sequence in self.sequences]
-        return Continuations(
-            tuple(s[more:] for s, more in zip(self.sequences, surplus, strict=True)),
-            tuple(start - more for start, more in zip(self.starts, surplus, strict=True)),
-            self.owners,
-        )
 
 
 def continuations(
@@ -46,7 +24,7 @@ def continuations(
     encode: Encode,
     encode_alone: Encode,
     first_token: int,
-) -> Continuations:
+) -> Passes:
     """Return the tokens of continuations after their contexts.
 
     Args:
@@ -67,7 +45,7 @@ def continuations(
             [alone] = encode_alone([texts[place]])
             sequences[place] = alone if alone[:1] == [first_token] else [first_token, *alone]
             starts[place] = 1
-    return Continuations(tuple(sequences), tuple(starts), tuple(range(len(texts))))
+    return Passes(tuple(sequences), tuple(starts), tuple(range(len(texts))))
 
 
 OTHER_PROMPT = "The prompt has other tokens in this model, or a different number of them."
@@ -111,7 +89,7 @@ def answer_tokens(
     return NO_TOKENS
 
 
-def in_one_pass(ranking: Continuations) -> tuple[Tokens, Tokens] | None:
+def in_one_pass(ranking: Passes) -> tuple[Tokens, Tokens] | None:
     """Return the prompt and the token of each continuation, if each is one token after the same prompt; else None."""
     start = ranking.starts[0]
     prompt = ranking.sequences[0][:start]
@@ -119,7 +97,7 @@ def in_one_pass(ranking: Continuations) -> tuple[Tokens, Tokens] | None:
     return None if tokens is None or start == 0 else (prompt, tokens)
 
 
-def windows(tokens: Tokens, *, first_token: int, context: int) -> Continuations:
+def windows(tokens: Tokens, *, first_token: int, context: int) -> Passes:
     """Return the windows in which a text is scored, each token once.
 
     Args:
@@ -128,16 +106,10 @@ def windows(tokens: Tokens, *, first_token: int, context: int) -> Continuations:
         context: Context length of the model in tokens.
     """
     size = context - 2  # lm_eval keeps one token for the context, one for vLLM's generation
+    whole = [first_token, *tokens]
     sequences, starts = [], []
-    done = 0
-    while done < len(tokens):
-        count = min(len(tokens) - done, size)
-        if done == 0:
-            sequences.append([first_token, *tokens[:count]])
-            starts.append(1)
-        else:
-            end = done + count
-            sequences.append(tokens[end - size - 1 : end])
-            starts.append(size + 1 - count)
-        done += count
-    return Continuations(tuple(sequences), tuple(starts), (0,) * len(sequences))
+    for begin in range(0, len(tokens), size):
+        end = min(begin + size, len(tokens))
+        sequences.append(whole[max(0, end - size) : end + 1])
+        starts.append(len(sequences[-1]) - (end - begin))
+    return Passes(tuple(sequences), tuple(starts), (0,) * len(sequences))

@@ -32,47 +32,42 @@ def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingPar
     """
     from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
-    final = RequestOutputKind.FINAL_ONLY
-    if request.ranking is None:
-        sampling = dict(request.sampling)
-        if sampling["temperature"] == 0:
-            # Greedy decoding needs none, and a seed costs a generator per request.
-            del sampling["seed"]
-        if reader is not None:
-            # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
-            sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
-        if request.tools:
-            sampling["skip_special_tokens"] = False  # many models begin a call with one
-        if request.structure is not None:
-            sampling["structured_outputs"] = structured_outputs(request.structure)
-        return SamplingParams(**sampling, output_kind=final)
-    if not isinstance(request.ranking, list):
-        return choice_params(reads_cache=True, greedy=request.greedy)
-    return SamplingParams(
-        max_tokens=1,
-        temperature=0,
-        logprob_token_ids=request.ranking,
-        detokenize=False,
-        output_kind=final,
-    )
+    if request.ranking is not None:
+        return ranking_params(request)
+    sampling = dict(request.sampling)
+    if sampling["temperature"] == 0:
+        # Greedy decoding needs none, and a seed costs a generator per request.
+        del sampling["seed"]
+    if reader is not None:
+        # A stop text in the reasoning does not end the answer: `reader` applies them to what follows.
+        sampling |= {"stop": [], "skip_special_tokens": not reader.keeps_special_tokens}
+    if request.tools:
+        sampling["skip_special_tokens"] = False  # many models begin a call with one
+    if request.structure is not None:
+        sampling["structured_outputs"] = structured_outputs(request.structure)
+    return SamplingParams(**sampling, output_kind=RequestOutputKind.FINAL_ONLY)
 
 
-def choice_params(*, reads_cache: bool, greedy: bool) -> "SamplingParams":
-    """Return the params that score a prompt with a label; by default, vLLM computes all of such prompts.
+def ranking_params(request: Prepared, *, reads_cache: bool = True) -> "SamplingParams":
+    """Return the params that score labels after a prompt, or a prompt with a label.
 
     Args:
-        reads_cache: Read the prefix cache.
-        greedy: Also return the likeliest token at each position.
+        request: The request.
+        reads_cache: Read the prefix cache; by default, vLLM computes all of such prompts.
     """
     from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
 
+    scored: dict[str, Any] = {"logprob_token_ids": request.ranking}
+    if request.separate is not None:
+        # With 1, also the likeliest token at each position.
+        logprobs = {"prompt_logprobs": int(request.greedy)}
+        scored = {**logprobs, "skip_reading_prefix_cache": not reads_cache}
     return SamplingParams(
         max_tokens=1,
         temperature=0,
-        prompt_logprobs=int(greedy),
-        skip_reading_prefix_cache=not reads_cache,
         detokenize=False,
         output_kind=RequestOutputKind.FINAL_ONLY,
+        **scored,
     )
 
 
@@ -107,34 +102,24 @@ def completion_of(
         if request.tools:
             completion["unread_tools"] = request.tools
         return completion
-    if request.stored:
-        return _read(request, completion, outputs)
     logprobs, is_greedy = _label_logprobs(request, outputs)
     if any(math.isnan(logprob) for logprob in logprobs):
         return failed(request, NOT_NUMBERS)
-    single = isinstance(request.ranking, list)
+    single = request.separate is None
     completion |= {
         "label_logprobs": logprobs,
         "label_method": "single_token" if single else "per_choice",
     }
-    return completion | ({"label_is_greedy": is_greedy} if request.greedy else {})
-
-
-def _read(
-    request: Prepared, completion: WireCompletion, outputs: Sequence["RequestOutput"]
-) -> WireCompletion:
-    """Return the completion of a stored answer that was read."""
-    [(_, ids, logprobs, is_greedy)] = _scored(request, outputs)
-    if any(math.isnan(logprob) for logprob in logprobs):
-        return failed(request, NOT_NUMBERS)
-    return completion | {
-        "label_logprobs": [math.fsum(logprobs)],
-        "label_method": "per_choice",
-        "label_is_greedy": [all(is_greedy)],
-        "token_ids": ids,
-        "token_logprobs": logprobs,
-        "token_is_greedy": is_greedy,
-    }
+    if request.greedy:
+        completion["label_is_greedy"] = is_greedy
+    if request.stored:
+        [(_, ids, logprobs, is_greedy)] = _scored(request, outputs)
+        completion |= {
+            "token_ids": ids,
+            "token_logprobs": logprobs,
+            "token_is_greedy": is_greedy,
+        }
+    return completion
 
 
 def _scored(
@@ -162,24 +147,19 @@ def _scored(
 def _label_logprobs(
     request: Prepared, outputs: Sequence["RequestOutput"]
 ) -> tuple[list[float], list[bool]]:
-    """Return the log-probability of each label, and True for each whose tokens are all the likeliest.
-
-    A token as likely as the likeliest counts as such, as in lm-evaluation-harness.
-    """
-    ranking = request.ranking
-    if ranking is None or isinstance(ranking, list):
+    """Return the log-probability of each label, and True for each whose tokens are all the likeliest; see `_scored`."""
+    if isinstance(request.ranking, list):
         positions: Any = outputs[0].outputs[0].logprobs
-        found = [float(positions[0][token].logprob) for token in ranking or []]
+        found = [float(positions[0][token].logprob) for token in request.ranking]
         # The token that greedy decoding gave is among them.
         best = max(float(at.logprob) for at in positions[0].values())
         return found, [logprob >= best for logprob in found]
-    count = max(ranking.owners) + 1
-    terms: list[list[float]] = [[] for _ in range(count)]
-    is_greedy = [True] * count
-    for owner, _, logprobs, greedy in _scored(request, outputs):
-        terms[owner] += logprobs
-        is_greedy[owner] &= all(greedy)
-    return [math.fsum(logprobs) for logprobs in terms], is_greedy
+    terms: dict[int, list[float]] = {}
+    is_greedy: dict[int, bool] = {}
+    for owner, _, logprobs, greedy in _scored(request, outputs):  # in the order of the owners
+        terms.setdefault(owner, []).extend(logprobs)
+        is_greedy[owner] = is_greedy.get(owner, True) and all(greedy)
+    return [math.fsum(logprobs) for logprobs in terms.values()], [*is_greedy.values()]
 
 
 def _times(outputs: Sequence["RequestOutput"]) -> Mapping[str, float]:

@@ -4,6 +4,10 @@ Most of them are not part of vLLM's documented interface, so that a new version 
 bounds the version, `unknown` finds what a version lacks, and the tests run it against the installed one.
 """
 
+# What is imported here is for the other modules.
+# mypy: implicit-reexport
+# ruff: noqa: F401
+
 import inspect
 from collections.abc import Mapping
 from types import SimpleNamespace
@@ -50,47 +54,6 @@ with quick_imports():
         RequestStateStats,
         SchedulerStats,
     )
-
-__all__ = [
-    "AsyncLLM",
-    "BaseRenderer",
-    "ChatCompletionRequest",
-    "ChatParams",
-    "EngineArgs",
-    "EngineDeadError",
-    "IterationStats",
-    "LLMEngine",
-    "LoRAConfig",
-    "LoRARequest",
-    "MaxLoRARanks",
-    "ModelConfig",
-    "PEFTHelper",
-    "ParserManager",
-    "PoolingRequestOutput",
-    "ReasoningParser",
-    "ReasoningParserManager",
-    "RequestOutput",
-    "RequestOutputKind",
-    "SamplingParams",
-    "SchedulerStats",
-    "StructuredOutputsConfig",
-    "StructuredOutputsParams",
-    "TokenizerLike",
-    "ToolParser",
-    "ToolParserManager",
-    "UsageContext",
-    "VLLMValidationError",
-    "VllmConfig",
-    "__version__",
-    "cached_tokenizer_from_config",
-    "current_platform",
-    "envs",
-    "renderer_from_config",
-    "resolve_chat_template",
-    "resolve_chat_template_content_format",
-    "tokenizer_args_from_config",
-    "tokens_input",
-]
 
 MEMBERS: Mapping[type, str] = {
     AsyncLLM: "add_lora from_vllm_config generate",
@@ -166,22 +129,7 @@ def planning_names() -> SimpleNamespace:
 
     if lacking := [name for name in PARALLEL_GROUPS if not hasattr(parallel_state, name)]:
         raise ImportError(f"vllm.distributed.parallel_state has no {lacking}", name="vllm")
-    return SimpleNamespace(
-        current_platform=current_platform,
-        generate_scheduler_kv_cache_config=generate_scheduler_kv_cache_config,
-        get_current_attn_backends=get_current_attn_backends,
-        get_kv_cache_capacity=get_kv_cache_capacity,
-        get_kv_cache_configs=get_kv_cache_configs,
-        get_kv_cache_spec=get_kv_cache_spec,
-        get_supported_kv_cache_layouts=get_supported_kv_cache_layouts,
-        initialize_model=initialize_model,
-        parallel_state=parallel_state,
-        pool_bytes_per_block=_pool_bytes_per_block,
-        register_all_kvcache_specs=register_all_kvcache_specs,
-        resolve_kv_cache_layout=resolve_kv_cache_layout,
-        set_current_vllm_config=set_current_vllm_config,
-        set_default_torch_dtype=set_default_torch_dtype,
-    )
+    return SimpleNamespace(**locals())
 
 
 def seeing_names() -> SimpleNamespace:
@@ -197,15 +145,7 @@ def seeing_names() -> SimpleNamespace:
     from vllm.renderers.chat_utils import parse_chat_messages
     from vllm.utils.torch_utils import set_default_torch_num_threads
 
-    return SimpleNamespace(
-        ImageMediaIO=ImageMediaIO,
-        ProcessorInputs=ProcessorInputs,
-        TimingContext=TimingContext,
-        create_processor=MULTIMODAL_REGISTRY.create_processor,
-        get_model_cls=get_model_cls,
-        parse_chat_messages=parse_chat_messages,
-        set_default_torch_num_threads=set_default_torch_num_threads,
-    )
+    return SimpleNamespace(**locals())
 
 
 def cpus() -> tuple[int, list[Any]]:

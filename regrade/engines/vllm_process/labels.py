@@ -17,23 +17,21 @@ _TAIL = 32
 
 
 @dataclass(frozen=True, slots=True)
-class LabelSequences:
-    """Labels after a prompt, to be scored in one pass per label."""
+class Passes:
+    """Sequences of tokens that the model scores in one pass each: labels, continuations, or windows of a text."""
 
     sequences: tuple[Tokens, ...]
-    """Token ids of prompt and label together, for each label."""
-    start: int
-    """First position whose tokens are scored; equal for all labels, so that their sums are comparable."""
+    """Token ids of context and label, or of a window with the tokens before it."""
+    starts: tuple[int, ...]
+    """First position of each sequence whose tokens are scored."""
+    owners: tuple[int, ...]
+    """Number of the label to which each sequence belongs."""
 
-    @property
-    def starts(self) -> tuple[int, ...]:
-        """First position of each sequence whose tokens are scored."""
-        return (self.start,) * len(self.sequences)
-
-    @property
-    def owners(self) -> tuple[int, ...]:
-        """Number of the label to which each sequence belongs."""
-        return tuple(range(len(self.sequences)))
+    def without_first(self, surplus: Sequence[int]) -> "Passes":
+        """Return the sequences without so many tokens at the beginning of each."""
+        cut = zip(self.sequences, self.starts, surplus, strict=True)
+        sequences, starts = zip(*((ids[n:], start - n) for ids, start, n in cut), strict=True)
+        return Passes(sequences, starts, self.owners)
 
 
 def single_tokens(prompt: Tokens, sequences: Sequence[Tokens]) -> Tokens | None:
@@ -52,10 +50,14 @@ def single_tokens(prompt: Tokens, sequences: Sequence[Tokens]) -> Tokens | None:
     return tokens if len(set(tokens)) == len(tokens) else None
 
 
-def label_sequences(prompt: Tokens, sequences: Sequence[Tokens]) -> LabelSequences:
-    """Return the sequences, scored from the first position at which any of them differs from the prompt."""
+def label_passes(prompt: Tokens, sequences: Sequence[Tokens]) -> Passes:
+    """Return the sequences, all scored from the first position at which any of them differs from the prompt.
+
+    Their sums are therefore comparable.
+    """
     start = min(_common_length(prompt, sequence) for sequence in sequences)
-    return LabelSequences(tuple(sequences), start)
+    count = len(sequences)
+    return Passes(tuple(sequences), (start,) * count, tuple(range(count)))
 
 
 def _common_length(left: Tokens, right: Tokens) -> int:
@@ -76,7 +78,7 @@ class LabelTokens:
         prompt: Tokens,
         labels: tuple[str, ...],
         continued: Callable[[Sequence[str]], list[Tokens]],
-    ) -> Tokens | LabelSequences:
+    ) -> Tokens | Passes:
         """Return the token of each label, or the sequences to score separately.
 
         Args:
@@ -92,4 +94,4 @@ class LabelTokens:
         sequences = continued(labels)
         if ending not in self._cache:
             self._cache[ending] = single_tokens(prompt, sequences)
-        return self._cache[ending] or label_sequences(prompt, sequences)
+        return self._cache[ending] or label_passes(prompt, sequences)

@@ -26,7 +26,7 @@ from regrade.engines.vllm_process.computed import computed
 from regrade.engines.vllm_process.cpu import check_rotation, check_sight, share_cores
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
-from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
+from regrade.engines.vllm_process.loop import SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.pictures import open_pictures
 from regrade.engines.vllm_process.prompts import Prompts
@@ -108,8 +108,6 @@ class Loaded:
     calls: CallReader | None
     ahead: PromptsAhead
     max_model_len: int
-    model_limit: int
-    """Context length in tokens that the model allows."""
     max_num_seqs: int
     memory: EngineMemory
     info: dict[str, Any]
@@ -215,7 +213,6 @@ def load(
         calls=calls,
         ahead=ahead,
         max_model_len=config.model_config.max_model_len,
-        model_limit=model.max_model_len,
         max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
         memory=memory_at_start(config, need),
         info={
@@ -263,6 +260,7 @@ def open_prompts(
         limit=model.max_model_len,
         reads_calls=open_message["settings"]["tool_parser"] != "none",
         pictures=pictures,
+        truncate=open_message["rendering"]["truncate"],
     )
     prompts.keep_images(open_message.get("images", {}))
     return prompts, reader, chat
@@ -339,6 +337,4 @@ def _warm_up(engine: SteppedEngine, *, ranks: bool) -> None:
         engine.add_request(f"warm-up-{number}", tokens_input([0, 0]), params)
     finished = 0
     while finished < len(kinds):
-        finished += sum(
-            isinstance(output, RejectedRequest) or output.finished for output in engine.step()
-        )
+        finished += sum(output.finished for output in engine.step())

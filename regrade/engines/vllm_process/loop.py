@@ -9,17 +9,19 @@ import queue
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, cast
 
 from regrade.engines.vllm_process.conversion import (
     WireCompletion,
-    choice_params,
     completion_of,
     failed,
     params_of,
+    ranking_params,
     rejection,
     withdrawn,
 )
+from regrade.engines.vllm_process.meter import Meter
+from regrade.engines.vllm_process.pictures import Pictures
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reasoning import ReasoningReader
 
@@ -37,38 +39,28 @@ _MOMENT = 0.2
 """Seconds in which requests are added before answers are collected: the processor of images takes up to a tenth of a second for each."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class QueuedRequest:
-    """A queued request; `round` numbers the owner's calls of `generate`."""
+    """A request that waits or is answered, by one request to vLLM or by one per label (a part)."""
 
     round: int
+    """Number of the owner's call of `generate`."""
     request: Prepared
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
-    """A queued change of the limit of requests in flight, between two rounds."""
-
-    running: int
-
-
-@dataclass(frozen=True, slots=True)
-class Between:
-    """A queued change of the engine between two rounds, such as other weights."""
-
-    run: Callable[[], None]
+    outputs: dict[int, "RequestOutput"] = field(default_factory=dict)
+    """Finished outputs by the number of the part."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedRequest:
     """A request that vLLM rejected after queueing it."""
 
+    finished: ClassVar = True
     request_id: str
     message: str
 
 
-Queued: TypeAlias = QueuedRequest | Limit | Between | None
-"""An entry of the queue; None only wakes the loop."""
+Queued: TypeAlias = QueuedRequest | Callable[[], None] | None
+"""An entry of the queue: a request, or a change of the engine between two rounds, such as other weights; None only wakes the loop."""
 
 
 class SteppedEngine(Protocol):
@@ -87,13 +79,14 @@ class SteppedEngine(Protocol):
         """Forget the computed prompts; False if requests still use them."""
 
 
-@dataclass(slots=True)
-class _Running:
-    """A request that vLLM works on, as one vLLM request or as one per label (a part)."""
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A request to vLLM."""
 
-    round: int
-    request: Prepared
-    outputs: dict[int, "RequestOutput"] = field(default_factory=dict)
+    whole: QueuedRequest
+    number: int
+    started: float
+    """Time at which it was passed to vLLM."""
 
 
 class Loop:
@@ -103,36 +96,30 @@ class Loop:
         self,
         engine: SteppedEngine,
         queued: queue.SimpleQueue[Queued],
-        finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
+        finished: queue.SimpleQueue[tuple[int, WireCompletion]],
         *,
         max_running: int,
+        meter: Meter,
         reader: ReasoningReader | None = None,
-        see: Callable[[float], None] = lambda _: None,
-        arrive: Callable[[], None] = lambda: None,
-        wait: Callable[[int], None] = lambda _: None,
-        show: Callable[[list[int], Sequence[str]], object] | None = None,
+        pictures: Pictures | None = None,
     ) -> None:
         """Connect the engine with the queues.
 
         Args:
             engine: The engine.
             queued: Requests, and changes between two rounds.
-            finished: Completions by round. Those of chats are not read yet if there is a `reader`.
+            finished: Completions with their rounds. Those of chats are not read yet if there is a `reader`.
             max_running: Most requests in flight at vLLM.
+            meter: Is told of requests that arrive, wait and end.
             reader: Separates the reasoning of chat answers.
-            arrive: Called before a request is passed to vLLM.
-            wait: Called before each step with the number of requests that wait here, because `max_running` are in flight.
-            show: Returns vLLM's input for the tokens of a prompt and the sha256 of its images.
-            see: Called with the seconds from passing each request to vLLM until its answer arrived here.
+            pictures: Shows the images of requests.
         """
         self._engine = engine
         self._queued = queued
         self._finished = finished
-        self._max_running = max_running
-        self._reader = reader
-        self._see, self._arrive, self._wait, self._show = see, arrive, wait, show
-        self._running: dict[str, tuple[_Running, int]] = {}
-        self._started: dict[str, float] = {}
+        self._most = self._max_running = max_running
+        self._meter, self._reader, self._pictures = meter, reader, pictures
+        self._running: dict[str, _Part] = {}
         self._added = 0
         self._cancelled = 0
         self._withdrawals: queue.SimpleQueue[tuple[int, list[int]]] = queue.SimpleQueue()
@@ -152,27 +139,40 @@ class Loop:
         self._cancelled = round_
         self._queued.put(None)  # wakes the loop
 
+    def limit(self, running: int | None) -> None:
+        """Set how many requests may be in flight, and empty the prefix cache, which would make the prompts of earlier rounds cheaper.
+
+        None: as many as at first. A change between two rounds, which is queued.
+        """
+        self._max_running = self._most if running is None else running
+        if not self._engine.reset_prefix_cache():
+            logger.warning("vLLM did not empty its prefix cache: requests were still running")
+
     def run(self) -> None:
         """Run forever."""
         while True:
-            self._start_queued()
-            is_at_limit = len(self._running) >= self._max_running
-            self._wait(self._queued.qsize() if is_at_limit else 0)
-            done: dict[int, list[WireCompletion]] = {}
-            for output in self._engine.step():
-                if isinstance(output, RejectedRequest):
-                    self._fail_rejected(output)
-                elif output.finished and output.request_id in self._running:
-                    self._see(monotonic() - self._started.pop(output.request_id))
-                    self._collect(cast("RequestOutput", output), done)
-            for round_, completions in done.items():
-                self._finished.put((round_, completions))
+            self.step()
+
+    def step(self) -> None:
+        """Add queued requests to vLLM, let it compute a step, and collect what it has finished."""
+        self._start_queued()
+        is_at_limit = len(self._running) >= self._max_running
+        self._meter.wait(self._queued.qsize() if is_at_limit else 0)
+        for output in self._engine.step():
+            part = self._running.pop(output.request_id, None) if output.finished else None
+            if part is None:  # it goes on, or was aborted
+                continue
+            if isinstance(output, RejectedRequest):
+                self._end(part.whole, failed(part.whole.request, output.message))
+            else:
+                self._meter.see(monotonic() - part.started)
+                self._collect(part, cast("RequestOutput", output))
 
     def _start_queued(self) -> None:
         """Add queued requests to vLLM for a moment; wait for one only if vLLM has nothing to do."""
         begun = monotonic()
-        self._abort([name for name, (r, _) in self._running.items() if r.round <= self._cancelled])
-        self._abort_withdrawn()
+        self._abort([n for n, p in self._running.items() if p.whole.round <= self._cancelled])
+        self._end_withdrawn()
         while len(self._running) < self._max_running:
             if self._running and monotonic() - begun > _MOMENT:
                 return
@@ -181,114 +181,84 @@ class Loop:
             except queue.Empty:
                 return
             if queued is None:
-                self._abort_withdrawn()
-                continue
-            if isinstance(queued, Limit):
-                self._limit(queued.running)
-                continue
-            if isinstance(queued, Between):
-                self._abort([*self._running])  # of a round that was cancelled a moment ago
-                queued.run()
-                continue
-            if queued.round <= self._cancelled:
-                continue
-            if (queued.round, queued.request.key) in self._withdrawn:
-                self._finished.put((queued.round, [withdrawn(queued.request)]))
-                continue
-            if queued.request.error is not None:
-                self._finished.put((queued.round, [failed(queued.request, queued.request.error)]))
+                self._end_withdrawn()
+            elif isinstance(queued, QueuedRequest):
+                self._add(queued)
             else:
-                self._add(queued.round, queued.request)
+                self._abort([*self._running])  # of a round that was cancelled a moment ago
+                queued()
 
-    def _abort_withdrawn(self) -> None:
-        """Abort running requests that are withdrawn, and remember those that are still queued."""
+    def _end_withdrawn(self) -> None:
+        """End running requests that are withdrawn, and remember those that are still queued."""
         while not self._withdrawals.empty():
             round_, keys = self._withdrawals.get()
             kept = {entry for entry in self._withdrawn if entry[0] == round_}
             self._withdrawn = kept | {(round_, key) for key in keys}
-            parts: dict[int, list[str]] = {}
-            gone: dict[int, _Running] = {}
-            for name, (running, _) in self._running.items():
-                if (running.round, running.request.key) in self._withdrawn:
-                    parts.setdefault(id(running), []).append(name)
-                    gone[id(running)] = running
-            for number, running in gone.items():
-                self._abort(parts[number])
-                self._finished.put((running.round, [withdrawn(running.request)]))
+            running = dict.fromkeys(part.whole for part in self._running.values())
+            for whole in filter(self._is_withdrawn, running):
+                self._end(whole, withdrawn(whole.request))
 
-    def _limit(self, running: int) -> None:
-        """Apply a limit, and empty the prefix cache, which would make the prompts of earlier rounds cheaper."""
-        self._max_running = running
-        if not self._engine.reset_prefix_cache():
-            logger.warning("vLLM did not empty its prefix cache: requests were still running")
+    def _is_withdrawn(self, queued: QueuedRequest) -> bool:
+        return (queued.round, queued.request.key) in self._withdrawn
 
-    def _add(self, round_: int, request: Prepared) -> None:
+    def _add(self, queued: QueuedRequest) -> None:
         from regrade.engines.vllm_process.internals import EngineDeadError
 
-        running = _Running(round_, request)
-        sequences: Sequence[list[int]] = [request.ids]
-        if request.separate is not None:
-            sequences = request.separate.sequences
-        try:
-            params = params_of(request, self._reader_of(request))
-            for part, sequence in enumerate(sequences):
-                self._start(running, part, sequence, params)
-        except EngineDeadError:
-            raise
-        except Exception as error:  # noqa: BLE001 - an error of one request must not end the others
-            self._fail(running, rejection(error))
+        request = queued.request
+        if queued.round <= self._cancelled:
+            return
+        if self._is_withdrawn(queued):
+            self._end(queued, withdrawn(request))
+        elif request.error is not None:
+            self._end(queued, failed(request, request.error))
+        else:
+            try:
+                params = params_of(request, self._reader_of(request))
+                for number, _ in enumerate(request.sequences):
+                    self._start(queued, number, params)
+            except EngineDeadError:
+                raise
+            except Exception as error:  # noqa: BLE001 - an error of one request must not end the others
+                self._end(queued, failed(request, rejection(error)))
 
-    def _start(
-        self, running: _Running, part: int, sequence: list[int], params: "SamplingParams"
-    ) -> None:
+    def _start(self, whole: QueuedRequest, number: int, params: "SamplingParams") -> None:
         from regrade.engines.vllm_process.internals import tokens_input
 
-        shown = running.request.shown
+        request = whole.request
+        sequence = request.sequences[number]
         prompt: object = tokens_input(sequence)
-        if shown and self._show is not None:
-            prompt = self._show(sequence, shown)
+        if request.shown and self._pictures is not None:
+            prompt = self._pictures.prompt(sequence, request.shown)
         self._added += 1
         name = str(self._added)
-        self._arrive()
+        self._meter.arrive()
         started = monotonic()
         self._engine.add_request(name, prompt, params)
-        self._running[name], self._started[name] = (running, part), started
+        self._running[name] = _Part(whole, number, started)
 
-    def _fail(self, running: _Running, error: str) -> None:
-        """Abort all parts of a request, and report its error."""
-        self._abort([name for name, (other, _) in self._running.items() if other is running])
-        self._finished.put((running.round, [failed(running.request, error)]))
-
-    def _fail_rejected(self, rejected: RejectedRequest) -> None:
-        if rejected.request_id not in self._running:
-            return
-        running, _ = self._running.pop(rejected.request_id)
-        del self._started[rejected.request_id]
-        self._fail(running, rejected.message)
-
-    def _collect(self, output: "RequestOutput", done: dict[int, list[WireCompletion]]) -> None:
-        running, part = self._running.pop(output.request_id)
-        separate = running.request.separate
-        beyond = running.request.image_tokens
-        if separate is not None and (
-            0 < separate.starts[part] <= (output.num_cached_tokens or 0) - beyond
-        ):
+    def _collect(self, part: _Part, output: "RequestOutput") -> None:
+        whole, request = part.whole, part.whole.request
+        cached = (output.num_cached_tokens or 0) - request.image_tokens
+        if request.separate is not None and 0 < request.separate.starts[part.number] <= cached:
             # The cache had tokens of the label, of which vLLM then computes no log-probabilities.
-            params = choice_params(reads_cache=False, greedy=running.request.greedy)
-            self._start(running, part, separate.sequences[part], params)
+            self._start(whole, part.number, ranking_params(request, reads_cache=False))
             return
-        running.outputs[part] = output
-        parts = 1 if separate is None else len(separate.sequences)
-        if len(running.outputs) == parts:
-            outputs = [running.outputs[number] for number in range(parts)]
-            completion = completion_of(running.request, outputs, self._reader_of(running.request))
-            done.setdefault(running.round, []).append(completion)
+        whole.outputs[part.number] = output
+        if len(whole.outputs) == len(request.sequences):
+            outputs = [output for _, output in sorted(whole.outputs.items())]
+            completion = completion_of(request, outputs, self._reader_of(request))
+            self._finished.put((whole.round, completion))
 
     def _reader_of(self, request: Prepared) -> ReasoningReader | None:
         return self._reader if request.chat and request.ranking is None else None
 
-    def _abort(self, ids: list[str]) -> None:
-        if ids:
-            self._engine.abort_request(ids)
-        for name in ids:
-            del self._running[name], self._started[name]
+    def _end(self, whole: QueuedRequest, completion: WireCompletion) -> None:
+        """Abort all parts of a request, and report its completion."""
+        self._abort([name for name, part in self._running.items() if part.whole is whole])
+        self._finished.put((whole.round, completion))
+
+    def _abort(self, names: list[str]) -> None:
+        if names:
+            self._engine.abort_request(names)
+        for name in names:
+            del self._running[name]

@@ -177,7 +177,7 @@ def lay_out(
     )
     plenty = _configs(vllm, config, specs, [_PLENTY] * len(specs))
     bytes_per_block = tuple(
-        vllm.pool_bytes_per_block(config, stage.kv_cache_groups) if stage.kv_cache_groups else 0
+        vllm._pool_bytes_per_block(config, stage.kv_cache_groups) if stage.kv_cache_groups else 0
         for stage in plenty
     )
     scheduled = vllm.generate_scheduler_kv_cache_config(plenty)

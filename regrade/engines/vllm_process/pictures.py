@@ -54,7 +54,9 @@ class Pictures:
         self._model, self._content_parts = model, content_parts
         self._vllm = seeing_names()
         try:
-            self._processor = self._vllm.create_processor(model, tokenizer=tokenizer)
+            self._processor = self._vllm.MULTIMODAL_REGISTRY.create_processor(
+                model, tokenizer=tokenizer
+            )
             limits = self._processor.info.allowed_mm_limits
         except Exception as error:  # files of strangers, read by transformers: any kind can come
             raise SettingsError(

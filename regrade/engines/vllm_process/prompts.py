@@ -13,13 +13,12 @@ from regrade.engines.vllm_process.chat import Chat, RenderedChat, TemplateVariab
 from regrade.engines.vllm_process.context import Need, too_long
 from regrade.engines.vllm_process.continuations import (
     OTHER_PROMPT,
-    Continuations,
     answer_tokens,
     continuations,
     in_one_pass,
     windows,
 )
-from regrade.engines.vllm_process.labels import LabelSequences, LabelTokens, Tokens
+from regrade.engines.vllm_process.labels import LabelTokens, Passes, Tokens
 from regrade.engines.vllm_process.pictures import UNPLANNED, Pictures
 from regrade.settings.errors import SettingsError
 
@@ -35,7 +34,7 @@ _OPENS_A_THOUGHT = (
 )
 
 
-Ranking = Tokens | LabelSequences | Continuations
+Ranking = Tokens | Passes
 """Token of each label, all scored in one pass; or sequences to score separately."""
 
 
@@ -74,7 +73,7 @@ class Prepared:
     error_permanent: bool = False
     """No setting of the engine would let this model answer the request."""
     greedy: bool = False
-    """Compare greedy decoding with the labels."""
+    """The rules of lm-evaluation-harness hold: greedy decoding is compared with the labels, and each is cut for itself."""
     contexts: tuple[str, ...] | None = None
     """Text before each label, if it is not the same for all of them."""
     structure: Mapping[str, Any] | None = None
@@ -95,9 +94,14 @@ class Prepared:
     """Tokens of the turns that follow in the conversation, with their answers at their longest."""
 
     @property
-    def separate(self) -> LabelSequences | Continuations | None:
+    def separate(self) -> Passes | None:
         """Sequences to score separately, if there are any."""
-        return None if isinstance(self.ranking, list) else self.ranking
+        return self.ranking if isinstance(self.ranking, Passes) else None
+
+    @property
+    def sequences(self) -> Sequence[Tokens]:
+        """Tokens of each request to vLLM: of the prompt, or of each sequence to score separately."""
+        return [self.ids] if self.separate is None else self.separate.sequences
 
     @property
     def passes(self) -> int:
@@ -112,11 +116,10 @@ class Prepared:
     @property
     def need(self) -> Need:
         """Number of tokens that the request needs in the context."""
-        if self.ranking is None:
-            return Need(self.prompt_tokens, int(self.sampling["max_tokens"]))
-        if isinstance(self.ranking, list):
-            return Need(self.prompt_tokens, 1)
-        longest = max(len(sequence) for sequence in self.ranking.sequences)
+        if self.separate is None:
+            new = 1 if self.ranking is not None else int(self.sampling["max_tokens"])
+            return Need(self.prompt_tokens, new)
+        longest = max(len(sequence) for sequence in self.sequences)
         prompt = min(len(self.ids), longest)
         return Need(prompt + self.image_tokens, longest - prompt + 1)
 
@@ -134,6 +137,7 @@ class Prompts:
         limit: int = sys.maxsize,
         reads_calls: bool = False,
         pictures: Pictures | None = None,
+        truncate: bool = False,
     ) -> None:
         """Prepare for a model.
 
@@ -146,11 +150,12 @@ class Prompts:
             limit: Context length in tokens that the model allows. An answer with reasoning has at most what it leaves after the prompt.
             reads_calls: Calls of tools in the answers will be read.
             pictures: Shows the images of requests; None: requests show none.
+            truncate: Prompts that do not fit may be cut.
         """
         self.pictures = pictures
         self._reads_calls = reads_calls
         self._tokenizer, self._chat, self._thought = tokenizer, chat, thought or _THOUGHT
-        self._window, self._limit = window, limit
+        self._window, self._limit, self._truncate = window, limit, truncate
         self._labels = {is_chat: LabelTokens() for is_chat in (False, True)}
 
     @property
@@ -269,7 +274,7 @@ class Prompts:
                     tuple(request["labels"]),
                     partial(self._continued, run, rendered),
                 )
-                if isinstance(ranking, LabelSequences) and ranking.start < 1:
+                if isinstance(ranking, Passes) and min(ranking.starts) < 1:
                     error = "The tokenizer splits the prompt differently when a label follows."
         reasons = is_chat and request.get("reasons", False)
         sampling = request["sampling"]
@@ -370,7 +375,7 @@ class Prompts:
         )
         if isinstance(found, str):
             return _impossible(prepared, found)
-        return replace(prepared, ranking=Continuations(([*ids, *found],), (len(ids),), (0,)))
+        return replace(prepared, ranking=Passes(([*ids, *found],), (len(ids),), (0,)))
 
     def _contexts(self, prompts: Sequence[Any], run: "_Run") -> tuple[list[str], str | None]:
         """Return the texts of contexts, and the error of the first that the chat template rejects."""
@@ -400,47 +405,35 @@ class Prompts:
         ids = [*prepared.ids[: room // 2], *prepared.ids[room // 2 - room :]]
         return replace(prepared, ids=ids, text=self._tokenizer.decode(ids), truncated=True)
 
-    def fit(self, prepared: Prepared, context: int, *, limit: int, truncate: bool) -> Prepared:
+    def fit(self, prepared: Prepared, context: int) -> Prepared:
         """Return the request if it fits into the context; otherwise cut if allowed, or with an error.
 
         The beginning is cut, or of some benchmarks the middle; a prompt with images is not cut.
 
         Args:
             prepared: Result of `prepare`.
-            context: Context length in tokens.
-            limit: Context length that the model allows; a larger `context` cannot help.
-            truncate: The prompt may be cut.
+            context: Context length in tokens with which the model was loaded.
         """
         prepared = self._without_middle(prepared, context)
         need = prepared.need
-        too_large = replace(
-            prepared, error=too_long(need, context), error_permanent=context >= limit
-        )
-        surplus = need.prompt + need.new - context
-        if prepared.error is not None or surplus <= 0:
+        if prepared.error is not None or need.total <= context:
             return prepared
-        if prepared.shown:
+        too_large = replace(
+            prepared, error=too_long(need, context), error_permanent=context >= self._limit
+        )
+        if prepared.shown or not self._truncate:
             return too_large
-        ranking = prepared.ranking
-        if isinstance(ranking, Continuations):
-            cut = ranking.cut(context - 1)
-            if not truncate or min(cut.starts) < 1:
+        ranking, surplus = prepared.ranking, [need.total - context]
+        if isinstance(ranking, Passes):
+            surplus = [max(0, len(ids) + 1 - context) for ids in ranking.sequences]
+            if not prepared.greedy:  # labels have their prompt in common
+                surplus = [max(surplus)] * len(surplus)
+            ranking = ranking.without_first(surplus)
+            if min(ranking.starts) < 1:
                 return too_large
-            ids = cut.sequences[0][: cut.starts[0]]
-            return replace(
-                prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=cut, truncated=True
-            )
-        shortest = 2 if isinstance(ranking, LabelSequences) else 1
-        if not truncate or need.prompt - surplus < shortest:
+        ids = prepared.ids[surplus[0] :]
+        if not ids:
             return too_large
-        if isinstance(ranking, LabelSequences):
-            if ranking.start - surplus < 1:
-                return too_large
-            ranking = LabelSequences(
-                tuple(sequence[surplus:] for sequence in ranking.sequences),
-                ranking.start - surplus,
-            )
-        ids = prepared.ids[surplus:]
         return replace(
             prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=ranking, truncated=True
         )

@@ -23,7 +23,7 @@ from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.cpu import lower_priority
 from regrade.engines.vllm_process.forked import CoreContext, import_for_core, message_of
 from regrade.engines.vllm_process.loading import Loaded, import_vllm, load, prefetch_weights
-from regrade.engines.vllm_process.loop import Between, Limit, Loop, Queued, QueuedRequest
+from regrade.engines.vllm_process.loop import Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.reloading import (
     COPIES,
@@ -60,37 +60,29 @@ def serve(channel: Channel) -> int:
     waited = time.monotonic() - imported  # a worker that was started early
     loaded = load(open_message, iter(messages.get, None), show, variables)
     loaded.info["load_seconds"] = time.monotonic() - started - waited
-    max_running = max(2 * loaded.max_num_seqs, 512)
-    window = max(4 * loaded.max_num_seqs, 2048)
-    memory = loaded.memory.model_dump()
     channel.send(
         {
             "type": "loaded",
             "info": loaded.info,
-            "memory": memory,
-            "window": window,
+            "memory": loaded.memory.model_dump(),
+            "window": max(4 * loaded.max_num_seqs, 2048),
             "weights": loaded.weights,
         }
     )
 
-    truncate = open_message["rendering"]["truncate"]
     queued: queue.SimpleQueue[Queued] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
+    finished: queue.SimpleQueue[tuple[int, WireCompletion]] = queue.SimpleQueue()
     loop = Loop(
         loaded.engine,
         queued,
         finished,
-        max_running=max_running,
+        max_running=max(2 * loaded.max_num_seqs, 512),
+        meter=loaded.meter,
         reader=loaded.reader,
-        see=loaded.meter.see,
-        arrive=loaded.meter.arrive,
-        wait=loaded.meter.wait,
-        show=None if loaded.prompts.pictures is None else loaded.prompts.pictures.prompt,
+        pictures=loaded.prompts.pictures,
     )
     _start("engine cores", _wait_for_engine_core)
-    _start(
-        "requests", lambda: _read(channel, messages, loaded, truncate, queued, loop, max_running)
-    )
+    _start("requests", lambda: _read(channel, messages, loaded, queued, loop))
     _start("completions", lambda: _write(channel, finished, loaded))
     loop.run()
     return 0
@@ -148,18 +140,14 @@ def _read(
     channel: Channel,
     messages: queue.Queue[Message],
     loaded: Loaded,
-    truncate: bool,
     queued: queue.SimpleQueue[Queued],
     loop: Loop,
-    max_running: int,
 ) -> int:
     """Tokenise and queue the owner's requests forever; send measurements on demand."""
 
     def queue_requests(round_: int, requests: Iterable[Prepared]) -> None:
         for prepared in requests:
-            fitting = loaded.prompts.fit(
-                prepared, loaded.max_model_len, limit=loaded.model_limit, truncate=truncate
-            )
+            fitting = loaded.prompts.fit(prepared, loaded.max_model_len)
             queued.put(QueuedRequest(round_, fitting))
 
     while True:
@@ -179,14 +167,13 @@ def _read(
                 measured["occupancy"] = None if occupancy is None else occupancy.model_dump()
                 channel.send({"type": "measured", **measured})
             case "limit":
-                in_flight = message["in_flight"]
-                queued.put(Limit(max_running if in_flight is None else in_flight))
+                queued.put(partial(loop.limit, message["in_flight"]))
             case "images":
                 loaded.prompts.keep_images(message["images"])
             case "read_ahead":
                 prefetch_weights(message)
             case "reload" | "probe" | "sleep" | "wake":
-                queued.put(Between(partial(_swap, channel, loaded, message)))
+                queued.put(partial(_swap, channel, loaded, message))
             case "tokenised":
                 planned = loaded.ahead.read(message["stream"], message["first"], message["count"])
                 skipped = frozenset(message.get("skipped", ()))
@@ -241,16 +228,15 @@ def _has_compiler() -> bool:
 
 def _write(
     channel: Channel,
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]],
+    finished: queue.SimpleQueue[tuple[int, WireCompletion]],
     loaded: Loaded,
 ) -> int:
     """Read and send finished completions forever, as many at once as are ready."""
     while True:
-        round_, completions = finished.get()
-        batches: dict[int, list[WireCompletion]] = {round_: list(completions)}
-        while not finished.empty():
-            round_, completions = finished.get()
-            batches.setdefault(round_, []).extend(completions)
+        batches: dict[int, list[WireCompletion]] = {}
+        while not batches or not finished.empty():
+            round_, completion = finished.get()
+            batches.setdefault(round_, []).append(completion)
         for round_, completions in batches.items():
             read = [_read_answer(completion, loaded) for completion in completions]
             channel.send({"type": "completions", "round": round_, "completions": read})

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from regrade.engines.vllm_process.context import Need, choose_max_model_len
 from regrade.engines.vllm_process.continuations import windows
-from regrade.engines.vllm_process.labels import LabelSequences
+from regrade.engines.vllm_process.labels import Passes
 from regrade.engines.vllm_process.prompts import Prepared
 from regrade.engines.vllm_process.tokenising import PromptsAhead, Summary
 
@@ -26,7 +26,7 @@ def summary(*requests: Prepared) -> Summary:
 def test_requests_come_back_in_order_and_complete():
     first = [prepared(k, 3 + k) for k in range(5)]
     second = [
-        prepared(0, 4, ranking=LabelSequences(([1, 2], [1, 3]), 1)),
+        prepared(0, 4, ranking=Passes(([1, 2], [1, 3]), (1, 1), (0, 1))),
         prepared(1, 0, error="The chat template rejects the messages"),
     ]
     with closing(PromptsAhead()) as ahead:
@@ -64,7 +64,7 @@ def test_what_the_requests_need_of_the_engine():
     assert summary(prepared(0, 5, ranking=[1, 2]), prepared(1, 5)).ranked
     assert not summary(prepared(0, 5, ranking=[1, 2])).passes
     assert summary(
-        prepared(0, 5, ranking=LabelSequences(([1, 2], [1, 3]), 1)), prepared(1, 5)
+        prepared(0, 5, ranking=Passes(([1, 2], [1, 3]), (1, 1), (0, 1))), prepared(1, 5)
     ).passes
 
 

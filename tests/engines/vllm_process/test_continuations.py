@@ -10,12 +10,12 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tokenizers.processors import TemplateProcessing
 
 from regrade.engines.vllm_process.continuations import (
-    Continuations,
     Encode,
     continuations,
     in_one_pass,
     windows,
 )
+from regrade.engines.vllm_process.labels import Passes
 from tests.engines.vllm_process.test_labels import byte_level
 
 CONTEXTS = ["Question: what?\nAnswer:", "with spaces  ", "a line\n", "x", ""]
@@ -66,7 +66,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=inner, bos_token="<s>")
 
 
-def continued(tokenizer: Any, contexts: list[str], texts: list[str]) -> Continuations:
+def continued(tokenizer: Any, contexts: list[str], texts: list[str]) -> Passes:
     def encode(special: bool) -> Encode:
         return lambda texts: list(tokenizer(list(texts), add_special_tokens=special)["input_ids"])
 
@@ -122,14 +122,3 @@ def test_letters_are_ranked_in_one_pass(tokenizer: Any) -> None:
         assert single == (found.sequences[0][:-1], [token[0] for token in tokens])
     else:
         assert single is None
-
-
-def test_a_cut_keeps_the_end_of_each_sequence(tokenizer: Any) -> None:
-    found = continued(tokenizer, ["a long context", "short"], [" A", " B"])
-    length = len(found.sequences[1])
-
-    cut = found.cut(length)
-
-    assert cut.sequences[1] == found.sequences[1]
-    assert cut.sequences[0] == found.sequences[0][-length:]
-    assert len(cut.sequences[0]) - cut.starts[0] == len(found.sequences[0]) - found.starts[0]

@@ -4,9 +4,9 @@ import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from regrade.engines.vllm_process.labels import (
-    LabelSequences,
     LabelTokens,
-    label_sequences,
+    Passes,
+    label_passes,
     single_tokens,
 )
 
@@ -83,9 +83,9 @@ def test_if_space_and_letter_are_two_tokens_each_label_is_scored():
 
     ranking = _decide(tokenizer, text)
 
-    assert isinstance(ranking, LabelSequences)
-    assert ranking.start == len(tokenizer.encode(text).ids)
-    assert [len(sequence) - ranking.start for sequence in ranking.sequences] == [2, 2, 2, 2]
+    start = len(tokenizer.encode(text).ids)
+    assert ranking.starts == (start,) * 4
+    assert [len(sequence) - start for sequence in ranking.sequences] == [2, 2, 2, 2]
 
 
 def test_a_label_that_merges_with_the_end_of_the_prompt_is_scored_from_there():
@@ -94,23 +94,13 @@ def test_a_label_that_merges_with_the_end_of_the_prompt_is_scored_from_there():
 
     ranking = _decide(tokenizer, text, ("A", "B", "C", "D"))
 
-    assert isinstance(ranking, LabelSequences)
-    assert ranking.start == len(tokenizer.encode(text).ids) - 1
-
-
-def test_labels_of_different_length_begin_at_the_same_position():
-    ranking = _decide(byte_level(), "Answer:", (" A", " A and B", " what is it?"))
-
-    assert isinstance(ranking, LabelSequences)
-    prompt = ranking.sequences[0][: ranking.start]
-    assert all(sequence[: ranking.start] == prompt for sequence in ranking.sequences)
-    assert len({len(sequence) for sequence in ranking.sequences}) == 3
+    assert set(ranking.starts) == {len(tokenizer.encode(text).ids) - 1}
 
 
 def test_labels_with_the_same_token_are_scored_separately():
     ranking = _decide(whitespace_dropping(), "Answer:", (" X", " Y"))  # both unknown
 
-    assert isinstance(ranking, LabelSequences)
+    assert isinstance(ranking, Passes)
 
 
 def test_a_label_that_changes_the_tokens_of_the_prompt_is_not_a_single_token():
@@ -125,7 +115,7 @@ def test_more_labels_than_vllm_allows_in_one_pass_are_scored_separately():
 
 
 def test_all_labels_are_scored_from_the_earliest_change():
-    assert label_sequences([1, 2, 3], [[1, 2, 3, 4], [1, 7, 5]]).start == 1
+    assert label_passes([1, 2, 3], [[1, 2, 3, 4], [1, 7, 5]]).starts == (1, 1)
 
 
 def test_prompts_with_the_same_ending_share_a_decision():
@@ -156,4 +146,4 @@ def test_prompts_with_another_ending_get_a_new_decision():
     merged = labels.of("Answer: ", tokenize(["Answer: "])[0], letters, after(tokenize, "Answer: "))
 
     assert isinstance(clean, list)
-    assert isinstance(merged, LabelSequences)
+    assert isinstance(merged, Passes)

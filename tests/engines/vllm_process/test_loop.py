@@ -1,9 +1,8 @@
 """An error of one request fails that request; the end of the engine ends the run; nothing waits forever."""
 
 import queue
-import threading
 import time
-from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,8 @@ import pytest
 
 from regrade.engines.vllm_process.conversion import WireCompletion
 from regrade.engines.vllm_process.data_parallel import DataParallelEngine
-from regrade.engines.vllm_process.loop import Between, Limit, Loop, QueuedRequest
+from regrade.engines.vllm_process.labels import Passes
+from regrade.engines.vllm_process.loop import Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prepared
 
@@ -43,7 +43,9 @@ def errors() -> dict[str, Exception]:
 
 def answer(request_id: str) -> Any:
     output = SimpleNamespace(token_ids=[5], finish_reason="stop", text="five")
-    return SimpleNamespace(request_id=request_id, finished=True, outputs=[output], metrics=None)
+    return SimpleNamespace(
+        request_id=request_id, finished=True, outputs=[output], metrics=None, num_cached_tokens=0
+    )
 
 
 class Copies:
@@ -131,11 +133,9 @@ class Caching(Single):
 @pytest.mark.parametrize(("cached", "again"), [(0, 0), (4, 0), (5, 2), (6, 2)])
 def test_labels_are_scored_without_what_the_cache_has(runner: str, cached: int, again: int):
     """A GPU's runner leaves out the cached positions, the other one leaves them empty."""
-    from regrade.engines.vllm_process.labels import LabelSequences
-
     engine = Caching(cached, runner=runner)
     prompt = [9, 9, 9, 9, 9]
-    choices = LabelSequences(([*prompt, 3, 4], [*prompt, 5, 6]), 5)
+    choices = Passes(([*prompt, 3, 4], [*prompt, 5, 6]), (5, 5), (0, 1))
 
     completions, ended = run(engine, [1], choices)
 
@@ -158,9 +158,7 @@ class Ranking(Caching):
 
 
 def test_a_continuation_is_greedy_if_all_its_tokens_are_the_likeliest():
-    from regrade.engines.vllm_process.continuations import Continuations
-
-    continuations = Continuations(([9, 9, 3, 3], [9, 3, 4], [9, 3]), (2, 1, 1), (0, 1, 2))
+    continuations = Passes(([9, 9, 3, 3], [9, 3, 4], [9, 3]), (2, 1, 1), (0, 1, 2))
 
     completions, ended = run(Ranking(0, runner="cpu"), [1], continuations, greedy=True)
 
@@ -170,43 +168,49 @@ def test_a_continuation_is_greedy_if_all_its_tokens_are_the_likeliest():
 
 
 def test_the_windows_of_a_text_are_added():
-    from regrade.engines.vllm_process.continuations import Continuations
-
-    windows = Continuations(([9, 3, 4], [3, 4, 5]), (1, 2), (0, 0))
+    windows = Passes(([9, 3, 4], [3, 4, 5]), (1, 2), (0, 0))
 
     completions, _ = run(Ranking(0, runner="cpu"), [1], windows, greedy=True)
 
     assert completions[1]["label_logprobs"] == [-12.0]
 
 
+def loop_of(engine: Any, *entries: Queued, most: int = 8, **options: Any) -> Loop:
+    """A loop with entries in its queue."""
+    queued: queue.SimpleQueue[Queued] = queue.SimpleQueue()
+    for entry in entries:
+        queued.put(entry)
+    return Loop(
+        engine, queued, queue.SimpleQueue(), max_running=most, **{"meter": Meter(), **options}
+    )
+
+
+def request(key: int, round_: int = 1, **fields: Any) -> QueuedRequest:
+    sampling = {"max_tokens": 4, "temperature": 0.0, "seed": 0}
+    return QueuedRequest(round_, Prepared(key, f"prompt {key}", sampling, [key], **fields))
+
+
+def told(loop: Loop, count: int | None = None) -> list[WireCompletion]:
+    """The completions that are there, or so many of a loop that runs."""
+    found: list[WireCompletion] = []
+    while len(found) < count if count else not loop._finished.empty():
+        found.append(loop._finished.get(timeout=60)[1])
+    return found
+
+
 def run(
     engine: Any, tokens: list[int], ranking: Any = None, *, greedy: bool = False
 ) -> tuple[dict[int, WireCompletion], Exception | None]:
     """Completions by token, and the error that ended the loop; the loop of a worker runs in another thread."""
-    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    ended: queue.SimpleQueue[Exception] = queue.SimpleQueue()
-    sampling = {"max_tokens": 4, "temperature": 0.0, "seed": 0}
-    for token in tokens:
-        prepared = Prepared(token, f"prompt {token}", sampling, [token], ranking, greedy=greedy)
-        queued.put(QueuedRequest(1, prepared))
-
-    def loop() -> None:
-        try:
-            Loop(engine, queued, finished, max_running=8).run()
-        except Exception as error:  # noqa: BLE001 - handed to the test
-            ended.put(error)
-            finished.put((0, []))
-
-    threading.Thread(target=loop, daemon=True).start()
+    loop = loop_of(engine, *(request(token, ranking=ranking, greedy=greedy) for token in tokens))
     completions: dict[int, WireCompletion] = {}
-    while len(completions) < len(tokens) and ended.empty():
-        try:
-            _, batch = finished.get(timeout=60)
-        except queue.Empty:
-            break
-        completions |= {completion["key"]: completion for completion in batch}
-    return completions, None if ended.empty() else ended.get()
+    try:
+        while len(completions) < len(tokens):
+            loop.step()
+            completions |= {completion["key"]: completion for completion in told(loop)}
+    except Exception as error:  # noqa: BLE001 - handed to the test
+        return completions, error
+    return completions, None
 
 
 @pytest.mark.parametrize(
@@ -266,19 +270,15 @@ class Counting(Single):
 
 def test_a_limit_holds_from_the_next_round_on_and_empties_the_prefix_cache():
     engine = Counting()
-    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(engine, queued, finished, max_running=8)
-    threading.Thread(target=loop.run, daemon=True).start()
+    loop = loop_of(engine)
     most = []
-    for round_, limit in enumerate((3, 1, 8), 1):
-        queued.put(Limit(limit))
-        sampling = {"max_tokens": 4, "temperature": 0.0, "seed": 0}
+    for round_, limit in enumerate((3, 1, None), 1):
+        loop._queued.put(partial(loop.limit, limit))
         for key in range(10):
-            queued.put(QueuedRequest(round_, Prepared(key, "prompt", sampling, [key])))
-        done = 0
-        while done < 10:
-            done += len(finished.get(timeout=60)[1])
+            loop._queued.put(request(key, round_))
+        for _ in range(10):
+            loop.step()
+        assert len(told(loop)) == 10
         most.append(max(engine.most))
         engine.most.clear()
     assert most == [3, 1, 8]
@@ -287,7 +287,6 @@ def test_a_limit_holds_from_the_next_round_on_and_empties_the_prefix_cache():
 
 def test_the_engine_is_full_while_requests_wait_for_the_limit():
     meter = Meter()
-    occupancy: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     class Recorded(Counting):
         def step(self):
@@ -296,27 +295,19 @@ def test_the_engine_is_full_while_requests_wait_for_the_limit():
             left = {"num_running_reqs": len(self.running), "kv_cache_usage": 0.0}
             none = {"num_waiting_reqs": 0, "num_skipped_waiting_reqs": 0}
             meter.record(SimpleNamespace(**left, **none, prefix_cache_stats=cached), None)
-            occupancy.put(meter.occupancy())
             time.sleep(0.01)
             return ended
 
-    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    queued.put(Limit(2))
-    for key in range(6):
-        queued.put(QueuedRequest(1, prepared(key)))
-    loop = Loop(
-        Recorded(),
-        queued,
-        queue.SimpleQueue(),
-        max_running=8,
-        arrive=meter.arrive,
-        wait=meter.wait,
-    )
-    threading.Thread(target=loop.run, daemon=True).start()
-    last = [occupancy.get(timeout=60) for _ in range(6)][-1]
+    loop = loop_of(Recorded(), *map(request, range(6)), most=2, meter=meter)
+    for _ in range(6):
+        loop.step()
+    found = meter.occupancy()
 
-    assert last.full > 0.02  # four requests waited: three steps from the first to the last such one
-    assert last.draining > 0.01
+    assert found is not None
+    assert (
+        found.full > 0.02
+    )  # four requests waited: three steps from the first to the last such one
+    assert found.draining > 0.01
 
 
 class Slow(Single):
@@ -328,63 +319,37 @@ class Slow(Single):
         return super().step() if self.answers else []
 
 
-def prepared(key: int) -> Prepared:
-    return Prepared(key, f"{key}", {"temperature": 0.0, "seed": 0, "max_tokens": 1}, [key + 1])
-
-
 def test_withdrawn_requests_are_dropped_whether_they_run_or_wait():
     engine = Slow({})
-    queued: queue.SimpleQueue[QueuedRequest | None] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(engine, queued, finished, max_running=4)
-    for key in range(8):
-        queued.put(QueuedRequest(1, prepared(key)))
-    loop._start_queued()
+    loop = loop_of(engine, *map(request, range(8)), most=4)
+    loop.step()
     assert len(engine.running) == 4
 
     loop.withdraw(1, [1, 2, 5, 100])  # running, running, waiting, never sent
     loop.withdraw(1, [6])
-    loop._start_queued()
+    loop.step()
 
-    def told() -> list[WireCompletion]:
-        found = []
-        while not finished.empty():
-            round_, completions = finished.get()
-            assert round_ == 1
-            found += completions
-        return found
-
-    assert [(c["key"], c["withdrawn"]) for c in told()] == [
-        (1, True),
-        (2, True),
-        (5, True),
-        (6, True),
-    ]
-    assert len(engine.running) == 4  # 0, 3, 4 and 7
+    assert [(c["key"], c["withdrawn"]) for c in told(loop)] == [(k, True) for k in (1, 2, 5, 6)]
+    assert len(engine.running) == 4
     engine.answers = True
-    done: dict[int, list[WireCompletion]] = {}
-    for output in engine.step():
-        loop._collect(output, done)
-    assert [c["key"] for c in done[1]] == [0, 3, 4, 7]
+    loop.step()
+    assert [(c["key"], "withdrawn" in c) for c in told(loop)] == [(k, False) for k in (0, 3, 4, 7)]
     # The same keys in another round are other requests.
-    queued.put(QueuedRequest(2, prepared(1)))
+    loop._queued.put(request(1, round_=2))
     loop._start_queued()
     assert len(engine.running) == 1
 
 
 def test_a_change_between_two_rounds_finds_no_request_and_the_next_round_finds_it_done():
     engine = Slow({})
-    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    finished: queue.SimpleQueue[tuple[int, list[WireCompletion]]] = queue.SimpleQueue()
-    loop = Loop(engine, queued, finished, max_running=4)
     seen: list[int] = []
-    for entry in (
-        QueuedRequest(1, prepared(0)),  # of a round that was cancelled a moment ago
-        Between(lambda: seen.append(len(engine.running))),
-        QueuedRequest(2, prepared(1)),
-    ):
-        queued.put(entry)
-    loop._start_queued()
+    loop = loop_of(
+        engine,
+        request(0),  # of a round that was cancelled a moment ago
+        lambda: seen.append(len(engine.running)),
+        request(1, round_=2),
+    )
+    loop.step()
 
     assert seen == [0]
     assert len(engine.running) == 1
@@ -394,7 +359,6 @@ def test_answers_are_collected_while_requests_with_images_are_still_added(
     monkeypatch: pytest.MonkeyPatch,
 ):
     engine = Slow({})
-    queued: queue.SimpleQueue[Any] = queue.SimpleQueue()
     now = [0.0]
     monkeypatch.setattr("regrade.engines.vllm_process.loop.monotonic", lambda: now[0])
 
@@ -402,12 +366,11 @@ def test_answers_are_collected_while_requests_with_images_are_still_added(
         now[0] += 0.15
         return {"prompt_token_ids": ids, "shown": shown}
 
-    loop = Loop(engine, queued, queue.SimpleQueue(), max_running=64, show=show)
-    for key in range(8):
-        queued.put(QueuedRequest(1, replace(prepared(key), shown=("a",))))
+    requests = [request(key, shown=("a",)) for key in range(8)]
+    loop = loop_of(engine, *requests, most=64, pictures=SimpleNamespace(prompt=show))
 
-    loop._start_queued()
+    loop.step()
     first = len(engine.running)
-    loop._start_queued()
+    loop.step()
 
     assert (first, len(engine.running)) == (2, 4)

@@ -216,7 +216,7 @@ def opened() -> Iterator[Opener]:
             assert pictures is not None
             stack.callback(pictures.close)
             pictures.keep({i.sha256: base64.b64encode(i.content).decode() for i in (RED, WIDE)})
-            prompts = Prompts(tokenizer, chat, pictures=pictures)
+            prompts = Prompts(tokenizer, chat, pictures=pictures, truncate=True)
             return Opened(model, pictures, prompts, tokenizer)
 
         yield open_model
@@ -303,9 +303,9 @@ def test_a_prompt_that_does_not_fit_with_its_images_fails_uncut(opened: Opener, 
     without = len(prepared.ids)
 
     assert (prepared.prompt_tokens, prepared.need.total) == (without + 15, without + 15 + TOKENS)
-    fits = prompts.fit(prepared, without + 15 + TOKENS, limit=512, truncate=True)
+    fits = prompts.fit(prepared, without + 15 + TOKENS)
     assert (fits.error, fits.ids) == (None, prepared.ids)
-    failed = prompts.fit(prepared, without + 14 + TOKENS, limit=512, truncate=True)
+    failed = prompts.fit(prepared, without + 14 + TOKENS)
     assert failed.error is not None
     assert f"The prompt has {without + 15} tokens" in failed.error
     assert failed.ids == prepared.ids

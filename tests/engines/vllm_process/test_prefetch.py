@@ -58,7 +58,7 @@ def test_the_worker_reads_the_files_of_a_later_model_that_it_is_told(
     nothing: Any = None
 
     with pytest.raises(StopIteration):  # no further message
-        worker._read(nothing, messages, nothing, False, nothing, nothing, 1)
+        worker._read(nothing, messages, nothing, nothing, nothing)
 
     assert read.get(timeout=30) == [weights]
 

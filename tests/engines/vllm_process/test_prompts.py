@@ -11,7 +11,7 @@ from tokenizers.processors import TemplateProcessing
 
 from regrade.engines.vllm_process.chat import TemplateChat
 from regrade.engines.vllm_process.context import Need
-from regrade.engines.vllm_process.labels import LabelSequences
+from regrade.engines.vllm_process.labels import Passes
 from regrade.engines.vllm_process.prompts import Prompts
 from regrade.settings.errors import SettingsError
 from tests.engines.vllm_process.test_labels import byte_level
@@ -26,6 +26,8 @@ TEMPLATE = (
 @dataclass(frozen=True)
 class Small:
     prompts: Prompts
+    cutting: Prompts
+    """Cuts prompts that do not fit."""
     tokenizer: Any
 
 
@@ -40,7 +42,8 @@ def small() -> Small:
     begin = ("<s>", inner.token_to_id("<s>"))
     inner.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[begin])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, chat_template=TEMPLATE)
-    return Small(Prompts(tokenizer, TemplateChat(tokenizer, TEMPLATE)), tokenizer)
+    chats = TemplateChat(tokenizer, TEMPLATE)
+    return Small(Prompts(tokenizer, chats), Prompts(tokenizer, chats, truncate=True), tokenizer)
 
 
 def request(
@@ -159,7 +162,7 @@ def test_the_need_counts_prompt_and_new_tokens(small: Small):
 
     assert generate.need == Need(len(generate.ids), 8)
     assert single.need == Need(len(single.ids), 1)
-    assert isinstance(several.ranking, LabelSequences)
+    assert isinstance(several.ranking, Passes)
     assert several.need.new == len(several.ranking.sequences[1]) - len(several.ids) + 1
 
 
@@ -167,16 +170,16 @@ def test_a_prompt_that_just_fits_is_not_changed(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
     exact = len(prepared.ids) + 8
 
-    assert small.prompts.fit(prepared, exact, limit=512, truncate=False) == prepared
-    assert small.prompts.fit(prepared, exact - 1, limit=512, truncate=False).error is not None
+    assert small.prompts.fit(prepared, exact) == prepared
+    assert small.prompts.fit(prepared, exact - 1).error is not None
 
 
 def test_a_prompt_longer_than_the_models_own_context_is_refused_for_good(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 5)])
     context = len(prepared.ids) + 7
 
-    at_the_limit = small.prompts.fit(prepared, context, limit=context, truncate=False)
-    below_it = small.prompts.fit(prepared, context, limit=context + 1, truncate=False)
+    below_it = small.prompts.fit(prepared, context)
+    at_the_limit = Prompts(small.tokenizer, None, limit=context).fit(prepared, context)
 
     assert (at_the_limit.error, at_the_limit.error_permanent) == (below_it.error, True)
     assert not below_it.error_permanent
@@ -185,7 +188,7 @@ def test_a_prompt_longer_than_the_models_own_context_is_refused_for_good(small: 
 def test_a_prompt_is_cut_from_the_left_so_that_the_answer_fits(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it? " * 50 + "Answer: A")])
 
-    cut = small.prompts.fit(prepared, 30, limit=512, truncate=True)
+    cut = small.cutting.fit(prepared, 30)
 
     assert cut.ids == prepared.ids[-22:]
     assert cut.truncated
@@ -198,21 +201,21 @@ def test_label_sequences_are_cut_with_their_prompt(small: Small):
     (prepared,) = small.prompts.prepare(
         [request(0, "what is it? " * 50 + "Answer:", (" A", " A and B"))]
     )
-    assert isinstance(prepared.ranking, LabelSequences)
+    assert isinstance(prepared.ranking, Passes)
 
-    cut = small.prompts.fit(prepared, 40, limit=512, truncate=True)
+    cut = small.cutting.fit(prepared, 40)
 
-    assert isinstance(cut.ranking, LabelSequences)
+    assert isinstance(cut.ranking, Passes)
     for before, after in zip(prepared.ranking.sequences, cut.ranking.sequences, strict=True):
         assert len(after) < 40
-        assert after[cut.ranking.start :] == before[prepared.ranking.start :]
-        assert after[: cut.ranking.start] == cut.ids
+        assert after[cut.ranking.starts[0] :] == before[prepared.ranking.starts[0] :]
+        assert after[: cut.ranking.starts[0]] == cut.ids
 
 
 def test_a_prompt_is_not_cut_if_the_answer_alone_exceeds_the_context(small: Small):
     (prepared,) = small.prompts.prepare([request(0, "what is it?")])
 
-    assert small.prompts.fit(prepared, 8, limit=512, truncate=True).error is not None
+    assert small.cutting.fit(prepared, 8).error is not None
 
 
 def test_repeats_of_a_prompt_are_rendered_and_tokenised_once(
@@ -309,7 +312,7 @@ def test_a_text_to_rank_fits_the_windows_of_the_context(small: Small) -> None:
     assert prepared.separate is not None
     assert set(prepared.separate.owners) == {0}
     assert max(map(len, prepared.separate.sequences)) <= 15
-    assert prompts.fit(prepared, 16, limit=16, truncate=False).error is None
+    assert prompts.fit(prepared, 16).error is None
 
 
 def test_continuations_that_do_not_fit_are_cut_from_the_left_each_for_itself(small: Small) -> None:
@@ -319,14 +322,19 @@ def test_continuations_that_do_not_fit_are_cut_from_the_left_each_for_itself(sma
     }
     (prepared,) = small.prompts.prepare([asked])
 
-    refused = small.prompts.fit(prepared, 32, limit=32, truncate=False)
-    cut = small.prompts.fit(prepared, 32, limit=32, truncate=True)
+    refused = small.prompts.fit(prepared, 32)
+    cut = small.cutting.fit(prepared, 32)
 
-    assert refused.error_permanent
+    assert refused.error
     assert cut.separate is not None
     assert prepared.separate is not None
     assert cut.separate.sequences[0] == prepared.separate.sequences[0]
-    assert len(cut.separate.sequences[1]) == 31
+    assert cut.separate.sequences[1] == prepared.separate.sequences[1][-31:]
+    scored = [
+        [len(s) - n for s, n in zip(p.sequences, p.starts, strict=True)]
+        for p in (cut.separate, prepared.separate)
+    ]
+    assert scored[0] == scored[1]
     assert cut.truncated
 
 
@@ -340,7 +348,7 @@ def test_the_two_ends_of_a_prompt_are_kept_if_it_is_cut_in_the_middle(small: Sma
     (whole,) = small.prompts.prepare([request(0, prompt)])
     prepared = cut_in_the_middle(small.prompts, prompt)
 
-    cut = small.prompts.fit(prepared, 41, limit=512, truncate=False)
+    cut = small.prompts.fit(prepared, 41)
 
     assert cut.ids == [*whole.ids[:16], *whole.ids[-17:]]
     assert cut.text.startswith("<user>begin")
@@ -359,7 +367,7 @@ def test_a_prompt_of_a_models_own_tokenizer_is_cut_in_the_middle_to_fit(demo_mod
     )
     (whole,) = prompts.prepare([request(0, prompt)])
 
-    cut = prompts.fit(cut_in_the_middle(prompts, prompt), 128, limit=512, truncate=False)
+    cut = prompts.fit(cut_in_the_middle(prompts, prompt), 128)
 
     room = len(cut.ids)
     assert room < 128 < len(whole.ids)
@@ -377,16 +385,14 @@ def test_the_context_is_chosen_for_what_is_left_of_a_prompt(small: Small):
 
     assert prepared.need.total == 64
     assert prepared.truncated
-    direct = small.prompts.fit(
-        cut_in_the_middle(small.prompts, prompt), 41, limit=64, truncate=False
-    )
-    assert prompts.fit(prepared, 41, limit=64, truncate=False).ids == direct.ids
+    direct = small.prompts.fit(cut_in_the_middle(small.prompts, prompt), 41)
+    assert prompts.fit(prepared, 41).ids == direct.ids
 
 
 def test_a_prompt_that_fits_is_not_cut_in_the_middle(small: Small):
     prepared = cut_in_the_middle(small.prompts, chat(("user", "what is it?")))
 
-    assert small.prompts.fit(prepared, 512, limit=512, truncate=False) == prepared
+    assert small.prompts.fit(prepared, 512) == prepared
     assert not prepared.truncated
 
 
