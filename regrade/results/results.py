@@ -329,7 +329,7 @@ class TooFewVerdictsError(EvaluationError, OperationError):
     def __str__(self) -> str:
         return " ".join(
             f"{answers.benchmark} · {answers.model}: {score.metrics['n']:,} of {score.metrics['rows']:,} answers have a verdict "
-            f"({score.metrics['rows'] - score.metrics['n']:,} have none), too few for a headline number (`--min-coverage`). "
+            f"({(score.metrics['rows'] or 0) - (score.metrics['n'] or 0):,} have none), too few for a headline number (`--min-coverage`). "
             f"`regrade show {answers.answer_set_id[:8]}` has the replies."
             for answers in self.evaluation.answer_sets
             for score in answers.too_few_verdicts
