@@ -138,9 +138,11 @@ def _index(
     headline = stored.headline
     if scorer is None and headline is not None and headline.label not in stored.stale:
         return library.index(stored, headline)
-    stored_names = {name for file in stored.scorings for name in (file.label, file.scorer)}
-    if scorer in stored_names and not is_known(scorer):  # such as of a function in a file
-        return library.index(stored, stored.scoring(scorer))
+    named = [file for file in stored.scorings if scorer in (file.label, file.scorer)]
+    if named and not is_known(
+        named[0].scorer
+    ):  # such as of a function in a file, or of another tool
+        return library.index(stored, max(named, key=lambda file: file.scored_at))
     name = scorer or next(filter(label_now, stored.answers.manifest.scorers), None)
     if name is None:
         if needs_scores and headline is None:

@@ -38,10 +38,19 @@ if TYPE_CHECKING:
     from regrade.results.results import Evaluation
     from regrade.text.blocks import Block
 
+
+class _Screen(Console):
+    """Standard output. If nobody reads it any more (`regrade gate ... | head -1`), the command goes on to its exit code."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 stderr = Console(stderr=True, highlight=False, emoji=False)
-stdout = Console(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
+stdout = _Screen(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
 if not stdout.is_terminal:
-    stdout = Console(
+    stdout = _Screen(
         highlight=False, soft_wrap=True, emoji=False, width=200
     )  # a file or a pipe has no width
 

@@ -286,3 +286,11 @@ def test_a_further_table_begins_with_the_columns_that_tell_the_rows_apart():
         "sums  strict  9",
         "sums  loose   9",
     ]
+
+
+def test_a_reader_that_leaves_does_not_change_the_exit_code() -> None:
+    script = "from regrade.cli.terminal import stdout\nfor _ in range(9999):\n    stdout.print('x' * 99)\nraise SystemExit(7)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as command:
+        assert command.stdout is not None
+        command.stdout.close()
+    assert command.returncode == 7
