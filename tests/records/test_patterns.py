@@ -21,7 +21,7 @@ WITH_RE = {
     "names of models, files, folders, commits, scorers and settings": "answers/aliases answers/content answers/hub answers/local_files "
     "answers/local_history answers/opening answers/parquet answers/spool benchmarks/questions/hub_source benchmarks/questions/sources "
     "checkpoints/found cli/publish_results engines/vllm_process/allowed engines/vllm_process/computed engines/vllm_process/environment "
-    "engines/vllm_process/hardware engines/vllm_process/meta_model engines/vllm_process/reasoning engines/vllm_process/settings exchange/exporting/inspect_log "
+    "engines/vllm_process/hardware engines/vllm_process/meta_model engines/vllm_process/parsers engines/vllm_process/settings exchange/exporting/inspect_log "
     "exchange/importing/building exchange/importing/handbook exchange/importing/lighteval exchange/importing/lm_eval "
     "exchange/importing/mmlu_pro models/files models/local models/patterns processes/sandbox/inside/plain records/rubrics/family "
     "records/rubrics/forms records/specification scorers/programs/reading scorers/user_functions/files scoring/batches scoring/diff_sides "

@@ -1,48 +1,32 @@
 """Worker side: a LoRA adapter, which vLLM applies to every request without merging it into the model."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
+from regrade.engines.vllm_process.reloading import TOKENS, probe
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import (
-        LoRARequest,
-        PoolingRequestOutput,
-        RequestOutput,
-        SamplingParams,
-    )
+    from regrade.engines.vllm_process.data_parallel import DataParallelEngine
+    from regrade.engines.vllm_process.internals import LLMEngine, LoRARequest, SamplingParams
 
 _WEIGHTS = "adapter_model.safetensors"
-_PROBE_TOKENS = 16
-"""Largest number of tokens whose log-probabilities show if an adapter has an effect."""
-
-
-class AdapterEngine(SteppedEngine, Protocol):
-    """The methods of vLLM's `LLMEngine` for an adapter, besides those that the loop uses."""
-
-    def add_request(
-        self,
-        request_id: str,
-        prompt: Any,  # noqa: ANN401
-        params: "SamplingParams",
-        *,
-        lora_request: "LoRARequest | None" = None,
-    ) -> object:
-        """Start a request."""
-
-    def add_lora(self, lora_request: "LoRARequest") -> bool:
-        """Load an adapter."""
 
 
 class AdaptedEngine:
-    """vLLM's engine with the same adapter for every request; implements `SteppedEngine`."""
+    """vLLM's engine with the same adapter for every request; implements `SteppedEngine`, with the methods of the engine."""
 
-    def __init__(self, engine: AdapterEngine, adapter: "LoRARequest", *, has_head: bool) -> None:
+    def __init__(
+        self,
+        engine: "LLMEngine | DataParallelEngine",
+        adapter: "LoRARequest",
+        *,
+        has_head: bool = False,
+    ) -> None:
         """Wrap the engine; `has_head`: the adapter changes the output layer."""
         self._engine, self._adapter, self._has_head = engine, adapter, has_head
+        self.abort_request, self.step = engine.abort_request, engine.step
+        self.reset_prefix_cache = engine.reset_prefix_cache
 
     def add_request(self, request_id: str, prompt: Any, params: "SamplingParams") -> None:  # noqa: ANN401
         """Start a request.
@@ -56,18 +40,6 @@ class AdaptedEngine:
                 f"of several tokens are ranked. {_MERGE}"
             )
         self._engine.add_request(request_id, prompt, params, lora_request=self._adapter)
-
-    def abort_request(self, request_ids: list[str]) -> None:
-        """Abort requests."""
-        self._engine.abort_request(request_ids)
-
-    def step(self) -> "Sequence[RequestOutput | PoolingRequestOutput | RejectedRequest]":
-        """Return finished requests; may block while requests are running."""
-        return self._engine.step()
-
-    def reset_prefix_cache(self) -> bool:
-        """Forget the computed prompts; False if requests still use them."""
-        return self._engine.reset_prefix_cache()
 
 
 def adapter_arguments(folder: str, *, is_cpu: bool) -> dict[str, Any]:
@@ -109,7 +81,9 @@ def adapter_arguments(folder: str, *, is_cpu: bool) -> dict[str, Any]:
 _MERGE = "Merge it into its base model, and evaluate the merged model."
 
 
-def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> AdaptedEngine:
+def load_adapter(
+    engine: "LLMEngine | DataParallelEngine", folder: str, max_model_len: int
+) -> AdaptedEngine:
     """Load an adapter, and return the engine that applies it to every request.
 
     vLLM silently ignores weights of an adapter that match no layer, so that with an adapter of another model the base
@@ -129,47 +103,16 @@ def load_adapter(engine: AdapterEngine, folder: str, max_model_len: int) -> Adap
         raise SettingsError(
             f"vLLM cannot apply the adapter in '{folder}' to this model: {' '.join(str(error).split())}"
         ) from error
-    tokens = list(range(min(_PROBE_TOKENS, max_model_len - 1)))
-    without, with_adapter = (_probe(engine, tokens, adapter) for adapter in (None, request))
+    without, with_adapter = (
+        probe(asked, [range(TOKENS)], max_model_len)[0][:TOKENS]
+        for asked in (engine, AdaptedEngine(engine, request))
+    )
     if without == with_adapter and not _is_zero(Path(folder)):
         raise SettingsError(
             f"The adapter in '{folder}' changes nothing: its weights match no layer of this model. Is it an adapter of another model?"
         )
     names = _names(Path(folder))
     return AdaptedEngine(engine, request, has_head=any("lm_head" in name for name in names))
-
-
-def _probe(
-    engine: AdapterEngine, tokens: list[int], adapter: "LoRARequest | None"
-) -> list[tuple[int, float]]:
-    """Return the log-probability of each token after the first, and that of the next one."""
-    from regrade.engines.vllm_process.internals import (
-        RequestOutputKind,
-        SamplingParams,
-        tokens_input,
-    )
-
-    params = SamplingParams(
-        max_tokens=1,
-        temperature=0,
-        logprobs=0,
-        prompt_logprobs=0,
-        detokenize=False,
-        output_kind=RequestOutputKind.FINAL_ONLY,
-    )
-    engine.add_request("probe", tokens_input(tokens), params, lora_request=adapter)
-    while True:
-        for output in engine.step():
-            if isinstance(output, RejectedRequest):
-                raise SettingsError(output.message)
-            if output.finished:
-                finished: Any = cast("RequestOutput", output)
-                positions = [*finished.prompt_logprobs[1:], *finished.outputs[0].logprobs]
-                return [
-                    (token, entry.logprob)
-                    for position in positions
-                    for token, entry in position.items()
-                ]
 
 
 def _is_zero(folder: Path) -> bool:

@@ -4,8 +4,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from regrade.engines.vllm_process.parsers import ReasoningReader, UnreadAnswer
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.reasoning import ReasoningReader, UnreadAnswer
 from regrade.engines.vllm_process.structures import structured_outputs
 
 if TYPE_CHECKING:

@@ -1,8 +1,9 @@
 """Worker side: refuse a model that cannot fit, before its weights are read, and record the memory that it took."""
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import psutil
 
@@ -29,9 +30,9 @@ class Need:
     kv_cache: tuple[int, ...]
     """KV cache for one request of the greatest length."""
     bytes_per_block: tuple[int, ...]
-    layers: tuple[str, ...] = ()
-    kernels: tuple[str, ...] = ()
-    attention: tuple[str, ...] = ()
+    layers: tuple[str, ...]
+    kernels: tuple[str, ...]
+    attention: tuple[str, ...]
     """Names that vLLM chose for the model; see `Stage`."""
 
 
@@ -51,11 +52,10 @@ def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
 
     try:
         platform = planning_names().current_platform
-        answer = in_fork(lambda: _measure(config), seconds=SECONDS)
+        need = in_fork(lambda: _needed(config), seconds=SECONDS)
     except (ForkFailedError, ImportError) as error:
         logger.warning("memory not checked before loading: %s", error)
         return None
-    need = Need(**{name: tuple(values) for name, values in answer.items()})
     cache = config.cache_config
     is_cpu = platform.is_cpu()
     memory = psutil.virtual_memory().total if is_cpu else platform.get_device_total_memory()
@@ -132,16 +132,19 @@ def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
     )
 
 
-def _measure(config: "VllmConfig") -> dict[str, list[Any]]:
+def _needed(config: "VllmConfig") -> Need:
     stages = build_stages(config)
     layout = lay_out(config, stages, None)
-    none = [0] * len(stages)
-    return {
-        "weights": [stage.weights for stage in stages],
-        "kv_cache": none if layout is None else list(layout.needed),
-        "bytes_per_block": none if layout is None else list(layout.bytes_per_block),
-        **{
-            name: sorted({chosen for stage in stages for chosen in getattr(stage, name)})
-            for name in ("layers", "kernels", "attention")
-        },
-    }
+    none = (0,) * len(stages)
+    return Need(
+        weights=tuple(stage.weights for stage in stages),
+        kv_cache=none if layout is None else layout.needed,
+        bytes_per_block=none if layout is None else layout.bytes_per_block,
+        layers=_chosen(stage.layers for stage in stages),
+        kernels=_chosen(stage.kernels for stage in stages),
+        attention=_chosen(stage.attention for stage in stages),
+    )
+
+
+def _chosen(names: Iterable[frozenset[str]]) -> tuple[str, ...]:
+    return tuple(sorted(frozenset().union(*names)))

@@ -2,17 +2,13 @@
 
 import multiprocessing
 import os
-import signal
-import sys
-import time
 from collections.abc import Callable
 from multiprocessing import forkserver
-from multiprocessing.connection import wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, TypeVar, cast
 
-import orjson
-
+_T = TypeVar("_T")
 SECONDS = 300.0
 """Time limit of a computation."""
 
@@ -21,8 +17,8 @@ class ForkFailedError(Exception):
     """The computation raised an error, took too long, or its process crashed; see the text."""
 
 
-def in_fork(compute: Callable[[], Any], *, seconds: float = SECONDS) -> Any:  # noqa: ANN401 - any JSON value
-    """Return the result of `compute`, a JSON value, computed in a fork.
+def in_fork(compute: Callable[[], _T], *, seconds: float = SECONDS) -> _T:
+    """Return the result of `compute`, computed in a fork.
 
     vLLM's classes keep state of the process: parallel groups, caches, and on a GPU a context with its memory. A fork shares
     the imported modules and takes all changes with it.
@@ -30,31 +26,24 @@ def in_fork(compute: Callable[[], Any], *, seconds: float = SECONDS) -> Any:  # 
     Raises:
         ForkFailedError: If there is no result.
     """
-    reader, writer = os.pipe()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid == 0:
-        os.close(reader)
-        _compute(compute, writer)
-    os.close(writer)
-    in_time = False
-    try:
-        answer = _read(reader, time.monotonic() + seconds)
-    finally:
-        os.close(reader)
-        in_time = _ended(pid)
-        if not in_time:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-    if not answer:
-        raise ForkFailedError(
-            "the process crashed" if in_time else f"no result within {seconds:.0f} s"
-        )
-    message = orjson.loads(answer)
-    if "error" in message:
-        raise ForkFailedError(message["error"])
-    return message["result"]
+    context = multiprocessing.get_context("fork")
+    reader, writer = context.Pipe(duplex=False)
+    fork = context.Process(target=_compute, args=(compute, writer))
+    with reader:
+        with writer:
+            fork.start()
+        try:
+            if not reader.poll(seconds):
+                raise ForkFailedError(f"no result within {seconds:.0f} s")
+            result, error = reader.recv()
+        except EOFError:
+            raise ForkFailedError("the process crashed") from None
+        finally:
+            fork.kill()
+            fork.join()
+    if error is not None:
+        raise ForkFailedError(error)
+    return cast("_T", result)
 
 
 def message_of(error: Exception) -> str:
@@ -62,43 +51,14 @@ def message_of(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
-def _compute(compute: Callable[[], Any], writer: int) -> None:
-    status = 1
+def _compute(compute: Callable[[], object], writer: "Connection[Any, Any]") -> None:
     try:
-        try:
-            answer = {"result": compute()}
-        except Exception as error:  # noqa: BLE001 - vLLM raises any kind; reported to the parent
-            answer = {"error": message_of(error)}
-        data = orjson.dumps(answer)
-        while data:
-            data = data[os.write(writer, data) :]
-        status = 0
+        writer.send((compute(), None))
+    except Exception as error:  # noqa: BLE001 - vLLM raises any kind; reported to the parent
+        writer.send((None, message_of(error)))
     finally:
         # This does not flush buffers: another thread may have held their lock at the fork.
-        os._exit(status)
-
-
-def _read(reader: int, deadline: float) -> bytes:
-    """Return the output of the fork; b"" if it did not end before the deadline."""
-    answer = bytearray()
-    while (left := deadline - time.monotonic()) > 0:
-        if not wait([reader], left):  # also above 1,023, unlike `select.select`
-            continue
-        part = os.read(reader, 1 << 16)
-        if not part:
-            return bytes(answer)
-        answer += part
-    return b""
-
-
-def _ended(pid: int) -> bool:
-    """Return True if the fork has ended, or does within a second."""
-    deadline = time.monotonic() + 1.0
-    while os.waitpid(pid, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.005)
-    return True
+        os._exit(0)
 
 
 # vLLM's engine core as a fork. Its parent has threads, of which a fork would inherit the locks. Python's fork server has none.

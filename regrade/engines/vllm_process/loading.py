@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 
-from regrade.engines.vllm_process.adapter import AdapterEngine, load_adapter
+from regrade.engines.vllm_process.adapter import load_adapter
 from regrade.engines.vllm_process.arguments import (
     engine_arguments,
     engine_config,
@@ -28,12 +28,11 @@ from regrade.engines.vllm_process.data_parallel import DataParallelEngine
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.loop import SteppedEngine
 from regrade.engines.vllm_process.meter import Meter
+from regrade.engines.vllm_process.parsers import CallReader, ReasoningReader, open_reader
 from regrade.engines.vllm_process.pictures import open_pictures
 from regrade.engines.vllm_process.prompts import Prompts
-from regrade.engines.vllm_process.reasoning import ReasoningReader, open_reader
 from regrade.engines.vllm_process.reloading import (
     EXTENSION,
-    ReloadedEngine,
     compile_seconds,
     memory_digest,
 )
@@ -44,12 +43,16 @@ from regrade.engines.vllm_process.tokenising import (
     Summary,
     Tokenising,
 )
-from regrade.engines.vllm_process.tool_calling import CallReader
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import EngineMemory
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
+    from regrade.engines.vllm_process.internals import (
+        EngineArgs,
+        LLMEngine,
+        ModelConfig,
+        VllmConfig,
+    )
 
 # Worker side: read the weights into the page cache while vLLM is imported and the prompts are tokenised.
 
@@ -98,7 +101,7 @@ class Loaded:
     """A loaded model."""
 
     engine: SteppedEngine
-    reloaded: ReloadedEngine | None
+    reloaded: "LLMEngine | None"
     """The engine without an adapter; None if its workers cannot replace weights."""
     weights: str | None
     """Digest of the weights in memory; None if the workers do not tell."""
@@ -197,7 +200,7 @@ def load(
         engine = load_adapter(base, open_message["adapter"], config.model_config.max_model_len)
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
-    reloaded = cast("ReloadedEngine", base) if extended else None
+    reloaded = cast("LLMEngine", base) if extended else None
     weights = None if reloaded is None else memory_digest(reloaded)
     meter.restart()
     if not tokenising.is_done:
@@ -300,7 +303,7 @@ def import_vllm() -> ModuleType:
     return internals
 
 
-def _engine(config: "VllmConfig", meter: Meter, *, copies: int) -> AdapterEngine:
+def _engine(config: "VllmConfig", meter: Meter, *, copies: int) -> "LLMEngine | DataParallelEngine":
     from regrade.engines.vllm_process.internals import LLMEngine, UsageContext
 
     if copies > 1:

@@ -21,9 +21,9 @@ from regrade.engines.vllm_process.conversion import (
     withdrawn,
 )
 from regrade.engines.vllm_process.meter import Meter
+from regrade.engines.vllm_process.parsers import ReasoningReader
 from regrade.engines.vllm_process.pictures import Pictures
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.reasoning import ReasoningReader
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (

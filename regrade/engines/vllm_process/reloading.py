@@ -6,13 +6,13 @@ were. `Reloading` makes these copies again, and `probe` shows what the engine co
 
 import hashlib
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from regrade.engines.vllm_process.loop import RejectedRequest, SteppedEngine
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import RequestOutput
+    from regrade.engines.vllm_process.internals import LLMEngine, RequestOutput
 
 PROMPTS = (
     "The capital of France is",
@@ -27,7 +27,7 @@ PROMPTS = (
 """Prompts whose answers show if an engine computes with its weights."""
 COPIES = 8
 """Times that each prompt is asked at once, to see whether an answer depends on the others computed with it."""
-_TOKENS = 16
+TOKENS = 16
 """Longest prompt and longest answer, in tokens, unless the context is shorter than both together."""
 _WORDS = 1 << 22
 """Words of 8 bytes that are added up at once, so that a digest needs little memory beside the weights."""
@@ -37,36 +37,6 @@ EXTENSION = f"{__name__}.Reloading"
 """The class below, as vLLM names it."""
 Probe = list[list[tuple[int, float]]]
 """For each prompt, the tokens after its first and of its greedy answer, with their log-probabilities."""
-
-
-class ReloadedEngine(SteppedEngine, Protocol):
-    """The methods of vLLM's `LLMEngine` for other weights, besides those that the loop uses."""
-
-    def collective_rpc(
-        self,
-        method: str,
-        timeout: float | None = None,
-        args: tuple[()] = (),
-        kwargs: dict[str, Any] | None = None,
-    ) -> list[Any]:
-        """Call a method of each worker."""
-
-    def reset_prefix_cache(
-        self, reset_running_requests: bool = False, reset_connector: bool = False
-    ) -> bool:
-        """Forget the computed prompts, also those that a connector keeps elsewhere; False if requests still use them."""
-
-    def sleep(self, level: int = 1) -> None:
-        """Give back the GPU's memory: level 1 keeps the weights in the machine's memory, level 2 drops them."""
-
-    def wake_up(self, tags: list[str] | None = None) -> bool:
-        """Take the memory again, all of it or `weights` and `kv_cache` apart; True if all is there."""
-
-    def reset_mm_cache(self) -> None:
-        """Forget processed images and sounds."""
-
-    def reset_encoder_cache(self) -> None:
-        """Forget embeddings of images and sounds."""
 
 
 class Reloading:
@@ -145,18 +115,18 @@ def _signed(number: int) -> int:
     return number - (1 << 64) if number >= 1 << 63 else number
 
 
-def memory_digest(engine: ReloadedEngine) -> str:
+def memory_digest(engine: "LLMEngine") -> str:
     """Return a digest of the weights in the memory of all workers."""
     parts = engine.collective_rpc("regrade_weights")
     return parts[0] if len(parts) == 1 else hashlib.sha256("".join(parts).encode()).hexdigest()
 
 
-def compile_seconds(engine: ReloadedEngine) -> float:
+def compile_seconds(engine: "LLMEngine") -> float:
     """Return the seconds in which the slowest worker compiled its part of the model."""
     return float(max(engine.collective_rpc("regrade_compile_seconds")))
 
 
-def reload(engine: ReloadedEngine, folder: str, *, wakes: bool = False) -> None:
+def reload(engine: "LLMEngine", folder: str, *, wakes: bool = False) -> None:
     """Replace the weights by those in a folder, and forget everything that was computed with the former ones.
 
     Args:
@@ -176,14 +146,14 @@ def reload(engine: ReloadedEngine, folder: str, *, wakes: bool = False) -> None:
     _forget(engine)
 
 
-def wake(engine: ReloadedEngine) -> None:
+def wake(engine: "LLMEngine") -> None:
     """Wake an engine that kept its weights, and forget what was computed before it slept."""
     engine.wake_up()
     _forget(engine)
 
 
-def _forget(engine: ReloadedEngine) -> None:
-    engine.reset_mm_cache()
+def _forget(engine: "LLMEngine") -> None:
+    engine.reset_mm_cache()  # type: ignore[no-untyped-call]
     engine.reset_encoder_cache()
     if not engine.reset_prefix_cache(reset_connector=True):
         raise RuntimeError("vLLM did not empty its prefix cache")
@@ -201,7 +171,7 @@ def probe(engine: SteppedEngine, prompts: Sequence[Sequence[int]], max_model_len
         tokens_input,
     )
 
-    length = min(_TOKENS, max_model_len // 2)
+    length = min(TOKENS, max_model_len // 2)
     params = SamplingParams(
         max_tokens=length,
         temperature=0,

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -171,13 +172,9 @@ def test_on_a_cpu_only_the_kinds_of_layers_of_the_adapter_may_have_one(tmp_path:
 def test_labels_of_several_tokens_are_not_ranked_without_the_adapters_output_layer():
     from vllm import SamplingParams as Params
 
-    class Stub:
-        def add_request(self, *arguments: object, lora_request: object) -> None:
-            sent.append(lora_request)
-
-    sent: list[object] = []
+    engine_itself = MagicMock()
     for has_head in (False, True):
-        engine = AdaptedEngine(Stub(), "adapter", has_head=has_head)  # type: ignore[arg-type]
+        engine = AdaptedEngine(engine_itself, MagicMock(), has_head=has_head)
         engine.add_request("1", [0], Params(max_tokens=1))
         if has_head:
             with pytest.raises(ValueError, match="'lm_head'"):
@@ -185,7 +182,7 @@ def test_labels_of_several_tokens_are_not_ranked_without_the_adapters_output_lay
         else:
             engine.add_request("2", [0], Params(max_tokens=1, prompt_logprobs=0))
 
-    assert sent == ["adapter"] * 3
+    assert engine_itself.add_request.call_count == 3
 
 
 @pytest.mark.parametrize(

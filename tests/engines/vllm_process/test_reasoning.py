@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regrade.engines.vllm_process.reasoning import (
+from regrade.engines.vllm_process.parsers import (
     HARMONY,
     ReasoningReader,
     UnreadAnswer,

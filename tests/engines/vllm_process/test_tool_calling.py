@@ -7,7 +7,7 @@ import pytest
 
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.tool_calling import CallReader
+from regrade.engines.vllm_process.parsers import CallReader
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams

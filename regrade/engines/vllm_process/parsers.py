@@ -1,6 +1,7 @@
-"""Worker side: separate the reasoning of answers from what follows it, by vLLM's own parsers.
+"""Worker side: separate the reasoning of answers, and their calls of tools, from the text, by vLLM's own parsers.
 
-Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/reasoning_outputs.html
+Parsers and the models they are for: https://docs.vllm.ai/en/latest/features/reasoning_outputs.html and
+https://docs.vllm.ai/en/latest/features/tool_calling.html
 """
 
 import logging
@@ -12,6 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regrade.engines.vllm_process.labels import Tokens
+from regrade.records.tools import MOST_CALLS, calls_text
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
         ModelConfig,
         ReasoningParser,
         TokenizerLike,
+        ToolParser,
     )
 
 logger = logging.getLogger("regrade.engine")
@@ -33,6 +36,7 @@ _ALWAYS_REASONS = "deepseek_r1"
 """Parser of models whose type is also that of others: R1 and V3 are both `deepseek_v3`. With reasoning switched on, vLLM's
 `deepseek_v3` reads as this one does."""
 _KIMI_VL = "◁think▷"
+_OF_AN_ANSWER = frozenset({"text", "finish_reason", "token_ids", "reasoning", "reasoning_open"})
 _MARK = re.compile("think|reason|channel", re.IGNORECASE)
 """Part of all tokens that begin or end a thought."""
 
@@ -149,6 +153,15 @@ def fitting(setting: str, name: str) -> Iterator[None]:
         ) from error
 
 
+def unreadable(completion: Mapping[str, Any], parser: str, error: Exception) -> dict[str, Any]:
+    """Return the completion of an answer that a parser of vLLM cannot read, without the fields of an answer."""
+    kept = {name: value for name, value in completion.items() if name not in _OF_AN_ANSWER}
+    return kept | {
+        "error": f"vLLM's {parser} cannot read the answer: {error!r}",
+        "error_permanent": True,  # the same seed would generate it again
+    }
+
+
 class ReasoningReader:
     """Reads chat answers of one model: reasoning, and the text after it."""
 
@@ -214,12 +227,7 @@ class ReasoningReader:
         try:
             reasoning, text, is_open = self._split(completion, unread)
         except Exception as error:  # noqa: BLE001 - vLLM's parsers raise anything; one answer must not end the others
-            failed = {"text", "finish_reason", "token_ids"}
-            kept = {name: value for name, value in read.items() if name not in failed}
-            return kept | {
-                "error": f"vLLM's reasoning parser '{self.name}' cannot read the answer: {error!r}",
-                "error_permanent": True,  # the same seed would generate it again
-            }
+            return unreadable(read, f"reasoning parser '{self.name}'", error)
         cut = _cut(text, unread.stop, after_reasoning=reasoning is not None)
         read |= {"text": cut, "reasoning_open": is_open}
         if cut != text:
@@ -276,3 +284,60 @@ def _cut(text: str, stop: Sequence[str], *, after_reasoning: bool) -> str:
     begin = len(text) - len(text.lstrip()) if after_reasoning else 0
     found = [place for end in stop if end and (place := text.find(end, begin)) >= 0]
     return text[: min(found)] if found else text
+
+
+class CallReader:
+    """Reads the calls in answers of one model."""
+
+    def __init__(self, name: str, tokenizer: "TokenizerLike") -> None:
+        """Open vLLM's parser.
+
+        Args:
+            name: vLLM's name of the parser.
+            tokenizer: The model's tokenizer.
+
+        Raises:
+            SettingsError: If vLLM has no such parser, or it does not fit the tokenizer.
+        """
+        from regrade.engines.vllm_process.internals import ToolParserManager
+
+        check_parser("tool_parser", name, ToolParserManager.list_registered(), "or `none`")
+        self.name = name
+        self._parser: type[ToolParser] = ToolParserManager.get_tool_parser(name)
+        self._tokenizer = tokenizer
+        with fitting("tool_parser", name):
+            self._parser(tokenizer)
+
+    def read(
+        self, completion: dict[str, Any], tools: Sequence[Mapping[str, Any]]
+    ) -> dict[str, Any]:
+        """Return a completion with its calls, and the text that remains beside them.
+
+        Args:
+            completion: Fields of a `Completion`, whose reasoning is separated already.
+            tools: Functions of the request.
+        """
+        if "error" in completion:
+            return completion
+        try:
+            text, calls = self._split(completion["text"], tools)
+        except Exception as error:  # noqa: BLE001 - vLLM's parsers raise anything; one answer must not end the others
+            return unreadable(completion, f"tool parser '{self.name}'", error)
+        return completion | {"text": text, "tool_calls": calls_text(calls)}
+
+    def _split(
+        self, text: str, tools: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, list[tuple[str, str]]]:
+        """Return the text beside the calls, and the name and arguments of each call."""
+        from regrade.engines.vllm_process.internals import ChatCompletionRequest
+
+        request = ChatCompletionRequest.model_validate(
+            {"messages": [], "tools": list(tools), "tool_choice": "auto"}
+        )
+        offered: Any = request.tools
+        # A new one for each answer: parsers keep what they have read.
+        found = self._parser(self._tokenizer, offered).extract_tool_calls(text, request)
+        calls = [(call.function.name, call.function.arguments) for call in found.tool_calls]
+        if len(calls) > MOST_CALLS:
+            raise ValueError(f"{len(calls):,} calls; at most {MOST_CALLS:,} are read")
+        return found.content or "", calls
