@@ -1,7 +1,7 @@
 """Newline-delimited JSON over a socket, between an engine's owner and its worker.
 
 Owner to worker: `open` (with a sample of the planned requests), `ahead` (planned requests), `load`; `images` (before the requests that show them); then `requests`, `tokenised` (of the planned ones), `withdraw`,
-`cancel`, `measure`, `limit`; between two rounds `reload`, `probe`, `sleep` and `wake`; `read_ahead`.
+`cancel`, `measure`, `limit`; between two rounds `reload`, `probe`, `batches`, `sleep` and `wake`; `read_ahead`.
 Worker to owner: `progress`, `loaded`, `completions`, `measured`, `swapped`, `error`.
 """
 
@@ -31,7 +31,7 @@ class Channel:
         Raises:
             BrokenPipeError, ConnectionResetError: If the other side has closed.
         """
-        line = orjson.dumps(message, option=orjson.OPT_APPEND_NEWLINE)
+        line = orjson.dumps(message, dict, orjson.OPT_APPEND_NEWLINE)  # `dict` of other mappings
         with self._sending:
             self._connection.sendall(line)
 

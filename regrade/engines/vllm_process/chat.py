@@ -137,64 +137,64 @@ class TemplateChat:
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
         """Return chats up to where the model answers; see `Chat.render`."""
         openings = [_opening(messages) for messages in chats]
-        lengths = self._lengths(chats, variables, openings)
-        with _in_time():
-            rendered = [
-                self._written(messages, variables, length, opening)
-                for messages, length, opening in zip(chats, lengths, openings, strict=True)
-            ]
+        written = self._written(chats, variables, openings)
         if self._from_text:  # like `apply_chat_template(tokenize=True)`, for all chats at once
-            ids = self._tokenize([text for text, _ in rendered])
+            ids = self._tokenize([text for text, _ in written])
         else:
             with _in_time():
                 ids = [
                     [] if error else self._apply(messages, variables, tokenize=True, **opening)
-                    for messages, (_, error), opening in zip(chats, rendered, openings, strict=True)
+                    for messages, (_, error), opening in zip(chats, written, openings, strict=True)
                 ]
         return [
             RenderedChat(text, tokens, error)
-            for (text, error), tokens in zip(rendered, ids, strict=True)
+            for (text, error), tokens in zip(written, ids, strict=True)
         ]
 
-    def _lengths(
+    def _written(
         self,
         chats: Sequence[Messages],
         variables: TemplateVariables,
-        options: Sequence[Mapping[str, bool]],
-    ) -> list[int]:
-        """Return the length of each chat's text, written in a child process with limits."""
+        openings: Sequence[Mapping[str, bool]],
+    ) -> list[tuple[str, str | None]]:
+        """Return the text of each chat, or why there is none: the template is the work of strangers.
+
+        A child process with limits writes them first, and tells their lengths.
+
+        Args:
+            chats: The chats.
+            variables: Other variables of the template.
+            openings: How the model's turn begins in each.
+        """
         special = self._tokenizer.special_tokens_map
         values = [
             {
                 **special,
                 "messages": self._conversation(messages),
                 **variables.arguments,
-                **chosen,
+                **opening,
             }
-            for messages, chosen in zip(chats, options, strict=True)
+            for messages, opening in zip(chats, openings, strict=True)
         ]
-        return lengths_of(self.template, values)
+        lengths = lengths_of(self.template, values)
+        with _in_time():
+            return [
+                self._text(messages, variables, length, opening)
+                for messages, length, opening in zip(chats, lengths, openings, strict=True)
+            ]
 
-    def _written(
+    def _text(
         self,
         messages: Messages,
         variables: TemplateVariables,
         length: int,
-        options: Mapping[str, bool],
+        opening: Mapping[str, bool],
     ) -> tuple[str, str | None]:
-        """Return the text of a chat, or why there is none: the template is the work of strangers.
-
-        Args:
-            messages: The chat.
-            variables: Other variables of the template.
-            length: Length of the text, as `_lengths` gives it.
-            options: How the model's turn begins.
-        """
         given = sum(len(str(message["content"])) for message in messages)
         if length > _LONGER * given + _LONGEST:
             return "", f"{self._name} makes {length:,} characters of {given:,}"
         try:
-            text = str(self._apply(messages, variables, tokenize=False, **options))
+            text = str(self._apply(messages, variables, tokenize=False, **opening))
         except jinja2.TemplateError as error:
             return "", f"{self._name} rejects the messages: {error}"
         except Exception as error:  # noqa: BLE001 - a template can raise whatever Python can
@@ -224,10 +224,7 @@ class TemplateChat:
     ) -> str:
         """Return the white space that the template writes before an answer of the model, often none."""
         turns = [*messages, {"role": "assistant", "content": answer}]
-        options = {"add_generation_prompt": False}
-        (length,) = self._lengths([turns], variables, [options])
-        with _in_time():
-            text, _ = self._written(turns, variables, length, options)
+        ((text, _),) = self._written([turns], variables, [{"add_generation_prompt": False}])
         if not text.startswith(rendered.text):
             return ""  # the template writes earlier turns differently from the last one
         before, found, _ = text[len(rendered.text) :].partition(answer)
@@ -333,8 +330,6 @@ class CodeChat:
 
 def _opening(messages: Messages) -> dict[str, bool]:
     """Return the options to open the model's turn, or to continue it if the last message is its beginning."""
-    begun = bool(messages) and messages[-1]["role"] == "assistant"
-    return {
-        "add_generation_prompt": not begun,
-        **({"continue_final_message": True} if begun else {}),
-    }
+    if messages and messages[-1]["role"] == "assistant":
+        return {"add_generation_prompt": False, "continue_final_message": True}
+    return {"add_generation_prompt": True}

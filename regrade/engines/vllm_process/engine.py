@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -83,29 +83,10 @@ def needs_hub_token(settings: VllmSettings, model: ResolvedModel) -> bool:
 
 
 def to_wire(request: Request) -> dict[str, Any]:
-    """Return a request as JSON."""
-    return {
-        "key": request.key,
-        "prompt": request.prompt
-        if isinstance(request.prompt, str)
-        else [dict(m) for m in request.prompt],
-        "sampling": dict(request.sampling),
-        "labels": request.labels,
-        "ranking": request.ranking,
-        "contexts": [
-            context if isinstance(context, str) else [dict(m) for m in context]
-            for context in request.contexts
-        ],
-        "template_arguments": dict(request.template_arguments),
-        "day": None if request.day is None else request.day.isoformat(),
-        "structure": None if request.structure is None else asdict(request.structure),
-        "reasons": request.reasons,
-        "stored": None if request.stored is None else asdict(request.stored),
-        "cut_middle": request.cut_middle,
-        "tools": [dict(tool) for tool in request.tools],
-        "images": [image.sha256 for image in request.images],
-        "later": request.later,
-    }
+    """Return the fields of a request as the channel takes them; images are sent before, and named by their hashes."""
+    wire = {field.name: getattr(request, field.name) for field in fields(request)}
+    images = [image.sha256 for image in request.images]
+    return wire | {"sampling": dict(request.sampling), "images": images}
 
 
 def image_messages(requests: Iterable[Request], sent: set[str]) -> Iterator[Message]:
@@ -116,6 +97,14 @@ def image_messages(requests: Iterable[Request], sent: set[str]) -> Iterator[Mess
                 sent.add(image.sha256)
                 content = base64.b64encode(image.content).decode()
                 yield {"type": "images", "images": {image.sha256: content}}
+
+
+def ahead_messages(stream: int, requests: Iterable[Request], sent: set[str]) -> Iterator[Message]:
+    """Yield the messages with the planned requests of a stream, each after its images that are not in `sent`, which grows."""
+    left = iter(requests)
+    while chunk := [*islice(left, _CHUNK_AHEAD)]:
+        yield from image_messages(chunk, sent)
+        yield {"type": "ahead", "stream": stream, "requests": [*map(to_wire, chunk)]}
 
 
 _CHUNK = 64
@@ -165,7 +154,8 @@ class VllmProcess(WorkerOwner):
         self._speed: Speed | None = None
         self.occupancy: Occupancy | None = None
         """Seconds in which it filled, was full and drained; see `MeasuredEngine`."""
-        self._in_flight: int | None = None
+        self.in_flight: int | None = None
+        """Most requests in flight; None: as many as keep vLLM busy."""
         self.batches: BatchCheck | None = None
         """Result of the last `check_batches`; see `CheckedEngine`."""
         self.unanswered = 0
@@ -189,29 +179,24 @@ class VllmProcess(WorkerOwner):
         """Return measurements; see `MeasuredEngine`."""
         return self._measured() if self._busy else self._speed
 
-    @property
-    def in_flight(self) -> int | None:
-        """Most requests in flight; None: as many as keep vLLM busy."""
-        return self._in_flight
-
     def limit(self, in_flight: int | None) -> None:
         """Set `in_flight` for the following calls of `generate`, and empty the prefix cache."""
         if self._process is None or self._busy:
             raise RuntimeError("requests in flight are limited between two calls of `generate`")
         self._send({"type": "limit", "in_flight": in_flight})
-        self._in_flight = in_flight
+        self.in_flight = in_flight
 
     def check_batches(self) -> None:
         """Answer fixed prompts each alone and all together; see `CheckedEngine`."""
         if self._process is None or self._busy:
             raise RuntimeError("batches are checked between two calls of `generate`")
         self._wake()
-        answer = self._swap({"type": "probe", "probe": True, "batches": True})
+        answer = self._swap({"type": "batches"})
         if answer["refused"] is None:
             self.batches = BatchCheck.of(answer["before"], answer["after"])
         else:
             logger.warning("batches are not checked: %s", answer["refused"])
-        self.limit(self._in_flight)  # forgets the prompts
+        self.limit(self.in_flight)  # forgets the prompts
 
     def read_ahead(self, model: ResolvedModel) -> None:
         """Begin to read the weights of a later model; see `SwitchingEngine`."""
@@ -325,7 +310,7 @@ class VllmProcess(WorkerOwner):
         self._process = self._start()
         self._open()
         if replaced is not None:
-            fresh = self._swap({"type": "probe", "probe": True})
+            fresh = self._swap({"type": "probe"})
             if fresh["refused"] is not None:
                 logger.warning("nothing is proven about replaced weights: %s", fresh["refused"])
                 return
@@ -440,32 +425,24 @@ class VllmProcess(WorkerOwner):
             self._unread.append(message)
 
     def _source(self, requests: Iterable[Request]) -> "_Take":
+        """Return what takes the next requests: first those that became ready, whose beginning vLLM has just computed."""
         stream = next((n for n, known in enumerate(self._planned) if known == requests), None)
-        if stream is None:
-            waiting = iter(requests)
-            return self._with_grown(requests, lambda n: self._taken([*islice(waiting, n)]))
-        return self._with_grown(requests, _take_tokenised(stream, self._sent[stream], requests))
+        waiting = iter(requests if stream is None else ())
+        take_planned: _Take | None = None
+        if stream is not None:
+            take_planned = _take_tokenised(stream, self._sent[stream], requests)
 
-    def _with_grown(self, requests: Iterable[Request], take: "_Take") -> "_Take":
-        """Take first what became ready, whose beginning vLLM has just computed."""
-        if not isinstance(requests, Growing):
-            return take
+        def take(n: int) -> _Taken:
+            found = requests.ready(n) if isinstance(requests, Growing) else ()
+            if not found:
+                if take_planned is not None:
+                    return take_planned(n)
+                found = [*islice(waiting, n)]
+            for message in image_messages(found, self._images):
+                self._send(message)
+            return _Taken(len(found), {"type": "requests", "requests": [*map(to_wire, found)]})
 
-        def take_grown(n: int) -> _Taken:
-            grown = requests.ready(n)
-            return self._taken(grown) if grown else take(n)
-
-        return take_grown
-
-    def _taken(self, requests: Sequence[Request]) -> "_Taken":
-        """Send the images of requests that the worker does not have, and return the message with the requests."""
-        self._send_images(requests)
-        wire = [to_wire(request) for request in requests]
-        return _Taken(len(wire), {"type": "requests", "requests": wire})
-
-    def _send_images(self, requests: Iterable[Request]) -> None:
-        for message in image_messages(requests, self._images):
-            self._send(message)
+        return take
 
     def _start(self) -> EngineProcess:
         if (early := take_early(hub_token=self._from_hub)) is not None:
@@ -504,12 +481,11 @@ class VllmProcess(WorkerOwner):
         )
         self._sent = []
         for stream, requests in enumerate(map(chain, firsts, streams)):
-            self._sent.append([])
-            while chunk := [*islice(requests, _CHUNK_AHEAD)]:
-                self._send_images(chunk)
-                wire = [to_wire(request) for request in chunk]
-                self._send({"type": "ahead", "stream": stream, "requests": wire})
-                self._sent[stream] += (request.key for request in chunk)
+            keys: list[int] = []
+            self._sent.append(keys)
+            for message in ahead_messages(stream, requests, self._images):
+                self._send(message)
+                keys += (request["key"] for request in message.get("requests", ()))
                 while process.channel.has_message():
                     self._receive()
         self._send({"type": "load"})

@@ -25,7 +25,7 @@ from regrade.records.computed import NONE
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import EngineArgs, ModelConfig, VllmConfig
+    from regrade.engines.vllm_process.internals import EngineArgs, VllmConfig
 
 _GIB = 1 << 30
 _GPU_BLOCK = 16
@@ -145,7 +145,7 @@ class Planner:
             truncate=self._open["rendering"]["truncate"],
         )
         self._unchunked = self._is_cpu and summary.sampled  # as the engine: see `loading.load`
-        longest = summary.longest
+        longest, sizes = summary.longest, model.model_arch_config
         return {
             "max_model_len": self._max_model_len,
             "model_limit": model.max_model_len,
@@ -153,7 +153,11 @@ class Planner:
             "longest_prompt": None if longest is None else longest.prompt,
             "longest_answer": None if longest is None else longest.new,
             "dtype": str(model.dtype).removeprefix("torch."),
-            **_facts(model),
+            # The sizes that decide in how many parts the model can be split:
+            "heads": sizes.total_num_attention_heads,
+            "kv_heads": model.get_total_num_kv_heads(),
+            "vocabulary": sizes.vocab_size,
+            "layers": sizes.total_num_hidden_layers,
         }
 
     def split(self, message: Message) -> dict[str, Any]:
@@ -253,17 +257,6 @@ def _as_on_a_gpu(arguments: "EngineArgs", target: dict[str, Any]) -> None:
         arguments.max_num_batched_tokens = tokens
     if arguments.max_num_seqs is None:
         arguments.max_num_seqs = sequences
-
-
-def _facts(model: "ModelConfig") -> dict[str, Any]:
-    """Return the sizes of the model that decide in how many parts it can be split."""
-    arch = model.model_arch_config
-    return {
-        "heads": arch.total_num_attention_heads,
-        "kv_heads": model.get_total_num_kv_heads(),
-        "vocabulary": arch.vocab_size,
-        "layers": arch.total_num_hidden_layers,
-    }
 
 
 if __name__ == "__main__":

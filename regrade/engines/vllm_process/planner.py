@@ -3,16 +3,15 @@
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from regrade.engines.base import PromptRendering, shows_images
 from regrade.engines.vllm_process.engine import (
-    image_messages,
+    ahead_messages,
     needs_hub_token,
     open_message,
-    to_wire,
 )
 from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.owner import WorkerOwner
@@ -22,9 +21,6 @@ from regrade.models.base import ResolvedModel
 from regrade.processes.slots import machine_folder
 from regrade.records import Request
 from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
-
-_CHUNK = 256
-"""Requests per message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +87,11 @@ class Refused:
 class VllmPlanner(WorkerOwner):
     """vLLM in a process that loads no weights. Use as a context manager."""
 
+    machine: Machine
+    """The machine; known inside the block."""
+    length: Length
+    """The context length; known inside the block."""
+
     def __init__(
         self,
         settings: VllmSettings,
@@ -125,22 +126,6 @@ class VllmPlanner(WorkerOwner):
         }
         self._hub_token = needs_hub_token(settings, model)
         self._requests = requests
-        self._machine: Machine | None = None
-        self._length: Length | None = None
-
-    @property
-    def machine(self) -> Machine:
-        """The machine; known inside the block."""
-        if self._machine is None:
-            raise RuntimeError("use it as a context manager")
-        return self._machine
-
-    @property
-    def length(self) -> Length:
-        """The context length; known inside the block."""
-        if self._length is None:
-            raise RuntimeError("use it as a context manager")
-        return self._length
 
     def split(
         self, tensor: int, pipeline: int, data: int, *, reserved: int
@@ -169,16 +154,11 @@ class VllmPlanner(WorkerOwner):
 
     def _open(self) -> None:
         self._send(self._opening)
-        self._machine = Machine(**self._answer("machine"))
-        waiting = chain.from_iterable(self._requests)
-        sent: set[str] = set()
-        while chunk := [*islice(waiting, _CHUNK)]:
-            for message in image_messages(chunk, sent):
-                self._send(message)
-            wire = [to_wire(request) for request in chunk]
-            self._send({"type": "ahead", "stream": 0, "requests": wire})
+        self.machine = Machine(**self._answer("machine"))
+        for message in ahead_messages(0, chain.from_iterable(self._requests), set()):
+            self._send(message)
         self._send({"type": "load"})
-        self._length = Length(**self._answer("length"))
+        self.length = Length(**self._answer("length"))
 
     def _answer(self, kind: str) -> dict[str, Any]:
         """Return the fields of the next message of a kind."""

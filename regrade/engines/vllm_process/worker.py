@@ -172,7 +172,7 @@ def _read(
                 loaded.prompts.keep_images(message["images"])
             case "read_ahead":
                 prefetch_weights(message)
-            case "reload" | "probe" | "sleep" | "wake":
+            case "reload" | "probe" | "batches" | "sleep" | "wake":
                 queued.put(partial(_swap, channel, loaded, message))
             case "tokenised":
                 planned = loaded.ahead.read(message["stream"], message["first"], message["count"])
@@ -184,41 +184,45 @@ def _read(
 
 
 def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
-    """Replace the weights, sleep or wake up, as the owner asks, and send it answers to fixed prompts, before and after, if it wants them."""
-    prompts = loaded.prompts.ids(PROMPTS)
-    answer: Message = {"type": "swapped", "refused": None, "before": None, "after": None}
-    if message.get("batches") and loaded.info["device"] == "cpu" and not _has_compiler():
-        channel.send(
-            {**answer, "refused": "for log-probabilities on a CPU, vLLM needs a C++ compiler"}
-        )
-        return
+    """Do between two rounds what the owner asks, and send it the result, or why it was refused."""
+    answer: Message = {"type": "swapped", "refused": None}
     try:
-        if message["type"] == "reload" and loaded.reloaded is not None:
-            if message["probe"]:
-                answer["before"] = probe(loaded.engine, prompts, loaded.max_model_len)
-            started = time.monotonic()
-            reload(loaded.reloaded, message["model"], wakes=message["wakes"])
-            answer["seconds"] = time.monotonic() - started
-            answer["weights"] = memory_digest(loaded.reloaded)
-        if message["type"] in ("sleep", "wake"):
-            if loaded.reloaded is None:
-                raise RuntimeError("copies of the model, Ray, or workers of your own cannot sleep")
-            if message["type"] == "sleep":
-                loaded.reloaded.sleep(level=message["level"])
-            else:
-                wake(loaded.reloaded)
-                answer["weights"] = memory_digest(loaded.reloaded)
-        if message.get("batches"):
-            alone = (probe(loaded.engine, [prompt], loaded.max_model_len) for prompt in prompts)
-            answer["before"] = [answers for (answers,) in alone]
-            prompts = prompts * COPIES
-        if message.get("probe"):
-            answer["after"] = probe(loaded.engine, prompts, loaded.max_model_len)
+        answer |= _swapped(loaded, message)
     except Exception as error:  # noqa: BLE001 - of vLLM's any can come; the owner ends this engine
         traceback.print_exc()
         answer["refused"] = f"vLLM failed: {message_of(error)}"
     loaded.meter.restart()
     channel.send(answer)
+
+
+def _swapped(loaded: Loaded, message: Message) -> Message:
+    """Replace the weights, sleep or wake up, or answer fixed prompts, `before` and `after` a change or each alone and all together."""
+    prompts = loaded.prompts.ids(PROMPTS)
+    ask = partial(probe, loaded.engine, max_model_len=loaded.max_model_len)
+    match message["type"]:
+        case "probe":
+            return {"after": ask(prompts)}
+        case "batches":
+            if loaded.info["device"] == "cpu" and not _has_compiler():
+                return {"refused": "for log-probabilities on a CPU, vLLM needs a C++ compiler"}
+            alone = [answers for prompt in prompts for answers in ask([prompt])]
+            return {"before": alone, "after": ask(prompts * COPIES)}
+    engine = loaded.reloaded
+    if engine is None:
+        raise RuntimeError("copies of the model, Ray, or workers of your own cannot sleep")
+    match message["type"]:
+        case "sleep":
+            engine.sleep(level=message["level"])
+            return {}
+        case "wake":
+            wake(engine)
+            return {"weights": memory_digest(engine)}
+    before = ask(prompts) if message["probe"] else None
+    started = time.monotonic()
+    reload(engine, message["model"], wakes=message["wakes"])
+    seconds, weights = time.monotonic() - started, memory_digest(engine)
+    after = ask(prompts) if message["probe"] else None
+    return {"before": before, "after": after, "seconds": seconds, "weights": weights}
 
 
 def _has_compiler() -> bool:
