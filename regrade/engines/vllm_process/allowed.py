@@ -42,88 +42,41 @@ def _all(value: object, check: Callable[[object], bool]) -> bool:
     return items is not None and all(check(item) for item in items)
 
 
+def _each(check: Callable[[object], bool], names: str) -> dict[str, Callable[[object], bool]]:
+    return dict.fromkeys(names.split(), check)
+
+
 _ON_WORKERS: Mapping[str, Callable[[object], bool]] = {
     **dict.fromkeys(NEUTRAL, _is_number),
-    **dict.fromkeys(
-        [
-            "disable_sliding_window",
-            "enable_lora",
-            "fully_sharded_loras",
-            "language_model_only",
-            "limit_mm_per_prompt",
-            "max_cpu_loras",
-            "max_lora_rank",
-            "max_loras",
-            "max_model_len",
-            "mm_processor_cache_gb",
-            "override_generation_config",
-            "seed",
-            "use_fp64_gumbel",
-            "watermark",
-        ],
+    **_each(
         _is_number,
+        "disable_sliding_window enable_lora fully_sharded_loras language_model_only limit_mm_per_prompt max_cpu_loras "
+        "max_lora_rank max_loras max_model_len mm_processor_cache_gb override_generation_config seed use_fp64_gumbel "
+        "watermark",
     ),
-    **dict.fromkeys(
-        [
-            "all2all_backend",
-            "attention_backend",
-            "config_format",
-            "data_parallel_backend",
-            "dcp_comm_backend",
-            "distributed_executor_backend",
-            "dtype",
-            "expert_placement_strategy",
-            "kv_cache_dtype",
-            "kv_offloading_backend",
-            "linear_backend",
-            "load_format",
-            "log_level",
-            "logprobs_mode",
-            "lora_dtype",
-            "mamba_cache_dtype",
-            "mamba_cache_mode",
-            "mamba_ssm_cache_dtype",
-            "model_impl",
-            "moe_backend",
-            "offload_backend",
-            "optimization_level",
-            "performance_mode",
-            "prefix_caching_hash_algo",
-            "quantization",
-            "reasoning_parser",
-            "safetensors_load_strategy",
-            "scheduling_policy",
-            "served_model_name",
-            "tokenizer_mode",
-            "tokenizer_revision",
-        ],
+    **_each(
         _is_word,
+        "all2all_backend attention_backend config_format data_parallel_backend dcp_comm_backend "
+        "distributed_executor_backend dtype expert_placement_strategy kv_cache_dtype kv_offloading_backend "
+        "linear_backend load_format log_level logprobs_mode lora_dtype mamba_cache_dtype mamba_cache_mode "
+        "mamba_ssm_cache_dtype model_impl moe_backend offload_backend optimization_level performance_mode "
+        "prefix_caching_hash_algo quantization reasoning_parser safetensors_load_strategy scheduling_policy "
+        "served_model_name tokenizer_mode tokenizer_revision",
     ),
     "generation_config": lambda value: value in ("auto", "vllm"),
     "tokenizer": _is_repository,
 }
 """Arguments that a run may set on a worker, each with the check of its value."""
 _GROUPS: Mapping[str, Mapping[str, Callable[[object], bool]]] = {
-    "hf_overrides": dict.fromkeys(
-        ("max_position_embeddings", "rope_parameters", "rope_scaling", "rope_theta"), _is_word
+    "hf_overrides": _each(
+        _is_word, "max_position_embeddings rope_parameters rope_scaling rope_theta"
     ),
     "speculative_config": {
-        **dict.fromkeys(
-            [
-                "draft_sample_method",
-                "draft_tensor_parallel_size",
-                "max_model_len",
-                "num_speculative_tokens",
-                "prompt_lookup_max",
-                "prompt_lookup_min",
-                "quantization",
-                "rejection_sample_method",
-                "revision",
-                "suffix_decoding_max_spec_factor",
-                "suffix_decoding_max_tree_depth",
-                "suffix_decoding_min_token_prob",
-            ],
+        **_each(
             _is_word,
+            "draft_sample_method draft_tensor_parallel_size max_model_len num_speculative_tokens prompt_lookup_max "
+            "prompt_lookup_min quantization rejection_sample_method revision suffix_decoding_max_spec_factor "
+            "suffix_decoding_max_tree_depth suffix_decoding_min_token_prob",
         ),
         "method": lambda value: _is_word(value) and value != "custom_class",
         "model": _is_repository,
