@@ -3,9 +3,9 @@
 import asyncio
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from regrade.engines.vllm_process.conversion import rejection
 from regrade.engines.vllm_process.loop import RejectedRequest
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
         VllmConfig,
     )
 
+_T = TypeVar("_T")
+
 
 class DataParallelEngine:
     """vLLM's `AsyncLLM` behind the methods of `LLMEngine` that the loop uses."""
@@ -30,8 +32,7 @@ class DataParallelEngine:
         self._running: dict[str, Future[None]] = {}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, name="AsyncLLM", daemon=True).start()
-        opening = asyncio.run_coroutine_threadsafe(_open(config, meter), self._loop)
-        self._engine: AsyncLLM = opening.result()
+        self._engine: AsyncLLM = self._result(_open(config, meter))
 
     def add_request(
         self,
@@ -47,14 +48,11 @@ class DataParallelEngine:
 
     def add_lora(self, lora_request: "LoRARequest") -> bool:
         """Load an adapter into all copies."""
-        return asyncio.run_coroutine_threadsafe(
-            self._engine.add_lora(lora_request), self._loop
-        ).result()
+        return self._result(self._engine.add_lora(lora_request))
 
     def reset_prefix_cache(self) -> bool:
         """Forget the computed prompts of all copies; False if requests still use them."""
-        resetting = self._engine.reset_prefix_cache()
-        return asyncio.run_coroutine_threadsafe(resetting, self._loop).result()
+        return self._result(self._engine.reset_prefix_cache())
 
     def abort_request(self, request_ids: Sequence[str]) -> None:
         """Abort requests."""
@@ -73,6 +71,9 @@ class DataParallelEngine:
             if self._running.pop(result.request_id, None) is not None:
                 outputs.append(result)
         return outputs
+
+    def _result(self, work: Coroutine[Any, Any, _T]) -> _T:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def _generate(
         self,

@@ -491,12 +491,13 @@ class VllmProcess(WorkerOwner):
         self._send({"type": "load"})
         while (message := self._receive())["type"] != "loaded":
             pass
-        memory = EngineMemory.model_validate(message["memory"])
-        computed = Computed.model_validate(message["info"].pop("computed"))
-        weights = loaded_weights(self._settings, self._model, message["weights"])
-        self._info = EngineInfo(
-            **message["info"], memory=memory, computed=computed, weights=weights
-        )
+        info = message["info"]
+        parsed = {
+            "memory": EngineMemory.model_validate(info["memory"]),
+            "computed": Computed.model_validate(info["computed"]),
+            "weights": loaded_weights(self._settings, self._model, info["weights"]),
+        }
+        self._info = EngineInfo(**(info | parsed))
         self._window = message["window"]
 
     def _cancel(self, process: EngineProcess) -> None:

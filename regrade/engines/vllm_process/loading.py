@@ -40,15 +40,12 @@ from regrade.engines.vllm_process.structures import backend_of
 from regrade.engines.vllm_process.tokenising import (
     AS_MEMORY_ALLOWS,
     PromptsAhead,
-    Summary,
     Tokenising,
 )
 from regrade.settings.errors import SettingsError
-from regrade.stats.speed import EngineMemory
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
-        EngineArgs,
         LLMEngine,
         ModelConfig,
         VllmConfig,
@@ -103,18 +100,14 @@ class Loaded:
     engine: SteppedEngine
     reloaded: "LLMEngine | None"
     """The engine without an adapter; None if its workers cannot replace weights."""
-    weights: str | None
-    """Digest of the weights in memory; None if the workers do not tell."""
     meter: Meter
     prompts: Prompts
     reader: ReasoningReader | None
     calls: CallReader | None
     ahead: PromptsAhead
-    max_model_len: int
-    max_num_seqs: int
-    memory: EngineMemory
     info: dict[str, Any]
-    """The fields of `EngineInfo`, without `memory` and the seconds of the load."""
+    """The fields of `EngineInfo` without the seconds of the load; `weights` is the digest of those in memory, None if the workers do not
+    tell."""
 
 
 def load(
@@ -162,7 +155,11 @@ def load(
         open_message, messages, prompts, model_limit=model.max_model_len, is_cpu=is_cpu
     )
     summary = tokenising.summary
-    see_only(arguments, prompts, summary, open_message)
+    if prompts.pictures is not None:
+        # vLLM reserves memory for as many images as the requests show, and for no videos and sounds.
+        limits = prompts.pictures.limits(summary.most_images)
+        if "limit_mm_per_prompt" not in open_message["extra"]:
+            arguments.limit_mm_per_prompt = {**limits}
     # On a CPU, vLLM 0.32 fails with chunked prefill and sampling: it resets the request's random generator, which torch
     # does not support there ("Generator does not use offset").
     unchunked = is_cpu and (summary.sampled or not summary.requests)
@@ -201,7 +198,6 @@ def load(
     on_progress("warming up")
     _warm_up(engine, ranks=summary.ranked)
     reloaded = cast("LLMEngine", base) if extended else None
-    weights = None if reloaded is None else memory_digest(reloaded)
     meter.restart()
     if not tokenising.is_done:
         on_progress("tokenising the other prompts")
@@ -209,15 +205,11 @@ def load(
     return Loaded(
         engine=engine,
         reloaded=reloaded,
-        weights=weights,
         meter=meter,
         prompts=prompts,
         reader=reader,
         calls=calls,
         ahead=ahead,
-        max_model_len=config.model_config.max_model_len,
-        max_num_seqs=config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
-        memory=memory_at_start(config, need),
         info={
             "engine": "vllm",
             "version": vllm.__version__,
@@ -232,6 +224,8 @@ def load(
             "computed": computed(config, need, None if reader is None else reader.name, variables),
             "max_num_batched_tokens": config.scheduler_config.max_num_batched_tokens,
             "max_num_seqs": config.scheduler_config.max_num_seqs * arguments.data_parallel_size,
+            "memory": memory_at_start(config, need).model_dump(),
+            "weights": None if reloaded is None else memory_digest(reloaded),
             "compile_seconds": 0.0 if reloaded is None else compile_seconds(reloaded),
         },
     )
@@ -267,21 +261,6 @@ def open_prompts(
     )
     prompts.keep_images(open_message.get("images", {}))
     return prompts, reader, chat
-
-
-def see_only(
-    arguments: "EngineArgs", prompts: Prompts, summary: Summary, open_message: Message
-) -> None:
-    """Let vLLM reserve memory for as many images as the requests show, and for no videos and sounds.
-
-    Raises:
-        SettingsError: If a prompt shows more images than the model takes.
-    """
-    if prompts.pictures is None:
-        return
-    limits = prompts.pictures.limits(summary.most_images)
-    if "limit_mm_per_prompt" not in open_message["extra"]:
-        arguments.limit_mm_per_prompt = {**limits}
 
 
 def import_vllm() -> ModuleType:

@@ -381,15 +381,12 @@ class Prompts:
         """Return the texts of contexts, and the error of the first that the chat template rejects."""
         chats = [prompt for prompt in prompts if not isinstance(prompt, str)]
         rendered = iter(self._chats.render(chats, run.variables) if chats else [])
-        texts, errors = [], []
-        for prompt in prompts:
-            if isinstance(prompt, str):
-                texts.append(prompt)
-                continue
-            chat = next(rendered)
-            texts.append(chat.text)
-            errors.append(chat.error)
-        return texts, next(filter(None, errors), None)
+        found = [
+            RenderedChat(prompt, []) if isinstance(prompt, str) else next(rendered)
+            for prompt in prompts
+        ]
+        errors = (context.error for context in found if context.error is not None)
+        return [context.text for context in found], next(errors, None)
 
     def _without_middle(self, prepared: Prepared, context: int) -> Prepared:
         """Return a request whose prompt may be cut there with the two ends that fit, the second a token longer if they differ."""

@@ -60,15 +60,8 @@ def serve(channel: Channel) -> int:
     waited = time.monotonic() - imported  # a worker that was started early
     loaded = load(open_message, iter(messages.get, None), show, variables)
     loaded.info["load_seconds"] = time.monotonic() - started - waited
-    channel.send(
-        {
-            "type": "loaded",
-            "info": loaded.info,
-            "memory": loaded.memory.model_dump(),
-            "window": max(4 * loaded.max_num_seqs, 2048),
-            "weights": loaded.weights,
-        }
-    )
+    most: int = loaded.info["max_num_seqs"]
+    channel.send({"type": "loaded", "info": loaded.info, "window": max(4 * most, 2048)})
 
     queued: queue.SimpleQueue[Queued] = queue.SimpleQueue()
     finished: queue.SimpleQueue[tuple[int, WireCompletion]] = queue.SimpleQueue()
@@ -76,7 +69,7 @@ def serve(channel: Channel) -> int:
         loaded.engine,
         queued,
         finished,
-        max_running=max(2 * loaded.max_num_seqs, 512),
+        max_running=max(2 * most, 512),
         meter=loaded.meter,
         reader=loaded.reader,
         pictures=loaded.prompts.pictures,
@@ -147,7 +140,7 @@ def _read(
 
     def queue_requests(round_: int, requests: Iterable[Prepared]) -> None:
         for prepared in requests:
-            fitting = loaded.prompts.fit(prepared, loaded.max_model_len)
+            fitting = loaded.prompts.fit(prepared, loaded.info["max_model_len"])
             queued.put(QueuedRequest(round_, fitting))
 
     while True:
@@ -198,7 +191,7 @@ def _swap(channel: Channel, loaded: Loaded, message: Message) -> None:
 def _swapped(loaded: Loaded, message: Message) -> Message:
     """Replace the weights, sleep or wake up, or answer fixed prompts, `before` and `after` a change or each alone and all together."""
     prompts = loaded.prompts.ids(PROMPTS)
-    ask = partial(probe, loaded.engine, max_model_len=loaded.max_model_len)
+    ask = partial(probe, loaded.engine, max_model_len=loaded.info["max_model_len"])
     match message["type"]:
         case "probe":
             return {"after": ask(prompts)}

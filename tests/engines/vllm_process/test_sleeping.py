@@ -78,7 +78,7 @@ def swapped(engine: Calls | None, **message: Any) -> dict[str, Any]:
         reloaded=engine,
         prompts=SimpleNamespace(ids=lambda _: []),
         meter=SimpleNamespace(restart=lambda: None),
-        max_model_len=512,
+        info={"device": "cpu", "max_model_len": 512},
     )
     channel: Any = SimpleNamespace(send=sent.append)
     worker._swap(channel, loaded, message)
