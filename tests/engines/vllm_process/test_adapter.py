@@ -5,7 +5,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.base import Engine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.adapter import AdaptedEngine, adapter_arguments
 from regrade.engines.vllm_process.arguments import engine_arguments
@@ -13,7 +13,7 @@ from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
 from tests.engine_fixtures import FAST
-from tests.engines.vllm_process.test_engine import ask
+from tests.engines.vllm_process.asking import ask, opened
 from tests.lora import write_adapter, write_config, write_merged
 
 pytestmark = [
@@ -32,11 +32,9 @@ REQUESTS = [
 Answers = list[tuple[str | None, tuple[float, ...] | None]]
 
 
-def opened(model: Path, folder: Path, adapter: Path | None = None, **settings: Any) -> Engine:
-    engine = FAST.model_copy(update={"lora": adapter and str(adapter), **settings})
-    resolved = engine.resolve(str(model))
-    log = folder / "vllm.log"
-    return engine.open(resolved, requests=(), rendering=PromptRendering(), log=log)
+def with_adapter(model: Path, folder: Path, adapter: Path, **settings: Any) -> Any:
+    engine = FAST.model_copy(update={"lora": str(adapter), **settings})
+    return opened(model, folder / "vllm.log", engine)
 
 
 def answers(engine: Engine) -> Answers:
@@ -52,7 +50,7 @@ def adapter(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def adapted(demo_model: Path, adapter: Path, tmp_path_factory: pytest.TempPathFactory) -> Answers:
-    with opened(demo_model, tmp_path_factory.mktemp("engine"), adapter) as engine:
+    with with_adapter(demo_model, tmp_path_factory.mktemp("engine"), adapter) as engine:
         return answers(engine)
 
 
@@ -89,7 +87,7 @@ def test_a_model_with_the_adapter_merged_into_it_gives_the_same_answers(
     adapted: Answers, demo_model: Path, adapter: Path, tmp_path: Path
 ):
     merged = write_merged(tmp_path / "merged", demo_model, adapter)
-    with opened(merged, tmp_path) as engine:
+    with opened(merged, tmp_path / "vllm.log") as engine:
         expected = answers(engine)
 
     assert [text for text, _ in adapted] == [text for text, _ in expected]
@@ -102,7 +100,7 @@ def test_an_adapter_of_zeros_changes_no_answer(
     demo_model: Path, vllm_engine: Engine, tmp_path: Path
 ):
     zeros = write_adapter(tmp_path / "new", demo_model, scale=0.0)
-    with opened(demo_model, tmp_path, zeros) as engine:
+    with with_adapter(demo_model, tmp_path, zeros) as engine:
         assert answers(engine) == answers(vllm_engine)
 
 
@@ -110,52 +108,49 @@ def test_an_adapter_of_zeros_changes_no_answer(
 def test_copies_of_the_model_have_the_adapter(
     adapted: Answers, demo_model: Path, adapter: Path, tmp_path: Path
 ):
-    with opened(demo_model, tmp_path, adapter, data_parallel_size=2) as engine:
+    with with_adapter(demo_model, tmp_path, adapter, data_parallel_size=2) as engine:
         copies = answers(engine)
 
     assert [text for text, _ in copies] == [text for text, _ in adapted]
 
 
 @pytest.mark.slow
-def test_an_adapter_whose_names_are_those_of_no_layer_is_refused(demo_model: Path, tmp_path: Path):
-    """vLLM ignores such weights: the answers would be those of the base model."""
-    other = write_adapter(tmp_path / "other", demo_model, prefix="base_model.model.vision.")
-
-    with (
-        pytest.raises(SettingsError, match="changes nothing.*no layer"),
-        opened(demo_model, tmp_path, other),
-    ):
-        pass
-
-
-@pytest.mark.slow
-def test_weights_that_do_not_fit_the_configuration_are_refused(demo_model: Path, tmp_path: Path):
-    other = write_adapter(tmp_path / "other", demo_model)
+@pytest.mark.parametrize(
+    ("prefix", "rank", "message"),
+    [
+        # vLLM ignores such weights: the answers would be those of the base model.
+        ("base_model.model.vision.", None, "changes nothing.*no layer"),
+        (None, 1, "vLLM cannot apply the adapter"),
+    ],
+    ids=["names of no layer", "another rank than the configuration's"],
+)
+def test_an_adapter_that_does_not_fit_the_model_is_refused(
+    demo_model: Path, tmp_path: Path, prefix: str | None, rank: int | None, message: str
+):
+    named = {"prefix": prefix} if prefix else {}
+    other = write_adapter(tmp_path / "other", demo_model, **named)
     config = json.loads((other / "adapter_config.json").read_text())
-    (other / "adapter_config.json").write_text(json.dumps(config | {"r": 1}))
+    (other / "adapter_config.json").write_text(json.dumps(config | ({"r": rank} if rank else {})))
 
     with (
-        pytest.raises(SettingsError, match="vLLM cannot apply the adapter"),
-        opened(demo_model, tmp_path, other),
+        pytest.raises(SettingsError, match=message),
+        with_adapter(demo_model, tmp_path, other),
     ):
         pass
 
 
-@pytest.mark.parametrize(("rank", "allowed"), [(1, 1), (2, 8), (8, 8), (9, 16), (512, 512)])
-def test_the_rank_is_the_next_that_vllm_has(tmp_path: Path, rank: int, allowed: int):
-    folder = write_config(tmp_path / "adapter", r=rank)
+@pytest.mark.parametrize(
+    ("config", "allowed"),
+    [({"r": 1}, 1), ({"r": 2}, 8), ({"r": 8}, 8), ({"r": 9}, 16), ({"r": 512}, 512), ({"r": 8, "rank_pattern": {"q_proj": 40}}, 64)],
+)  # fmt: skip
+def test_the_rank_is_the_next_that_vllm_has(tmp_path: Path, config: dict[str, Any], allowed: int):
+    folder = write_config(tmp_path / "adapter", **config)
 
     assert adapter_arguments(str(folder), is_cpu=False) == {
         "enable_lora": True,
         "max_lora_rank": allowed,
         "max_loras": 1,
     }
-
-
-def test_the_largest_rank_of_any_layer_counts(tmp_path: Path):
-    folder = write_config(tmp_path / "adapter", r=8, rank_pattern={"q_proj": 40})
-
-    assert adapter_arguments(str(folder), is_cpu=False)["max_lora_rank"] == 64
 
 
 def test_on_a_cpu_only_the_kinds_of_layers_of_the_adapter_may_have_one(tmp_path: Path):

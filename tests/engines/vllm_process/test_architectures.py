@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from tests.architectures import ARCHITECTURES, SEEING, Reference, random_model
+from tests.engines.vllm_process.asking import ask, opened
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 EXTRA = ("kv_cache_memory_bytes=268435456",)
@@ -51,25 +51,16 @@ def test_answers_are_those_of_the_forward_pass(model_type: str, demo_model: Path
     folder = random_model(model_type, demo_model, tmp_path / "model")
     reference = Reference(folder)
     settings = LATENT if model_type == "deepseek_v3" else SETTINGS
-    engine = settings.open(
-        settings.resolve(str(folder)),
-        # Without them, chunked prefill is off on the CPU, and Mamba needs it.
-        requests=[[*ANSWERED, *RANKED]],
-        rendering=PromptRendering(),
-        log=tmp_path / "vllm.log",
-    )
-
-    with engine:
-        info = engine.info
-        batches = engine.generate([*ANSWERED, *RANKED])
-        answers = {answer.key: answer for batch in batches for answer in batch}
+    # Without planned requests, chunked prefill is off on the CPU, and Mamba needs it.
+    with opened(folder, tmp_path / "vllm.log", settings, [*ANSWERED, *RANKED]) as engine:
+        info, answers = engine.info, ask(engine, [*ANSWERED, *RANKED])
 
     if model_type in SEEING:
         log = (tmp_path / "vllm.log").read_text(errors="replace")
         assert "Encoder cache" not in log  # the tower is not profiled
     assert (info.engine, info.device, info.dtype) == ("vllm", "cpu", "float32")
     assert info.max_model_len == SETTINGS.max_model_len
-    assert [answers[key].error for key in range(4)] == [None] * 4
+    assert [answer.error for answer in answers] == [None] * 4
     for request in ANSWERED:
         answer = answers[request.key]
         assert answer.text == reference.greedy(answer.prompt, TOKENS)

@@ -3,12 +3,12 @@ from typing import Any
 
 import pytest
 
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.context import Need, check_memory, choose_max_model_len, too_long
+from regrade.engines.vllm_process.context import Need, check_memory, choose_max_model_len
 from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
+from tests.engines.vllm_process.asking import ask, opened
 
 
 def _choose(needs, *, limit=4096, explicit=None, truncate=False, tight=False):
@@ -96,11 +96,6 @@ def test_max_tokens_that_leave_no_room_for_a_prompt_are_always_refused(explicit,
         _choose([Need(1, 4096)], explicit=explicit, truncate=truncate)
 
 
-def test_the_error_of_a_row_has_the_numbers_of_tokens():
-    assert "5,012 tokens" in too_long(Need(5012, 64), 4096)
-    assert "4,096" in too_long(Need(5012, 64), 4096)
-
-
 def test_a_request_for_which_the_memory_is_too_small_is_refused_with_the_numbers():
     check_memory([Need(10, 6), Need(100, 28)], 128)
     check_memory([], 1)
@@ -115,12 +110,9 @@ def _started(model: Path, log: Path, *, tokens: int, cache: int, eager: bool) ->
     """Return the context with which real vLLM starts for an answer of at most so many tokens."""
     settings = VllmEngine(enforce_eager=eager, extra=(f"kv_cache_memory_bytes={cache}",))
     request = Request(0, "2 + 3 =", SamplingParams(temperature=0, max_tokens=tokens, stop=("\n",)))
-    engine = settings.open(
-        settings.resolve(str(model)), requests=[[request]], rendering=PromptRendering(), log=log
-    )
-    with engine:
-        answers = [answer for batch in engine.generate([request]) for answer in batch]
-    assert [answer.error for answer in answers] == [None]
+    with opened(model, log, settings, [request]) as engine:
+        (answer,) = ask(engine, [request])
+    assert answer.error is None
     length = engine.info.max_model_len
     assert length is not None
     return length

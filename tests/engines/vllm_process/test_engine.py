@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from regrade.engines.base import Engine, LimitedEngine, MeasuredEngine, PromptRendering
+from regrade.engines.base import Engine, LimitedEngine, MeasuredEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import process
 from regrade.engines.vllm_process.cpu import AUTOGROUP, VARIABLE
@@ -21,6 +21,7 @@ from regrade.records import Completion, Request
 from regrade.settings import SamplingParams
 from regrade.settings.errors import EngineError, NotInstalledError, SettingsError
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import ask, opened
 from tests.engines.vllm_process.measured import assert_measured
 from tests.engines.vllm_process.test_taking import Withdrawing
 from tests.processes.trees import living, wait_until
@@ -29,11 +30,6 @@ _ROOT = Path(__file__).parents[3]
 SAMPLING = SamplingParams(max_tokens=8)
 QUESTION = "Question: What is 2 plus 3?\nA. 4\nB. 5\nC. 6\nD. 7\nAnswer:"
 CHAT = ({"role": "user", "content": "What is 2 plus 3?"},)
-
-
-def ask(engine: Engine, requests) -> list[Completion]:
-    completions = [c for batch in engine.generate(requests) for c in batch]
-    return sorted(completions, key=lambda completion: completion.key)
 
 
 @pytest.mark.vllm
@@ -86,7 +82,7 @@ def test_an_engine_takes_the_worker_that_was_started_early_and_the_time_that_it_
             imported = time.monotonic()
     opened = time.monotonic()
 
-    with _open(resolved_model, tmp_path / "late.log", FAST) as engine:
+    with opened(resolved_model, tmp_path / "late.log") as engine:
         ready = time.monotonic()
         loading = engine.info.load_seconds
 
@@ -403,10 +399,6 @@ def _command(process: psutil.Process) -> str:
     return ""
 
 
-def _open(model: ResolvedModel, log: Path, settings: VllmEngine, *requests, **rendering) -> Engine:
-    return settings.open(model, requests=requests, rendering=PromptRendering(**rendering), log=log)
-
-
 @pytest.mark.vllm
 @pytest.mark.parametrize(
     ("settings", "requests", "message"),
@@ -447,7 +439,10 @@ def test_impossible_settings_are_refused_before_the_weights_are_read(
     log = tmp_path / "engine.log"
     longest = [Request(k, prompt, SAMPLING) for k, prompt in enumerate(requests)]
 
-    with pytest.raises(SettingsError, match=message), _open(resolved_model, log, settings, longest):
+    with (
+        pytest.raises(SettingsError, match=message),
+        opened(resolved_model, log, settings, longest),
+    ):
         pass
 
     assert "Starting to load model" not in log.read_text()
@@ -469,7 +464,7 @@ def test_many_requests_are_tokenised_while_the_model_loads_in_the_context_that_m
     settings = VllmEngine(enforce_eager=True, extra=(f"kv_cache_memory_bytes={cache}",))
     many = Many(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
 
-    with _open(resolved_model, tmp_path / "log", settings, many) as engine:
+    with opened(resolved_model, tmp_path / "log", settings, many) as engine:
         answers = ask(engine, many)
         assert engine.info.max_model_len == resolved_model.max_position_embeddings
 
@@ -489,7 +484,7 @@ def test_a_killed_engine_is_an_error_that_names_the_log_and_leaves_no_process(
     many = Late(Request(k, f"{k} plus 1", SAMPLING) for k in range(700))
     one = Planned([long])
 
-    with _open(resolved_model, log, settings, many, one, truncate=True) as engine:
+    with opened(resolved_model, log, settings, many, one, truncate=True) as engine:
         (cut,) = ask(engine, one)
         answers = ask(engine, many)
         assert (many.rendered, one.rendered) == (700, 1)
@@ -532,7 +527,7 @@ def test_copies_of_the_model_answer_as_a_single_one(
     requests += [Request(300, QUESTION, SAMPLING, (" A", " B")), Request(301, "x " * 600, SAMPLING)]
     requests += [Request(302, "x", SamplingParams(stop=("",)))]
 
-    with _open(resolved_model, tmp_path / "engine.log", settings) as engine:
+    with opened(resolved_model, tmp_path / "engine.log", settings) as engine:
         stream = engine.generate(Request(k, "x", SAMPLING) for k in range(3000))
         next(stream)
         stream.close()
@@ -601,7 +596,7 @@ def test_without_vllm_the_error_names_the_install_command(
 
     with (
         pytest.raises(NotInstalledError, match="make install"),
-        _open(model, tmp_path / "log", FAST),
+        opened(model, tmp_path / "log", FAST),
     ):
         pass
 
@@ -613,7 +608,7 @@ def test_an_engine_python_that_is_not_an_executable_is_refused(
 
     with (
         pytest.raises(SettingsError, match="/no/such/python"),
-        _open(_missing_model(), tmp_path / "log", FAST),
+        opened(_missing_model(), tmp_path / "log", FAST),
     ):
         pass
 
@@ -628,7 +623,7 @@ def test_a_worker_that_cannot_start_is_an_engine_error_with_the_reason(
 
     with (
         pytest.raises(EngineError, match="No module named 'no_such_module'") as caught,
-        _open(_missing_model(), tmp_path / "log", FAST),
+        opened(_missing_model(), tmp_path / "log", FAST),
     ):
         pass
 
@@ -691,16 +686,10 @@ def test_planned_requests_that_are_withdrawn_are_passed_over(
     resolved_model: ResolvedModel, tmp_path: Path
 ):
     planned = Withdrawing(Request(k + 7, f"{k} plus 1", SAMPLING) for k in range(6000))
-    engine = FAST.open(
-        resolved_model,
-        requests=[planned],
-        rendering=PromptRendering(),
-        log=tmp_path / "engine.log",
-    )
-    with engine:
+    with opened(resolved_model, tmp_path / "engine.log", FAST, planned) as engine:
         planned.withdrawn = frozenset(range(7, 5007))
-        done = [c for batch in engine.generate(planned) for c in batch]
-    assert sorted(c.key for c in done) == list(range(5007, 6007))
+        done = ask(engine, planned)
+    assert [c.key for c in done] == list(range(5007, 6007))
     assert all(c.prompt == f"{c.key - 7} plus 1" for c in done)
 
 
@@ -720,7 +709,7 @@ def test_copies_of_a_model_that_is_split_answer_as_a_single_one(
     )
     requests = [Request(k, f"{k} plus 1", SAMPLING) for k in range(60)]
     requests += [Request(60, QUESTION, SAMPLING, (" A", " B"))]
-    with _open(resolved_model, tmp_path / "engine.log", settings) as engine:
+    with opened(resolved_model, tmp_path / "engine.log", settings) as engine:
         tree = psutil.Process(_supervisor_pid(engine)).children(recursive=True)
         workers = [process for process in tree if "VLLM::Worker" in _command(process)]
         completions = ask(engine, requests)

@@ -16,6 +16,7 @@ from regrade.engines.vllm_process.engine import open_message
 from regrade.engines.vllm_process.fit import check_fit, memory_at_start
 from regrade.engines.vllm_process.meta_model import build_stages
 from regrade.settings.errors import SettingsError
+from tests.engines.vllm_process.asking import opened
 
 pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
 PAGE = 128
@@ -88,11 +89,10 @@ def test_an_engine_that_cannot_fit_ends_before_it_loads(demo_model: Path, tmp_pa
         enforce_eager=True, max_model_len=512, extra=("kv_cache_memory_bytes=262144",)
     )
     log = tmp_path / "vllm.log"
-    engine = settings.open(
-        settings.resolve(str(demo_model)), requests=(), rendering=PromptRendering(), log=log
-    )
-
-    with pytest.raises(SettingsError, match="One request of 512 tokens does not fit"), engine:
+    with (
+        pytest.raises(SettingsError, match="One request of 512 tokens does not fit"),
+        opened(demo_model, log, settings),
+    ):
         pass
 
     assert "Initializing a V1 LLM engine" not in log.read_text()

@@ -15,8 +15,8 @@ from regrade.records import Request
 from regrade.settings import SamplingParams
 from regrade.stats.speed import Speed
 from tests.builders import specification
+from tests.engines.vllm_process.asking import ask
 from tests.engines.vllm_process.measured import assert_measured
-from tests.engines.vllm_process.test_engine import ask
 
 TOKENS = 16
 

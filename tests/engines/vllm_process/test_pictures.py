@@ -26,6 +26,7 @@ from regrade.records.images import Image, read_image
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
 from tests.architectures import PLACEHOLDERS, SeeingReference, seeing_model
+from tests.engines.vllm_process import asking
 from tests.engines.vllm_process.test_arguments import open_message
 
 pytestmark = [
@@ -121,15 +122,9 @@ def seen(
     folder = eyes if kind == "qwen3_vl" else seeing_model(kind, demo_model, work / "model")
     extra = EXTRA if kind == "qwen3_vl" else (*EXTRA, LOOKS_BACK)
     settings = VllmEngine(enforce_eager=True, extra=extra)
-    engine = settings.open(
-        settings.resolve(str(folder)),
-        requests=[REQUESTS],
-        rendering=PromptRendering(),
-        log=work / "vllm.log",
-    )
-    with engine:
+    with asking.opened(folder, work / "vllm.log", settings, REQUESTS) as engine:
         rounds = [
-            {answer.key: answer for batch in engine.generate(requests) for answer in batch}
+            {answer.key: answer for answer in asking.ask(engine, requests)}
             # The second was not planned, and finds images and prompts in vLLM's caches.
             for requests in (REQUESTS, [asked(1), asked(0), asked(10)])
         ]

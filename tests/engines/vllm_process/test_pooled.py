@@ -8,7 +8,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from regrade.answers.spool import Spool
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.jobs.generate import Filling, fill
 from regrade.jobs.job import GenerationJob, make_job
@@ -17,6 +16,7 @@ from regrade.jobs.plans_of_job import plans_of_all
 from regrade.stats.speed import Speed
 from tests.command_line import demo_parameters
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import opened
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
@@ -34,8 +34,7 @@ def test_pooled_benchmarks_get_the_same_answers_in_fewer_steps(demo_model: Path,
     asked = [plan.requests(plan.missing(set())) for plan in plans]
     rounds = [asked[:1], asked[1:], asked]
     streams = [PooledRequests(tuple(together)) for together in rounds]
-    log, rendering = tmp_path / "vllm.log", PromptRendering()
-    loaded = VllmProcess(FAST, plans[0].model, requests=streams, rendering=rendering, log=log)
+    loaded = opened(plans[0].model, tmp_path / "vllm.log", FAST, *streams)
     measured: list[Speed] = []
 
     def measure(engine: VllmProcess) -> None:

@@ -1,15 +1,16 @@
 """Real vLLM with a model whose chat template opens a thought."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.base import Engine
 from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import ask, opened
 from tests.reasoning_model import reasoning_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
@@ -28,22 +29,15 @@ REQUESTS = [LONG, BUDGET, SWITCHED_OFF, RANKED, RANKED_OFF, FORMED, FORMED_OFF]
 @pytest.fixture(scope="module")
 def engine(demo_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     folder = tmp_path_factory.mktemp("reasoning")
-    model = FAST.resolve(str(reasoning_model(demo_model, folder / "model")))
+    model = reasoning_model(demo_model, folder / "model")
     # The engine learns from the planned requests that there is a budget, and a form after the thought.
-    planned = [[BUDGET, FORMED]]
-    with FAST.open(
-        model, requests=planned, rendering=PromptRendering(), log=folder / "vllm.log"
-    ) as engine:
+    with opened(model, folder / "vllm.log", FAST, [BUDGET, FORMED]) as engine:
         yield engine
 
 
 @pytest.fixture(scope="module")
 def answers(engine: Engine) -> dict[int, Completion]:
-    return by_key(engine, REQUESTS)
-
-
-def by_key(engine: Engine, requests: Sequence[Request]) -> dict[int, Completion]:
-    return {answer.key: answer for batch in engine.generate(requests) for answer in batch}
+    return {answer.key: answer for answer in ask(engine, REQUESTS)}
 
 
 def test_the_parser_is_the_models(engine: Engine):
@@ -95,13 +89,13 @@ def test_a_stop_text_in_the_thought_does_not_end_the_answer(
         BUDGET.sampling.model_copy(update={"stop": (part.strip()[-1],)}) for part in (thought, text)
     )
 
-    stopped = by_key(
+    stopped, thinking = ask(
         engine, [replace(BUDGET, sampling=in_thought), replace(LONG, sampling=in_text)]
-    )
+    )[::-1]
 
-    assert (stopped[BUDGET.key].reasoning, stopped[BUDGET.key].text) == (thought, text)
-    assert stopped[LONG.key].text == text[: text.index(text.strip()[-1])]
-    assert stopped[LONG.key].finish_reason == "stop"
+    assert (stopped.reasoning, stopped.text) == (thought, text)
+    assert thinking.text == text[: text.index(text.strip()[-1])]
+    assert thinking.finish_reason == "stop"
 
 
 def test_labels_are_not_ranked_after_an_open_thought(answers: dict[int, Completion]):

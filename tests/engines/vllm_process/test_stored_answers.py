@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from regrade.engines.base import Engine, PromptRendering, SwitchingEngine
+from regrade.engines.base import Engine, SwitchingEngine
 from regrade.engines.vllm_process.continuations import (
     NO_TOKENS,
     OTHER_PROMPT,
@@ -18,7 +18,7 @@ from regrade.engines.vllm_process.continuations import (
 from regrade.records import Completion, Request, StoredAnswer
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
-from tests.engines.vllm_process.test_engine import ask
+from tests.engines.vllm_process.asking import ask, opened
 from tests.engines.vllm_process.test_labels import byte_level
 
 CHATS = [({"role": "user", "content": f"What is {n} plus 3?"},) for n in range(6)]
@@ -214,14 +214,8 @@ def test_the_further_the_weights_are_away_the_larger_is_the_difference(
         ({"role": "user", "content": f"Ana has {n} apples and buys {n + 3} more. How many?"},)
         for n in range(40)
     ]
-    engine = FAST.open(
-        FAST.resolve(str(model)),
-        requests=(),
-        rendering=PromptRendering(),
-        log=tmp_path / "vllm.log",
-    )
     found: list[tuple[float, float]] = []
-    with engine:
+    with opened(model, tmp_path / "vllm.log") as engine:
         assert isinstance(engine, SwitchingEngine)
         answers = ask(engine, [Request(n, chat, greedy) for n, chat in enumerate(chats)])
         own = ask(engine, reading(answers))

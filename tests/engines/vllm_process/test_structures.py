@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.base import Engine, PromptRendering
+from regrade.engines.base import Engine
 from regrade.records import Request, Structure
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.facts import rubric_facts
@@ -15,6 +15,7 @@ from regrade.records.rubrics.forms import structure_of
 from regrade.records.rubrics.reading import read_verdict
 from regrade.settings import SamplingParams
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import ask, opened
 
 pytestmark = pytest.mark.vllm
 QUESTION = ({"role": "user", "content": "What is 2 plus 3?"},)
@@ -44,8 +45,7 @@ def requests(*forms: Structure | None) -> list[Request]:
 
 
 def texts(engine: Engine, *forms: Structure | None) -> list[str]:
-    answers = [answer for batch in engine.generate(requests(*forms)) for answer in batch]
-    answers.sort(key=lambda answer: answer.key)
+    answers = ask(engine, requests(*forms))
     assert [answer.error for answer in answers] == [None] * len(forms)
     return [str(answer.text) for answer in answers]
 
@@ -65,19 +65,16 @@ def test_an_answer_keeps_to_its_form_and_others_are_free(vllm_engine: Engine):
 
 def test_a_form_that_vllm_refuses_fails_alone(vllm_engine: Engine):
     bad = Structure({}, regex="(")
-    answers = {a.key: a for batch in vllm_engine.generate(requests(bad, FORMS[2])) for a in batch}
+    refused, fine = ask(vllm_engine, requests(bad, FORMS[2]))
 
-    assert answers[0].error is not None
-    assert answers[1].error is None
+    assert refused.error is not None
+    assert fine.error is None
 
 
 @pytest.mark.slow
 def test_the_backend_is_recorded(demo_model: Path, tmp_path: Path):
     planned = requests(FORMS[1])
-    model = FAST.resolve(str(demo_model))
-    with FAST.open(
-        model, requests=[planned], rendering=PromptRendering(), log=tmp_path / "vllm.log"
-    ) as engine:
+    with opened(demo_model, tmp_path / "vllm.log", FAST, planned) as engine:
         assert re.fullmatch(r"xgrammar \d+\.\d+\S*", str(engine.info.structured_outputs))
-        [[answer]] = engine.generate(planned)
+        [answer] = ask(engine, planned)
     assert answer.text in ("yes", "not attempted")

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from perf.workloads import checkpoint
-from regrade.engines.base import EngineInfo, PromptRendering
+from regrade.engines.base import Engine, EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import engine as owner
-from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.engines.vllm_process.reloading import weights_digest
 from regrade.engines.vllm_process.switching import (
     ReloadRecord,
@@ -27,6 +26,7 @@ from regrade.records.computed import LoadedWeights
 from regrade.settings import SamplingParams
 from regrade.settings.errors import HubError
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import ask, opened
 from tests.engines.vllm_process.owner_alone import OwnerAlone
 from tests.pictures import image
 
@@ -50,10 +50,10 @@ LABELS = [
 ASKED = [*QUESTIONS, *LABELS]
 
 
-def ask(engine: VllmProcess) -> list[Completion]:
-    completions = [c for batch in engine.generate(ASKED) for c in batch]
+def answers_of(engine: Engine) -> list[Completion]:
+    completions = ask(engine, ASKED)
     assert not [c.error for c in completions if c.error]
-    return sorted(completions, key=lambda completion: completion.key)
+    return completions
 
 
 def assert_equal(some: list[Completion], others: list[Completion]) -> None:
@@ -79,19 +79,19 @@ def test_models_share_an_engine_once_one_of_them_has_proven_it(
     one, other = (FAST.resolve(str(folder)) for folder in folders)
     log = tmp_path / "vllm.log"
     caplog.set_level("INFO", "regrade.generate")
-    with VllmProcess(FAST, one, requests=[ASKED], rendering=PromptRendering(), log=log) as engine:
+    with opened(one, log, FAST, ASKED) as engine:
         first = engine.pid
-        of_one, weights_of_one = ask(engine), engine.info.weights
+        of_one, weights_of_one = answers_of(engine), engine.info.weights
         engine.read_ahead(other)
         engine.switch(other, [ASKED])
         second = engine.pid
         assert second != first
-        of_other, weights_of_other = ask(engine), engine.info.weights
+        of_other, weights_of_other = answers_of(engine), engine.info.weights
         assert [c.text for c in of_one] != [c.text for c in of_other]
         again = []
         for model in (one, other):
             engine.switch(model, [ASKED])
-            again.append((ask(engine), engine.info.weights))
+            again.append((answers_of(engine), engine.info.weights))
             assert engine.pid == second
             assert engine.info.load_seconds < 5
 
@@ -342,12 +342,12 @@ def test_weights_that_a_reload_leaves_as_they_were_are_noticed_and_each_model_ge
     model = FAST.resolve(str(demo_model))
     log = tmp_path / "vllm.log"
     pids, answers = [], []
-    with VllmProcess(FAST, model, requests=[ASKED], rendering=PromptRendering(), log=log) as engine:
+    with opened(model, log, FAST, ASKED) as engine:
         for switched_to in (None, other, model):
             if switched_to is not None:
                 engine.switch(switched_to, [ASKED])
             pids.append(engine.pid)
-            answers.append(ask(engine))
+            answers.append(answers_of(engine))
             assert engine.info.weights is not None
             assert not engine.info.weights.replaced
     assert len(set(pids)) == 3

@@ -9,10 +9,8 @@ from typing import Any
 import pytest
 
 from regrade.answers.spool import Spool
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm_process.channel import Message
 from regrade.engines.vllm_process.engine import (
-    VllmProcess,
     _take_tokenised,
     image_messages,
     to_wire,
@@ -24,6 +22,7 @@ from regrade.records.images import read_image
 from regrade.settings import SamplingParams
 from tests.conversations import plan_of_turns, write_turns
 from tests.engine_fixtures import FAST
+from tests.engines.vllm_process.asking import opened
 from tests.records.test_images import file_of
 from tests.sums import MODEL
 
@@ -114,13 +113,7 @@ def test_turns_that_become_ready_join_the_planned_requests_in_one_round(
     talks = [[f"{name}{turn}" for turn in (1, 2, 3)] for name in "abcd"]
     plan = plan_of_turns(write_turns(tmp_path / "talks.jsonl", *talks))
     pool = PooledRequests((plan.requests(plan.missing(set())),))
-    engine = VllmProcess(
-        FAST,
-        MODEL,
-        requests=[pool] if planned else [],
-        rendering=PromptRendering(),
-        log=tmp_path / "log",
-    )
+    engine = opened(MODEL, tmp_path / "log", FAST, *([pool] if planned else []))
     first = list(pool)
     worker = Worker([{"key": r.key, "prompt": r.prompt} for r in first])
     monkeypatch.setattr(engine, "_process", SimpleNamespace(channel=worker))

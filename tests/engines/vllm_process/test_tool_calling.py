@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.parsers import CallReader
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request, Structure
 from regrade.settings import SamplingParams
 from regrade.settings.errors import SettingsError
+from tests.engines.vllm_process.asking import ask, opened
 
 pytestmark = pytest.mark.vllm
 TEMPLATE = (
@@ -39,10 +39,8 @@ def asked(key: int, only: str, *, tools: bool = True) -> Request:
 def answers(
     settings: VllmEngine, model: ResolvedModel, template: str, requests: list[Request], log: Path
 ) -> list[Completion]:
-    rendering = PromptRendering(chat_template=template)
-    with settings.open(model, requests=[requests], rendering=rendering, log=log) as engine:
-        found = [answer for batch in engine.generate(requests) for answer in batch]
-    return sorted(found, key=lambda answer: answer.key)
+    with opened(model, log, settings, requests, chat_template=template) as engine:
+        return ask(engine, requests)
 
 
 def test_calls_are_read_by_vllms_parser_and_the_prompt_has_the_tools(

@@ -7,14 +7,13 @@ import pytest
 
 from regrade.answers.spool import Spool
 from regrade.benchmarks import open_dataset
-from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.jobs.generate import Filling, fill
 from regrade.jobs.plan import PooledRequests, make_plan
 from regrade.records import Request
 from regrade.settings import PromptSettings, SamplingSettings
 from tests.conversations import conversations, write_turns
+from tests.engines.vllm_process.asking import ask, opened
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(900)]
 TALKS = [
@@ -51,8 +50,7 @@ def test_a_turns_prompt_has_the_answer_before_it_token_by_token(demo_model: Path
     )
     pool = PooledRequests((plan.requests(plan.missing(set())),))
     log = tmp_path / "vllm.log"
-    loaded = VllmProcess(settings, model, requests=[pool], rendering=PromptRendering(), log=log)
-    with Spool(tmp_path / "spool") as spool, loaded as engine:
+    with Spool(tmp_path / "spool") as spool, opened(model, log, settings, pool) as engine:
         fill([Filling(pool.parts[0], spool, lambda _: None)], engine)
         speed = engine.measure()
         rows: dict[tuple[str, int], dict[str, Any]] = {}
@@ -64,7 +62,7 @@ def test_a_turns_prompt_has_the_answer_before_it_token_by_token(demo_model: Path
         last = next(key for key, row in rows.items() if key[1] == 3 and row["error"] is None)
         alone = Request(0, _messages(rows, last)[0], sampling)
         context = engine.info.max_model_len
-        [[again]] = list(engine.generate([alone]))
+        [again] = ask(engine, [alone])
 
     assert len(rows) == 9
     assert speed is not None  # of one call, with the turns that became ready
