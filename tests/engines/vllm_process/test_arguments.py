@@ -32,6 +32,10 @@ A100 = {"memory": 80 * GIB, "name": "NVIDIA A100-SXM4-80GB"}
 CONTEXT = 4096
 
 
+def arguments_of(model: Path, *, is_cpu: bool = True, **settings: Any) -> Any:
+    return engine_arguments(open_message(model, VllmEngine(**settings)), is_cpu=is_cpu)
+
+
 def open_message(model: Path, settings: VllmEngine) -> dict[str, Any]:
     return {
         "model": str(model),
@@ -112,8 +116,7 @@ def test_the_configuration_is_that_of_vllms_own_llm(
     sequences: int,
     tokens: int,
 ):
-    message = open_message(demo_model, VllmEngine(**settings))
-    config = engine_config(engine_arguments(message, is_cpu=False), CONTEXT)
+    config = engine_config(arguments_of(demo_model, is_cpu=False, **settings), CONTEXT)
 
     theirs = offline(monkeypatch, demo_model, max_model_len=CONTEXT, **settings)
 
@@ -125,7 +128,7 @@ def test_the_configuration_is_that_of_vllms_own_llm(
 def test_on_a_cpu_only_these_arguments_differ_from_vllms_defaults(
     demo_model: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    arguments = arguments_of(demo_model)
     config = engine_config(arguments, CONTEXT)
 
     theirs = offline(
@@ -144,7 +147,7 @@ def test_on_a_cpu_only_these_arguments_differ_from_vllms_defaults(
 def test_on_a_cpu_passes_over_a_short_context_share_it_unless_the_block_is_set(
     demo_model: Path, extra: tuple[str, ...], block: int
 ):
-    arguments = engine_arguments(open_message(demo_model, VllmEngine(extra=extra)), is_cpu=True)
+    arguments = arguments_of(demo_model, extra=extra)
 
     share_short_contexts(arguments, model_config(arguments))
 
@@ -153,7 +156,7 @@ def test_on_a_cpu_passes_over_a_short_context_share_it_unless_the_block_is_set(
 
 @pytest.mark.parametrize("kind", ["use_mla", "is_hybrid"])
 def test_attention_with_a_block_of_its_own_keeps_it(demo_model: Path, kind: str):
-    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    arguments = arguments_of(demo_model)
     model: Any = SimpleNamespace(**{"use_mla": False, "is_hybrid": False, kind: True})
 
     share_short_contexts(arguments, model)
@@ -163,12 +166,7 @@ def test_attention_with_a_block_of_its_own_keeps_it(demo_model: Path, kind: str)
 
 def test_copies_of_the_model_have_the_configuration_of_one(demo_model: Path):
     alone, copies = (
-        engine_config(
-            engine_arguments(
-                open_message(demo_model, VllmEngine(data_parallel_size=number)), is_cpu=True
-            ),
-            CONTEXT,
-        )
+        engine_config(arguments_of(demo_model, data_parallel_size=number), CONTEXT)
         for number in (1, 2)
     )
 
@@ -176,9 +174,17 @@ def test_copies_of_the_model_have_the_configuration_of_one(demo_model: Path):
         assert [*differences(getattr(alone, part), getattr(copies, part))] == []
 
 
+def test_splits_and_copies_of_a_model_multiply(demo_model: Path):
+    split = {"tensor_parallel_size": 2, "pipeline_parallel_size": 3, "data_parallel_size": 2}
+    config = engine_config(arguments_of(demo_model, is_cpu=False, **split), CONTEXT).parallel_config
+
+    assert {name: getattr(config, name) for name in split} == split
+    assert (config.world_size, config.world_size_across_dp) == (6, 12)
+
+
 def test_the_arguments_stay_as_they_are(demo_model: Path):
     """vLLM fills in defaults in place; the second configuration must not begin with those of the first."""
-    arguments = engine_arguments(open_message(demo_model, VllmEngine()), is_cpu=True)
+    arguments = arguments_of(demo_model)
     before = dict(vars(arguments))
 
     model_config(arguments)
@@ -188,34 +194,12 @@ def test_the_arguments_stay_as_they_are(demo_model: Path):
 
 
 def test_a_value_that_vllm_rejects_is_an_error_in_one_line(demo_model: Path):
-    arguments = engine_arguments(
-        open_message(demo_model, VllmEngine(quantization="no such method")), is_cpu=True
-    )
+    arguments = arguments_of(demo_model, quantization="no such method")
 
     with pytest.raises(SettingsError, match="vLLM rejects the engine settings") as caught:
         model_config(arguments)
 
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("gpu", [None], ids=["cpu"], indirect=["gpu"])
-@pytest.mark.parametrize(
-    ("tensor", "pipeline", "copies"), [(1, 1, 4), (2, 1, 4), (1, 2, 2), (2, 2, 2), (4, 2, 1)]
-)
-@pytest.mark.usefixtures("gpu")
-def test_splits_and_copies_of_a_model_multiply(
-    demo_model: Path, tensor: int, pipeline: int, copies: int
-):
-    settings = VllmEngine(
-        tensor_parallel_size=tensor, pipeline_parallel_size=pipeline, data_parallel_size=copies
-    )
-    config = engine_config(
-        engine_arguments(open_message(demo_model, settings), is_cpu=False), CONTEXT
-    ).parallel_config
-    assert (config.tensor_parallel_size, config.pipeline_parallel_size) == (tensor, pipeline)
-    assert config.data_parallel_size == copies
-    assert config.world_size == tensor * pipeline
-    assert config.world_size_across_dp == tensor * pipeline * copies
 
 
 def test_a_model_with_longrope_allows_its_derived_maximum(demo_model: Path, tmp_path: Path):
@@ -241,6 +225,6 @@ def test_a_model_with_longrope_allows_its_derived_maximum(demo_model: Path, tmp_
     folder = tmp_path / "phi"
     shutil.copytree(demo_model, folder)
     (folder / "config.json").write_text(json.dumps({**known, **changes}))
-    arguments = engine_arguments(open_message(folder, VllmEngine()), is_cpu=True)
+    arguments = arguments_of(folder)
 
     assert model_config(arguments).max_model_len == 4096

@@ -137,14 +137,6 @@ def test_a_ranked_label_is_the_token_with_which_the_models_own_turn_begins(token
         assert token == whole[len(rendered.ids)]
 
 
-def test_where_a_sentencepiece_template_writes_a_space_the_label_has_it():
-    tokenizer = tokenizer_of(metaspace, INST)
-
-    tokens = label_tokens(TemplateChat(tokenizer, INST))
-
-    assert tokenizer.convert_ids_to_tokens(tokens) == ["▁A", "▁B", "▁C", "▁D"]
-
-
 def test_a_tokenizer_with_a_method_of_its_own_gives_the_tokens_itself():
     class Other(type(tokenizer_of(byte_level, CHATML))):  # type: ignore[misc]
         def apply_chat_template(self, conversation: Any, *, tokenize: bool, **_: Any) -> Any:

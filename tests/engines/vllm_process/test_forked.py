@@ -1,7 +1,6 @@
 import faulthandler
 import multiprocessing
 import os
-import resource
 import signal
 import time
 from pathlib import Path
@@ -38,18 +37,6 @@ def test_an_error_is_told_in_one_line_or_by_its_type(error: Exception, told: str
 
     with pytest.raises(ForkFailedError, match=rf"^{told}$"):
         in_fork(fail)
-
-
-def test_a_result_comes_back_through_a_descriptor_above_1023():
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
-    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
-    try:
-        assert in_fork(lambda: 5) == 5
-    finally:
-        for descriptor in held:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_crash_is_no_result():

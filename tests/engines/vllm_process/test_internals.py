@@ -54,40 +54,21 @@ def test_a_member_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.vllm
 @imports_torch
+@pytest.mark.parametrize(
+    "name",
+    ["v1.core.kv_cache_utils.get_kv_cache_capacity", "distributed.parallel_state._PCP"],
+)
 def test_a_name_for_planning_that_vllm_lacks_is_named_and_an_engine_works_without_it(
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, monkeypatch: pytest.MonkeyPatch
 ):
-    import vllm.v1.core.kv_cache_utils
-
     from regrade.engines.vllm_process import internals
 
     assert internals.planning_names().initialize_model
-    monkeypatch.delattr(vllm.v1.core.kv_cache_utils, "get_kv_cache_capacity")
+    monkeypatch.delattr(f"vllm.{name}")
 
-    with pytest.raises(ImportError, match="get_kv_cache_capacity"):
+    with pytest.raises(ImportError, match=name.rpartition(".")[2]):
         internals.planning_names()
     assert import_vllm() is internals
-
-
-@pytest.mark.vllm
-@imports_torch
-def test_the_installed_vllm_has_all_names_for_images():
-    from regrade.engines.vllm_process import internals
-
-    assert all(vars(internals.seeing_names()).values())
-
-
-@pytest.mark.vllm
-@imports_torch
-def test_a_group_of_processes_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
-    from vllm.distributed import parallel_state
-
-    from regrade.engines.vllm_process import internals
-
-    monkeypatch.delattr(parallel_state, "_PCP")
-
-    with pytest.raises(ImportError, match="_PCP"):
-        internals.planning_names()
 
 
 @pytest.mark.vllm

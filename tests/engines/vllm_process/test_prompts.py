@@ -3,7 +3,6 @@
 import warnings
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,12 +73,6 @@ def test_text_gets_the_special_tokens_and_a_chat_does_not(small: Small):
     assert text.ids[0] == small.tokenizer.convert_tokens_to_ids("<s>")
     assert messages.text == "<user>what is it?</><assistant>"
     assert messages.ids == small.tokenizer(messages.text, add_special_tokens=False)["input_ids"]
-
-
-def test_the_order_of_requests_is_kept(small: Small):
-    mixed = [request(k, "a" if k % 2 else chat(("user", "b"))) for k in (5, 2, 8, 1)]
-
-    assert [prepared.key for prepared in small.prompts.prepare(mixed)] == [5, 2, 8, 1]
 
 
 def test_a_given_template_and_its_arguments_are_used(small: Small):
@@ -234,7 +227,7 @@ def test_repeats_of_a_prompt_are_rendered_and_tokenised_once(
     prepared = small.prompts.prepare([request(k, prompt) for k, prompt in enumerate(prompts)])
 
     assert rendered == [first, second, first]
-    assert [p.key for p in prepared] == [*range(6)]
+    assert [p.key for p in prepared] == [*range(6)]  # in their order, chats and texts
     assert prepared[0].ids == prepared[1].ids == prepared[5].ids != prepared[2].ids
     assert prepared[3].ids == prepared[4].ids == small.tokenizer("plain")["input_ids"]
 
@@ -354,27 +347,6 @@ def test_the_two_ends_of_a_prompt_are_kept_if_it_is_cut_in_the_middle(small: Sma
     assert cut.text.startswith("<user>begin")
     assert cut.text.endswith(" end</><assistant>")
     assert (cut.truncated, cut.error) == (True, None)
-
-
-def test_a_prompt_of_a_models_own_tokenizer_is_cut_in_the_middle_to_fit(demo_model: Path):
-    from transformers import PreTrainedTokenizerFast  # `AutoTokenizer` takes seconds to import
-
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(demo_model)
-    template = (demo_model / "chat_template.jinja").read_text()
-    prompts = Prompts(tokenizer, TemplateChat(tokenizer, template))
-    prompt = chat(
-        ("user", "Where does it begin? " + "Pens cost 12 dollars. " * 200 + "How many pens?")
-    )
-    (whole,) = prompts.prepare([request(0, prompt)])
-
-    cut = prompts.fit(cut_in_the_middle(prompts, prompt), 128)
-
-    room = len(cut.ids)
-    assert room < 128 < len(whole.ids)
-    assert cut.ids == [*whole.ids[: room // 2], *whole.ids[-(room - room // 2) :]]
-    assert cut.text.startswith("<|im_start|>user\nWhere does it begin? Pens cost")
-    assert cut.text.endswith("How many pens?<|im_end|>\n<|im_start|>assistant\n")
-    assert cut.truncated
 
 
 def test_the_context_is_chosen_for_what_is_left_of_a_prompt(small: Small):

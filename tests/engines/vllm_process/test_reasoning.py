@@ -241,6 +241,7 @@ def test_the_parser_is_the_one_that_vllm_names_after_the_model(model_type: str, 
     ("model_type", "vocabulary", "template", "parser"),
     [
         ("qwen3", THINK, "", "qwen3"),
+        ("qwen3", (), "", None),
         ("qwen2", THINK, "", "deepseek_r1"),
         ("llama", MISTRAL, "", "mistral"),
         ("llama", ("<think>",), "", None),
@@ -254,6 +255,7 @@ def test_the_parser_is_the_one_that_vllm_names_after_the_model(model_type: str, 
         ),
         ("granite", (), "{{ messages }}", None),
         ("olmo3", PIECES, "<think>", "olmo3"),
+        ("olmo3", PIECES, "", None),
         ("kimi_vl", (), "◁think▷", None),
         ("any", ("<mm:think>", "</mm:think>"), "", "minimax_m3"),
     ],
@@ -265,29 +267,8 @@ def test_a_parser_is_taken_if_the_model_knows_its_marks(
     reader = open_reader("auto", model, tokenizer_with(*vocabulary), chat_template=template)
 
     assert (reader.name if reader else None) == parser
+    assert open_reader("none", model, tokenizer_with(*vocabulary), chat_template=template) is None
     assert ("vLLM has no parser for '◁think▷'" in caplog.text) == (model_type == "kimi_vl")
-
-
-def test_a_model_of_a_reasoning_type_without_the_tokens_has_no_reader():
-    qwen3 = SimpleNamespace(hf_config=SimpleNamespace(model_type="qwen3"))
-
-    assert open_reader("auto", qwen3, tokenizer_with()) is None  # type: ignore[arg-type]
-    assert open_reader("none", qwen3, tokenizer_with(*THINK)) is None  # type: ignore[arg-type]
-    found = open_reader("auto", qwen3, tokenizer_with(*THINK))  # type: ignore[arg-type]
-    assert found is not None
-    assert (found.name, found.start) == ("qwen3", "<think>")
-
-
-def test_a_model_that_writes_its_marks_as_text_has_a_reader_if_its_template_has_them():
-    olmo3: Any = SimpleNamespace(hf_config=SimpleNamespace(model_type="olmo3"))
-    tokenizer = tokenizer_with(*PIECES)
-
-    found = open_reader("auto", olmo3, tokenizer, chat_template="<|im_start|>assistant\n<think>")
-
-    assert found is not None
-    assert found.name == "olmo3"
-    assert read(found, "2 and 2</think>4", prompt="q<think>")["reasoning"] == "2 and 2"
-    assert open_reader("auto", olmo3, tokenizer, chat_template="<|im_start|>assistant\n") is None
 
 
 def test_an_unknown_parser_is_refused_with_the_known_ones():

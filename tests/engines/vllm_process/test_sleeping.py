@@ -1,5 +1,6 @@
 """An engine that leaves its GPU to others: the calls to vLLM and their order. vLLM sleeps on GPUs only, and none is used here."""
 
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -46,28 +47,32 @@ class Calls:
         return call
 
 
-def test_dropped_weights_are_read_before_the_kv_cache_takes_its_memory_and_caches_are_emptied():
+@pytest.mark.parametrize(
+    ("change", "calls"),
+    [
+        pytest.param(
+            partial(reload, folder="/checkpoint-2", wakes=True),
+            [
+                "wake_up ['weights']",
+                "reload_weights",
+                "regrade_pack_again",
+                "wake_up ['kv_cache']",
+                *FORGET,
+            ],
+            id="dropped weights are read before the KV cache takes its memory",
+        ),
+        pytest.param(
+            partial(reload, folder="/checkpoint-2"),
+            ["reload_weights", "regrade_pack_again", *FORGET],
+            id="an engine that is awake is not woken by a reload",
+        ),
+        pytest.param(wake, ["wake_up None", *FORGET], id="kept weights wake with the KV cache"),
+    ],
+)
+def test_weights_come_before_the_kv_cache_and_caches_are_emptied(change: Any, calls: list[str]):
     engine = Calls()
-    reload(engine, "/checkpoint-2", wakes=True)
-    assert engine.made == [
-        "wake_up ['weights']",
-        "reload_weights",
-        "regrade_pack_again",
-        "wake_up ['kv_cache']",
-        *FORGET,
-    ]
-
-
-def test_an_engine_that_is_awake_is_not_woken_by_a_reload():
-    engine = Calls()
-    reload(engine, "/checkpoint-2")
-    assert engine.made == ["reload_weights", "regrade_pack_again", *FORGET]
-
-
-def test_kept_weights_are_woken_with_the_kv_cache_and_caches_are_emptied():
-    engine = Calls()
-    wake(engine)
-    assert engine.made == ["wake_up None", *FORGET]
+    change(engine)
+    assert engine.made == calls
 
 
 def swapped(engine: Calls | None, **message: Any) -> dict[str, Any]:

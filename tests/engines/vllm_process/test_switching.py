@@ -1,6 +1,8 @@
 """Other weights in a running engine give the answers of a new engine, or each model gets a new one."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -183,42 +185,28 @@ def on_hub(model: ResolvedModel) -> ResolvedModel:
 
 
 @pytest.mark.parametrize(
-    ("settings", "changes", "says"),
+    ("settings", "change", "says"),
     [
-        ({}, {}, None),
-        ({}, {"adapter": "/lora"}, "an adapter is applied"),
-        ({}, {"code_revision": "abc"}, "other code"),
-        ({"extra": ("speculative_config={model: org/draft}",)}, {}, "a draft model"),
-        ({"extra": ("load_format=dummy",)}, {}, "load_format=dummy"),
+        ({}, replace, None),
+        ({}, partial(replace, adapter="/lora"), "an adapter is applied"),
+        ({}, partial(replace, code_revision="abc"), "other code"),
+        ({}, quantised, "the models are quantised otherwise"),
+        ({}, on_hub, "the files of a model are not in the Hub's cache of this machine"),
+        ({"extra": ("speculative_config={model: org/draft}",)}, replace, "a draft model"),
+        ({"extra": ("load_format=dummy",)}, replace, "load_format=dummy"),
     ],
 )
 def test_what_cannot_share_an_engine_is_told(
     resolved_model: ResolvedModel,
     engine_info: EngineInfo,
     settings: dict[str, Any],
-    changes: dict[str, Any],
+    change: Callable[[ResolvedModel], ResolvedModel],
     says: str | None,
 ):
-    after = replace(resolved_model, **changes)
-    reason = reason_for_new_start(VllmEngine(**settings), resolved_model, after, engine_info)
-    assert reason is says is None or str(says) in str(reason)
-
-
-def test_models_that_are_quantised_otherwise_cannot_share_an_engine(
-    resolved_model: ResolvedModel, engine_info: EngineInfo
-):
-    after = quantised(resolved_model)
-    reason = reason_for_new_start(VllmEngine(), resolved_model, after, engine_info)
-    assert reason == "the models are quantised otherwise"
-
-
-def test_a_model_without_files_in_the_cache_cannot_take_the_place_of_another(
-    resolved_model: ResolvedModel, engine_info: EngineInfo
-):
-    missing = on_hub(resolved_model)
-    for pair in ((resolved_model, missing), (missing, resolved_model)):
-        reason = reason_for_new_start(VllmEngine(), *pair, engine_info)
-        assert reason == "the files of a model are not in the Hub's cache of this machine"
+    one, other = resolved_model, change(resolved_model)
+    for pair in ((one, other), (other, one)):
+        reason = reason_for_new_start(VllmEngine(**settings), *pair, engine_info)
+        assert reason is says is None or str(says) in str(reason)
 
 
 def test_workers_that_cannot_replace_weights_are_told(
