@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jinja2
 
@@ -47,32 +47,12 @@ class RenderedChat:
     error: str | None = None
 
 
-class Chat(Protocol):
-    """Renders chats of a model and tokenises them."""
-
-    @property
-    def template(self) -> str | None:
-        """Text of the Jinja template; None if vLLM renders in code."""
-
-    def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
-        """Return the chats, each rendered up to the model's answer, in the same order."""
-
-    def answered(
-        self,
-        messages: Messages,
-        rendered: RenderedChat,
-        answers: Sequence[str],
-        variables: TemplateVariables,
-    ) -> list[Tokens]:
-        """Return the tokens of a chat with each of these answers as the beginning of the model's turn."""
-
-
 def open_chat(
     model: "ModelConfig",
     tokenizer: "TokenizerLike",
     *,
     chat_template: str | None,
-) -> Chat | None:
+) -> "Chat | None":
     """Return the renderer of a model's chats; None if the model has no chats.
 
     Args:
@@ -135,7 +115,7 @@ class TemplateChat:
         self._from_text = own.__module__ == "transformers.tokenization_utils_base"
 
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
-        """Return chats up to where the model answers; see `Chat.render`."""
+        """Return the chats, each rendered up to the model's answer, in the same order."""
         openings = [_opening(messages) for messages in chats]
         written = self._written(chats, variables, openings)
         if self._from_text:  # like `apply_chat_template(tokenize=True)`, for all chats at once
@@ -208,7 +188,7 @@ class TemplateChat:
         answers: Sequence[str],
         variables: TemplateVariables,
     ) -> list[Tokens]:
-        """Return the tokens of a chat with each of these answers; see `Chat.answered`."""
+        """Return the tokens of a chat with each of these answers as the beginning of the model's turn."""
         ending = rendered.text[-_ENDING:]
         if ending not in self._spaces:
             self._spaces[ending] = self._space_before(answers[0], messages, rendered, variables)
@@ -268,13 +248,13 @@ def _in_time() -> Iterator[None]:
 class CodeChat:
     """Chats by vLLM's renderer in code, such as for Mistral's tokenizers and DeepSeek-V3.2; no renderer prints the day."""
 
-    template: str | None = None
+    template = None
 
     def __init__(self, renderer: "BaseRenderer", tokenizer: "TokenizerLike") -> None:
         self._renderer, self._tokenizer = renderer, tokenizer
 
     def render(self, chats: Sequence[Messages], variables: TemplateVariables) -> list[RenderedChat]:
-        """Return chats up to where the model answers; see `Chat.render`."""
+        """Return the chats, each rendered up to the model's answer, in the same order."""
         rendered = []
         for messages in chats:
             try:
@@ -293,7 +273,7 @@ class CodeChat:
         answers: Sequence[str],
         variables: TemplateVariables,
     ) -> list[Tokens]:
-        """Return the tokens of a chat with each of these answers; see `Chat.answered`."""
+        """Return the tokens of a chat with each of these answers as the beginning of the model's turn."""
         options = {"continue_final_message": True, "add_generation_prompt": False}
         end = self._tokenizer.eos_token_id
         sequences = []
@@ -326,6 +306,10 @@ class CodeChat:
         if "prompt_token_ids" in prompt:
             return list(prompt["prompt_token_ids"])
         return list(self._tokenizer.encode(prompt["prompt"], add_special_tokens=False))
+
+
+Chat: TypeAlias = TemplateChat | CodeChat
+"""Renders chats of a model and tokenises them."""
 
 
 def _opening(messages: Messages) -> dict[str, bool]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 from regrade.engines.vllm_process.chat import Chat, RenderedChat, TemplateVariables
 from regrade.engines.vllm_process.context import Need, too_long
@@ -21,6 +21,9 @@ from regrade.engines.vllm_process.continuations import (
 from regrade.engines.vllm_process.labels import LabelTokens, Passes, Tokens
 from regrade.engines.vllm_process.pictures import UNPLANNED, Pictures
 from regrade.settings.errors import SettingsError
+
+if TYPE_CHECKING:
+    from regrade.engines.vllm_process.internals import TokenizerLike
 
 WireRequest = Mapping[str, Any]
 """A `Request` as JSON; `prompt` is a text, or a list of messages."""
@@ -36,24 +39,6 @@ _OPENS_A_THOUGHT = (
 
 Ranking = Tokens | Passes
 """Token of each label, all scored in one pass; or sequences to score separately."""
-
-
-class Tokenizer(Protocol):
-    """The methods of a tokenizer of transformers or vLLM that are used here."""
-
-    @property
-    def bos_token_id(self) -> int | None:
-        """Token at the beginning of a text; None without one."""
-
-    @property
-    def eos_token_id(self) -> int | None:
-        """Token at the end of a text; None without one."""
-
-    def __call__(self, text: list[str], *, add_special_tokens: bool) -> Mapping[str, Any]:
-        """Return `input_ids` for each text."""
-
-    def decode(self, ids: list[int], *, skip_special_tokens: bool = False) -> str:
-        """Return the text of tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +114,7 @@ class Prompts:
 
     def __init__(
         self,
-        tokenizer: Tokenizer,
+        tokenizer: "TokenizerLike",
         chat: Chat | None,
         *,
         thought: str | None = None,
@@ -320,7 +305,9 @@ class Prompts:
         contexts, error = [rendered.text] * len(labels), None
         if request["contexts"]:
             contexts, error = self._contexts(request["contexts"], run)
-        first = self._tokenizer.bos_token_id
+        first = cast(
+            "int | None", self._tokenizer.bos_token_id
+        )  # many have none, whatever the type says
         first_token = self._tokenizer.eos_token_id if first is None else first
         prepared = Prepared(
             request["key"],
