@@ -59,7 +59,8 @@ class DataParallelEngine:
     def abort_request(self, request_ids: Sequence[str]) -> None:
         """Abort requests."""
         for request_id in request_ids:
-            self._running.pop(request_id).cancel()
+            if (running := self._running.pop(request_id, None)) is not None:
+                running.cancel()  # else it has ended, and `step` has returned it with others
 
     def step(self) -> "list[RequestOutput | RejectedRequest]":
         """Wait until a request has finished, and return all results so far."""

@@ -14,6 +14,7 @@ from regrade.engines.vllm_process.labels import Passes
 from regrade.engines.vllm_process.loop import Loop, Queued, QueuedRequest
 from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.prompts import Prepared
+from tests.processes.trees import wait_until
 
 pytestmark = [
     pytest.mark.vllm,
@@ -248,6 +249,24 @@ def test_a_request_that_ends_without_an_answer_is_a_failed_row(monkeypatch: pyte
     assert ended is None
     assert completions[1]["text"] == "five"
     assert completions[0]["error"] == "vLLM ended the request unanswered."
+
+
+def test_labels_that_are_rejected_in_the_same_step_are_one_failed_row(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    copies = Copies({2: errors()["queue"]})
+    monkeypatch.setattr(AsyncLLM, "from_vllm_config", lambda config, **options: copies)
+    engine = DataParallelEngine(SimpleNamespace(), Meter())
+    labels = Passes(([2, 3], [2, 4]), (1, 1), (0, 1))
+    loop = loop_of(engine, request(1, ranking=labels))
+    loop._start_queued()
+    wait_until(lambda: engine._finished.qsize() == 2)
+
+    loop.step()
+
+    assert ["queue is full" in completion["error"] for completion in told(loop)] == [True]
 
 
 class Counting(Single):
