@@ -40,7 +40,7 @@ from tasks.score import (
     score_set,
     score_when_published,
 )
-from tasks.step import hidden, in_flow_run
+from tasks.step import error_of, hidden, in_flow_run
 from tasks.track import Tracked, track_scorings
 from tasks.work import Work
 
@@ -183,16 +183,16 @@ def _compare(scorings: Scorings) -> None:
         if any(scored.replaces for scored in entry.scored)
     ]
     for entry, started in running:
-        try:
-            started.result()
-        except Exception as error:
-            logger.warning(
-                "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
-                entry.title,
-                entry.answer_set_id,
-                error,
-                exc_info=not isinstance(error, RegradeError),
-            )
+        error = error_of(started)
+        if error is None:
+            continue
+        logger.warning(
+            "%s (answer set %s): scored and published, but not compared with the previous scoring: %s",
+            entry.title,
+            entry.answer_set_id,
+            error,
+            exc_info=None if isinstance(error, RegradeError) else error,
+        )
 
 
 def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredSet] = ()) -> None:

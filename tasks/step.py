@@ -106,6 +106,22 @@ def retried(*delays: float) -> dict[str, Any]:
     }
 
 
+def error_of(started: "Started[Any]") -> BaseException | None:
+    """Wait for a step and return the error with which it failed; None without one.
+
+    Raises:
+        BaseException: If it was cancelled, or its thread crashed.
+    """
+    if isinstance(started, Future):
+        return started.exception()
+    started.wait()
+    if not started.state.is_failed():
+        started.result()
+        return None
+    error: BaseException = started.state.result(raise_on_failure=False)
+    return error
+
+
 def hidden(value: _T) -> _T:
     """Keep Prefect from visiting an argument of a task; the task gets the value unchanged.
 

@@ -314,6 +314,7 @@ def readable_sets(
     model: str | None = None,
     answer_set_id: str | None = None,
     tops: Sequence[str] = (RESULTS,),
+    where: Callable[[str], bool] = bool,
 ) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
     """Return the answer sets with a readable manifest, oldest first, and the errors of the others.
 
@@ -324,6 +325,7 @@ def readable_sets(
         model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
         answer_set_id: Only this answer set; see `list_sets`.
         tops: Top folders to look into. Default: only where results are; those of `TOPS` also hold answers that are none.
+        where: Chooses sets by their `Specification.folder`, before anything is read. Default: all.
 
     Raises:
         RepositoryError: If `answer_set_id` matches no answer set, or several.
@@ -333,6 +335,7 @@ def readable_sets(
         path
         for path in manifest_paths(files)
         if _fits(PurePosixPath(path).parts, benchmark, model, answer_set_id)
+        and where("/".join(PurePosixPath(path).parts[1:4]))
     ]
     if answer_set_id is not None and len(paths) != 1:
         matches = ", ".join(PurePosixPath(path).parts[3] for path in paths) or "none"
@@ -370,10 +373,11 @@ def intact_sets(
         model: Only this model; see `readable_sets`.
         tops: Top folders to look into.
     """
-    sets, damaged = readable_sets(repository, revision, benchmark=benchmark, model=model, tops=tops)
-    chosen = [e for e in damaged if where("/".join(PurePosixPath(e.path).parts[1:4]))]
-    name_left_out(repository, revision, chosen)
-    return [answers for answers in sets if where(answers.manifest.specification.folder)]
+    sets, damaged = readable_sets(
+        repository, revision, benchmark=benchmark, model=model, tops=tops, where=where
+    )
+    name_left_out(repository, revision, damaged)
+    return sets
 
 
 def name_left_out(

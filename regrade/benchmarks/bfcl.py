@@ -98,8 +98,10 @@ class _Joined(Source):
         if isinstance(files, _Folder):
             _ = self._paths  # a folder without them is refused on opening
 
-    def revision(self, splits: Sequence[str]) -> str:  # noqa: ARG002 - there is one
+    def revision(self, splits: Sequence[str]) -> str:
         """Return the revision of all files; see `Source.revision`."""
+        if not isinstance(self._files, _Folder):
+            return self._files.revision(splits)
         pairs = self._paths.values()
         return self._files.revision([path for pair in pairs for path in pair if path])
 

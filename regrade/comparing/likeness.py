@@ -13,14 +13,18 @@ from regrade.judging.stored import answer_set_at, is_unchanged
 from regrade.records.computed import computed_differences
 from regrade.records.rubrics.facts import JudgedSet, judge_identity, judge_run
 from regrade.records.rubrics.family import family_warning
-from regrade.records.specification import UNKNOWN, Specification, effective_sampling, model_family
+from regrade.records.specification import (
+    UNKNOWN,
+    UNUSED_IF_GREEDY,
+    Specification,
+    effective_sampling,
+    model_family,
+)
 from regrade.settings import Difference, SamplingParams
 from regrade.settings.errors import SettingsError
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
-_UNUSED_IF_GREEDY = ("seed", "top_p", "top_k", "min_p")
-"""Sampling params that `effective_sampling` resets at temperature 0."""
 _SHOWN = 60
 """Longest value shown in a message, in characters."""
 _QUESTIONS = ("name", "version", "source", "source_revision", "config", "split", "parameters")
@@ -141,9 +145,9 @@ def _sampling(specification: Specification) -> dict[str, object]:
     recorded = given if isinstance(given, dict) else {}
     found = {name: recorded[name] for name in SamplingParams.model_fields if name in recorded}
     if isinstance(found.get("stop"), list):
-        found["stop"] = tuple(sorted({*found["stop"]}, key=str))
+        found["stop"] = tuple(sorted({*map(str, found["stop"])}))
     if found.get("temperature") == 0:
-        found = {name: value for name, value in found.items() if name not in _UNUSED_IF_GREEDY}
+        found = {name: value for name, value in found.items() if name not in UNUSED_IF_GREEDY}
     return found
 
 

@@ -16,7 +16,7 @@ from regrade.answers.sets import (
 )
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import path_component
-from regrade.settings import ANSWER_SET_START
+from regrade.settings import ANSWER_SET_START, JUDGE_PREFIX
 from regrade.settings.errors import DamagedAnswersError, IncompleteError, RepositoryError
 
 
@@ -68,7 +68,10 @@ def side_at(
         readable, damaged = _answers_of(repository, revision, name)
         folders = {path_component(benchmark) for benchmark in benchmarks}
         for error in damaged:
-            if not folders or PurePosixPath(error.path).parts[1] in folders:
+            benchmark = PurePosixPath(error.path).parts[1]
+            if benchmark.startswith(path_component(JUDGE_PREFIX)):
+                name_left_out(repository, revision, [error])
+            elif not folders or benchmark in folders:
                 raise DamagedAnswersError(
                     error.path,
                     f"{error.problem}. It may be what '{name}' stands for: mend it, or give ids or other benchmarks",

@@ -14,8 +14,8 @@ def optional(logger: logging.Logger, problem: str, advice: str = "") -> Iterator
 
     Args:
         logger: Logger of the caller.
-        problem: What is missing then, in words.
-        advice: What to do instead, if anything.
+        problem: Missing result, in words.
+        advice: Alternative for the user, if any.
     """
     try:
         yield

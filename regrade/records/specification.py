@@ -317,6 +317,10 @@ def version_1_folder(specification: Specification, sampling: SamplingParams) -> 
     return specification.model_copy(update=changes).folder
 
 
+UNUSED_IF_GREEDY = ("seed", "top_p", "top_k", "min_p")
+"""Sampling params without effect at temperature 0."""
+
+
 def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingParams:
     """Return equal sampling params for settings that give the same answers.
 
@@ -328,7 +332,7 @@ def effective_sampling(sampling: SamplingParams, method: Method) -> SamplingPara
     changes: dict[str, Any] = {"stop": tuple(sorted(set(sampling.stop)))}
     if sampling.temperature == 0:
         unused = SamplingParams()
-        changes |= {name: getattr(unused, name) for name in ("seed", "top_p", "top_k", "min_p")}
+        changes |= {name: getattr(unused, name) for name in UNUSED_IF_GREEDY}
     return sampling.model_copy(update=changes)
 
 

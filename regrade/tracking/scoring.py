@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from regrade.answers.figures import FIGURES
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
 from regrade.records.rubrics.facts import JudgedSet, answering_model, judge_run
@@ -102,6 +103,11 @@ class Scoring:
             metrics[f"other/{path}_stderr"] = result.stderr
         metrics |= self.judged
         return {key: float(value) for key, value in metrics.items() if value is not None}
+
+    def owns(self, metric: str) -> bool:
+        """Return True for a metric that regrade logs, also if it has no value now; people may add others to a run."""
+        names = {*Metrics.model_fields, *self.file.summary.averages(), *(f.key for f in FIGURES)}
+        return metric in names or metric.partition("/")[0] in ("category", "generation", "other")
 
     def timings(self) -> dict[str, float]:
         """Return durations in seconds, token counts and tokens per second, by MLflow key."""

@@ -240,11 +240,12 @@ def _update_scoring(client: "MlflowClient", run: "Run", scoring: Scoring, family
     run_id = str(run.info.run_id)
     complete = run.info.status == "FINISHED"
     stored = known_values(run)
-    stored.pop("seconds/track", None)
     if complete and scoring.figures.get("seconds/generate") == stored.get("seconds/generate"):
         # The same answers: to score them again publishes none. Others would have other seconds.
         scoring = replace(scoring, publish_seconds=stored.get("seconds/publish", 0.0))
-    changed = changed_values(scoring.results() | scoring.timings(), stored)
+    metrics = scoring.results() | scoring.timings()
+    ours = {key: stored[key] for key in stored if key in metrics or scoring.owns(key)}
+    changed = changed_values(metrics, ours)
     tags = scoring.tags() | {
         NOTE: scoring_text(scoring, scoring.change or run.data.tags.get("regrade.change")),
         SHOWN: json.dumps([{"path": path, "type": "table"} for path in _tables(scoring)]),

@@ -48,6 +48,16 @@ def published(repository: LocalRepository, spool: Spool, numbers: range, total: 
     return answers
 
 
+def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
+    repository.commit({"README.md": b"# Mine\r\n\nMy words.\r\n"}, "by hand", parent=None)
+
+    published(repository, spool, range(2), 2)
+
+    card = (repository.folder / "README.md").read_bytes()
+    assert b"# Mine\r\n\nMy words.\r\n" in card
+    assert b"org/tiny" in card
+
+
 def test_rows_that_another_machine_published_are_left_out(
     repository: LocalRepository, tmp_path: Path
 ):

@@ -57,6 +57,8 @@ REFUSED = """
 evaluat -> evaluate
 evaluate --modle m -> Did you mean --model
 evaluate --limit x -> `--limit x` should be a whole number.
+evaluate --temperature -1 -> `--temperature` should be 0 or more, not -1
+evaluate --engine.max-model-len 0 -> `--engine.max-model-len` should be 1 or more, not 0
 evaluate --benchmark gsm8k -> `--model` is missing. Parameters may also be in a `--config` file.
 evaluate --model m -> nothing to evaluate: choose a benchmark (`--benchmark`)
 evaluate --model m --benchmark gsm8 -> Did you mean 'gsm8k'?
@@ -68,6 +70,8 @@ evaluate --model org/m --benchmark gsm8k --source gsm8k=nowhere.csv -> nowhere.c
 evaluate --model m --engine openai --base-url x --benchmark gsm8k -> `--base-url` should be an address that begins with `http://`
 evaluate --model m --base-url http://x/v1 -> needs `--engine openai`
 evaluate --model m --engine openai --engine.dtype auto -> not take `--engine.dtype`
+evaluate --model m --engine openai --timeout -1 -> `--timeout` should be above 0
+evaluate --model m --engine openai --max-retries -1 -> `--max-retries` should be 0
 evaluate --model m --benchmark gsm8k --source gsm8k -> should be `BENCHMARK=PATH`
 evaluate --model org/m --benchmark gsm8k --metrics-port 70000 -> `--metrics-port 70000`
 evaluate --model org/m --benchmark gsm8k --judge m -> names a rubric for a judge
@@ -89,12 +93,15 @@ judge --judge m --rubric pairwise -> give the other side with `--baseline`
 judge --judge m --criteria /nowhere.yaml -> '/nowhere.yaml' cannot be read
 judge --judge m --rubric correct --baseline b -> leave out `--baseline`
 judge --judge m --truncate -> A judge must see whole answers
+judge --judge m --min-coverage 2 -> `--min-coverage` should be 1 or less, not 2
 judge --judge m --answers /nowhere/at/all -> there is no such folder
 judge nobody --judge m --answers stored -> there are no answers of 'nobody'
 judge --judge m --config /nowhere.yaml -> cannot be read
 score --stale --force -> `--stale`
 score --since yesterday -> `--since` should be a day, such as 2026-11-30, not 'yesterday'
 score --answers nowhere -> nowhere
+score --processes 0 -> `--processes` should be 1 or more, not 0
+tune --model m --benchmark gsm8k --ttft-p99 -1 -> `--ttft-p99` should be above 0, not -1
 sweep --model m --benchmark gsm8k -> nothing varies
 sweep --benchmark gsm8k --in-flight 1,2 -> `--model` is missing
 sweep --model m --benchmark gsm8k --n-shots 0,0 -> given twice

@@ -141,7 +141,7 @@ def test_sampling_that_an_imported_file_tells_is_compared_and_what_only_one_tell
 ) -> None:
     ours = answer(repository, "org/a", right=9, total=9).manifest
 
-    def imported(**sampling: float) -> Manifest:
+    def imported(**sampling: object) -> Manifest:
         changes = {"version": 0, "parameters": {"sampling": sampling}}
         benchmark = ours.specification.benchmark.model_copy(update=changes)
         return with_changes(ours, benchmark=benchmark, sampling=None)
@@ -157,6 +157,7 @@ def test_sampling_that_an_imported_file_tells_is_compared_and_what_only_one_tell
     assert differences(ours, imported(temperature=1))[0] == [
         ("sampling", "recorded temperature: '0.0' against '1'")
     ]
+    assert differences(imported(stop=["b", ["a"]]), imported(stop=[["a"], "b"]))[0] == []
 
 
 def test_the_chat_template_of_imported_answers_is_not_taken_for_the_models_own(

@@ -409,6 +409,16 @@ def test_where_not_even_an_unchanged_model_passes_is_an_error_before_stored_answ
     assert "with 50 questions, not even a model that changes no answer passes" in judged.summary
 
 
+def test_a_report_survives_json_and_a_newer_one_is_refused(repository: LocalRepository) -> None:
+    answer(repository, "org/bad", right=340, unparsed=30)
+    report = verdict(repository, "bad", "sums", max_unparsed=1.0)
+
+    assert GateReport.model_validate_json(report.model_dump_json()) == report
+    newer = report.model_dump(mode="json") | {"report_version": 99}
+    with pytest.raises(ValueError, match="report_version"):
+        GateReport.model_validate(newer)
+
+
 def test_a_benchmark_without_numbers_has_a_section_unless_the_summary_tells_its_reason() -> None:
     def told(verdict: str, *reasons: tuple[str, str]) -> tuple[int, list[str]]:
         judged = [

@@ -71,6 +71,17 @@ def test_a_set_that_cannot_be_read_may_be_the_one_that_a_model_stands_for(
     assert [*find_side("a", repository.uri, ["sums"]).sets] == ["sums"]
 
 
+def test_a_judges_verdicts_that_cannot_be_read_say_nothing_about_its_own_answers(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer(repository, "org/a", right=5, total=10)
+    verdicts = answer(repository, "org/a", right=5, total=10, benchmark="judge:correct:sums")
+    commit_manifest(verdicts, schema_version=99)
+
+    assert [*find_side("a", repository.uri).sets] == ["sums"]
+    assert f"'{verdicts.folder}/manifest.json' is damaged" in caplog.text
+
+
 def test_an_id_on_one_side_asks_the_other_for_the_same_benchmark(
     repository: LocalRepository,
 ) -> None:

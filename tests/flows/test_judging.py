@@ -14,7 +14,7 @@ from regrade.judging.readings import judged_answers, run_of
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation, TooFewVerdictsError
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, UserError
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import connect
 from tests.benchmarks.files import write_parquet
@@ -112,10 +112,11 @@ def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judgi
         return by_reference(texts) if int(texts["reference"]) <= 5 else "Correct, I think."
 
     judge = ScriptedJudge(partly)
-    too_few = r"5 of 9 answers have a verdict \(4 replies have"
+    too_few = r"5 of 9 answers have a verdict \(4 have none"
     with pytest.raises(TooFewVerdictsError, match=too_few) as told:
         judging(judge, rubric="correct")
     assert told.value.evaluation.answer_sets[0].scores[0].metrics["n"] == 5
+    assert not isinstance(told.value, UserError), "the command ends with 1"
 
     judge.judge = by_reference
     with pytest.raises(TooFewVerdictsError):  # nothing is asked again: the replies are stored

@@ -70,6 +70,14 @@ def test_weights_and_configuration_decide_the_identity(base: Path, adapter: Path
     assert adapted(base, adapter).identity != before
 
 
+def test_the_path_of_an_adapter_is_no_part_of_its_identity(base: Path, adapter: Path):
+    before = adapted(base, adapter).identity
+    moved = base.parent / "elsewhere" / "sft" / "checkpoint-200"
+    moved.parent.mkdir(parents=True)
+
+    assert adapted(base, adapter.rename(moved)).identity == before
+
+
 def test_an_engine_with_an_adapter_has_no_further_setting_in_the_identity(
     base: Path, adapter: Path
 ):

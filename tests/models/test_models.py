@@ -24,7 +24,6 @@ from regrade.settings.errors import (
     ModelError,
     OperationError,
     SettingsError,
-    UserError,
 )
 from regrade.settings.files import cache_folder
 from tests.builders import WEIGHTS
@@ -447,12 +446,12 @@ def test_a_served_model_is_its_name_and_not_its_address(url: str):
 
 
 @pytest.mark.parametrize(
-    ("name", "place", "body", "error"),
+    ("name", "place", "body", "kind", "error"),
     [
-        ("smal", "", None, "Did you mean 'small'.*Served: large, small"),
-        ("small", "elsewhere", None, r"http://127\.0\.0\.1:9/v1/models.*vllm serve"),
-        ("small", "without /v1", None, "usually ends in '/v1'"),
-        ("small", "", ["hello"], "OpenAI-compatible"),
+        ("smal", "", None, ModelError, "Did you mean 'small'.*Served: large, small"),
+        ("small", "elsewhere", None, SettingsError, r"http://127\.0\.0\.1:9/v1/models.*vllm serve"),
+        ("small", "without /v1", None, SettingsError, "usually ends in '/v1'"),
+        ("small", "", ["hello"], OperationError, "OpenAI-compatible"),
     ],
     ids=["another name", "no server", "no API", "no list"],
 )
@@ -462,12 +461,13 @@ def test_a_model_that_is_not_served_is_refused_with_what_to_change(
     name: str,
     place: str,
     body: object,
+    kind: type[Exception],
     error: str,
 ):
     address = {"elsewhere": "http://127.0.0.1:9/v1", "without /v1": url.removesuffix("/v1")}
     if body is not None:
         monkeypatch.setattr(_Models, "body", body)
-    with pytest.raises((UserError, OperationError), match=error):
+    with pytest.raises(kind, match=error):  # the kind decides the exit code
         resolve_served(name, base_url=address.get(place, url), api_key_env="OPENAI_API_KEY")
 
 

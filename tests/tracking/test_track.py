@@ -423,15 +423,16 @@ def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path
 def test_a_result_that_is_gone_is_no_number_any_more(uri: str) -> None:
     first = track(uri, [scoring()])
     client = client_of(uri)
-    client.log_metric(first.parent_run_id, "mine", 1.0)
+    for run_id in (first.parent_run_id, *first.run_ids):
+        client.log_metric(run_id, "mine", 1.0)
     nothing = {"accuracy": None, "accuracy_stderr": None, "n": 0}
     failed = Summary(overall=metrics(1, 100).model_copy(update=nothing))
 
     for _ in range(2):
         track(uri, [scoring(summary=failed)])
 
-    found = histories(uri, first.run_ids[0], ("accuracy", "macro_accuracy", "n"))
-    assert [len(points) for points in found.values()] == [2, 2, 2]
+    found = histories(uri, first.run_ids[0], ("accuracy", "macro_accuracy", "n", "mine"))
+    assert [len(points) for points in found.values()] == [2, 2, 2, 1]
     assert math.isnan(found["accuracy"][-1][1])
     assert math.isnan(found["macro_accuracy"][-1][1])
     parent = client.get_run(first.parent_run_id).data

@@ -11,6 +11,7 @@ from regrade.engines.vllm_process.structures import structured_outputs
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import RequestOutput, SamplingParams
 
+_Scored = tuple[int, list[int], list[float], list[bool]]
 NOT_NUMBERS = "The model returned log-probabilities that are not numbers."
 WireCompletion = dict[str, Any]
 """The fields of a `Completion` that are not None; with `unread` until a `ReasoningReader` has read it, and `unread_tools` until a `CallReader` has."""
@@ -102,7 +103,8 @@ def completion_of(
         if request.tools:
             completion["unread_tools"] = request.tools
         return completion
-    logprobs, is_greedy = _label_logprobs(request, outputs)
+    scored = [*_scored(request, outputs)]
+    logprobs, is_greedy = _label_logprobs(request, outputs, scored)
     if any(math.isnan(logprob) for logprob in logprobs):
         return failed(request, NOT_NUMBERS)
     single = request.separate is None
@@ -113,7 +115,7 @@ def completion_of(
     if request.greedy:
         completion["label_is_greedy"] = is_greedy
     if request.stored:
-        [(_, ids, logprobs, is_greedy)] = _scored(request, outputs)
+        [(_, ids, logprobs, is_greedy)] = scored
         completion |= {
             "token_ids": ids,
             "token_logprobs": logprobs,
@@ -122,9 +124,7 @@ def completion_of(
     return completion
 
 
-def _scored(
-    request: Prepared, outputs: Sequence["RequestOutput"]
-) -> Iterator[tuple[int, list[int], list[float], list[bool]]]:
+def _scored(request: Prepared, outputs: Sequence["RequestOutput"]) -> Iterator[_Scored]:
     """Yield for each sequence its owner and its scored tokens: ids, log-probabilities, and True for each that is the likeliest.
 
     A token as likely as the likeliest counts as such, as in lm-evaluation-harness.
@@ -145,7 +145,7 @@ def _scored(
 
 
 def _label_logprobs(
-    request: Prepared, outputs: Sequence["RequestOutput"]
+    request: Prepared, outputs: Sequence["RequestOutput"], scored: Sequence[_Scored]
 ) -> tuple[list[float], list[bool]]:
     """Return the log-probability of each label, and True for each whose tokens are all the likeliest; see `_scored`."""
     if isinstance(request.ranking, list):
@@ -156,7 +156,7 @@ def _label_logprobs(
         return found, [logprob >= best for logprob in found]
     terms: dict[int, list[float]] = {}
     is_greedy: dict[int, bool] = {}
-    for owner, _, logprobs, greedy in _scored(request, outputs):  # in the order of the owners
+    for owner, _, logprobs, greedy in scored:  # in the order of the owners
         terms.setdefault(owner, []).extend(logprobs)
         is_greedy[owner] = is_greedy.get(owner, True) and all(greedy)
     return [math.fsum(logprobs) for logprobs in terms.values()], [*is_greedy.values()]

@@ -416,7 +416,7 @@ class Prompts:
             if min(ranking.starts) < 1:
                 return too_large
         ids = prepared.ids[surplus[0] :]
-        if not ids:
+        if len(ids) < (2 if isinstance(ranking, Passes) and not prepared.greedy else 1):
             return too_large
         return replace(
             prepared, ids=ids, text=self._tokenizer.decode(ids), ranking=ranking, truncated=True

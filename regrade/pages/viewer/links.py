@@ -58,7 +58,7 @@ class Links:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """What a reader looks at: answers of a set that pass filters, at a revision."""
+    """Answers of a set that pass the filters of an address, at a revision, with the addresses of others."""
 
     library: Library
     shelf: Shelf
@@ -79,7 +79,7 @@ class Visit:
 
 @dataclass(frozen=True, slots=True)
 class PairVisit:
-    """What a reader looks at: questions of a comparison that pass filters."""
+    """Questions of a comparison that pass the filters of an address, with the addresses of others."""
 
     library: Library
     base: StoredSet

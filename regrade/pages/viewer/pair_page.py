@@ -81,7 +81,7 @@ class PairSide:
     thought: Text | None
     thought_open: bool
     text: str
-    """What is shown of the answer: the error of a failed request; "" after a thought that never ends."""
+    """The answer as the page has it: of a failed request its error, of a thought that never ends "" (empty)."""
     answer: Text
     """The same as HTML."""
     href: str

@@ -451,6 +451,16 @@ def test_a_server_that_rejects_lists_gets_one_prompt_per_request(server):
     assert sum(isinstance(body["prompt"], list) for body in server.bodies) < 20
 
 
+def test_a_rejected_request_is_a_failed_row_and_not_retried(server):
+    server.behaviour = lambda body: error(422, "too long") if body["prompt"] == "p1" else echo(body)
+
+    completions = run(server, ["p0", "p1", "p2"])
+
+    assert [c.text for c in completions] == ["p0!", None, "p2!"]
+    assert "(422): too long" in str(completions[1].error)
+    assert server.request_count("p1") == 1
+
+
 def test_a_bad_prompt_does_not_fail_the_prompts_in_the_same_request(server):
     server.behaviour = lambda body: error(400, "bad") if "p1" in body["prompt"] else echo(body)
 
