@@ -19,7 +19,7 @@ import numpy as np
 
 from perf.measuring import arguments_of, report
 from regrade.stats.decision import changes_of_counts, paired_changes, pass_p, regression_p
-from regrade.stats.estimates import FloatArray
+from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.power import detectable_drop
 from regrade.stats.significance import holm
 
@@ -103,13 +103,20 @@ def few_changes(
 def passages(
     rng: np.random.Generator, *, n: int, size: int, changed: float, drop: float, max_drop: float
 ) -> tuple[float, float, float]:
-    """Several questions per passage; half of the changes are common to the passage."""
-    cluster = np.repeat(np.arange(n // size), size)
+    """Several questions per passage; see `passage_changes`."""
+    change, passage = passage_changes(rng, np.full(n // size, size), changed, drop)
+    return _clustered(change, passage, 1, max_drop)
+
+
+def passage_changes(
+    rng: np.random.Generator, sizes: IntArray, changed: float, drop: float
+) -> tuple[FloatArray, IntArray]:
+    """Return the changes of questions about passages, half of them common to the passage, and the number of each question's passage."""
+    passage = np.repeat(np.arange(len(sizes)), sizes)
     shares = [(changed - drop) / 2, (changed + drop) / 2, 1 - changed]
-    single_change = rng.choice([1.0, -1.0, 0.0], len(cluster), p=shares)
-    common_change = rng.choice([1.0, -1.0, 0.0], n // size, p=shares)[cluster]
-    change = np.where(rng.random(len(cluster)) < 0.5, single_change, common_change)
-    return _clustered(change, cluster, 1, max_drop)
+    single_change = rng.choice([1.0, -1.0, 0.0], len(passage), p=shares)
+    common_change = rng.choice([1.0, -1.0, 0.0], len(sizes), p=shares)[passage]
+    return np.where(rng.random(len(passage)) < 0.5, single_change, common_change), passage
 
 
 def _clustered(

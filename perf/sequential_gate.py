@@ -10,6 +10,10 @@ repetitions. `gate` is how often the gate gives the more frequent of these verdi
 `without replacement` is how often the same bets on the mean of just these questions say `regression`: at the boundary it breaks the
 gate's promise, which is about such questions. The error rate is 5 %.
 
+`passages` have several questions each, and half of the changes are common to a passage. `prefixes` is how often the beginning that the
+questions of a passage share is computed, per passage, if an engine keeps it until the next one. `by passage` is how often the same
+test stops if a passage is one observation, after `passages` of them on average.
+
 `real` are answers of real models to GSM8K (`../shared/data`), permuted. With `max_drop` equal to their drop, each verdict is wrong.
 """
 
@@ -22,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from perf.gate_simulation import ALPHA, GSM8K, MMLU, few_changes
+from perf.gate_simulation import ALPHA, GSM8K, MMLU, few_changes, passage_changes
 from perf.measuring import arguments_of, report
 from regrade.answers.local import LocalRepository
 from regrade.comparing.together import compare_sides
@@ -30,8 +34,15 @@ from regrade.exchange.importing.base import Columns, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import import_files
 from regrade.stats.decision import paired_changes, pass_p, regression_p
-from regrade.stats.estimates import FloatArray
-from regrade.stats.sequential import SequentialTest, Sure, decided, final_rate, running_level
+from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.sequential import (
+    SequentialTest,
+    Sure,
+    decided,
+    final_rate,
+    request_order,
+    running_level,
+)
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "generations"
 PAIRS = (
@@ -41,6 +52,8 @@ PAIRS = (
     ("Meta-Llama-3-8B-Instruct", "Qwen2-7B-Instruct"),
 )
 """Baselines and candidates."""
+PASSAGES = {"4 questions each": (4,), "1 to 8 questions each": (1, 1, 2, 2, 3, 4, 5, 6, 8, 8)}
+"""Numbers of questions about a passage, 4 on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,8 @@ class Drawn:
     """Baseline, if each question has one right or wrong answer."""
     scale: int = 1
     """Answers per question."""
+    passage: IntArray | None = None
+    """Number of each question's passage; the numbers are in a random order. None: each question stands alone."""
 
 
 Draw = Callable[[np.random.Generator], Drawn]
@@ -62,8 +77,22 @@ def single(rng: np.random.Generator, *, n: int, changed: float, drop: float) -> 
     """One answer per question: the share `changed` differs between the sides, with `drop` more losses than gains."""
     shares = [(changed + drop) / 2, (changed - drop) / 2, 1 - changed]
     change = rng.choice([-1.0, 1.0, 0.0], n, p=shares)
-    base = np.where(change == 0, rng.random(n) < 0.7, change < 0).astype(np.float64)
-    return Drawn(change, base)
+    return Drawn(change, _base(rng, change))
+
+
+def passages(
+    rng: np.random.Generator, *, n: int, sizes: tuple[int, ...], changed: float, drop: float
+) -> Drawn:
+    """Questions about passages; see `perf.gate_simulation.passage_changes`."""
+    of_passages = rng.permutation(np.resize(sizes, n * len(sizes) // sum(sizes)))
+    change, passage = passage_changes(rng, of_passages, changed, drop)
+    order = rng.permutation(len(change))
+    return Drawn(change[order], _base(rng, change[order]), passage=passage[order])
+
+
+def _base(rng: np.random.Generator, change: FloatArray) -> FloatArray:
+    """Return answers of the baseline that can change so, most of them right."""
+    return np.where(change == 0, rng.random(len(change)) < 0.7, change < 0).astype(np.float64)
 
 
 def repeated(rng: np.random.Generator, *, n: int, repeats: int, drop: float, shape: str) -> Drawn:
@@ -149,6 +178,26 @@ def without_replacement(change: FloatArray, max_drop: float) -> bool:
     return bool((np.logaddexp.reduce(wealth) - np.log(8) >= -np.log(level)).any())
 
 
+def prefixes(passage: IntArray, asked: int) -> float:
+    """Return how often the beginning of a passage is computed, per passage, with `asked` questions in the order of their requests."""
+    place = np.argsort(np.argsort(passage, kind="stable"))  # in a benchmark, neighbours share one
+    requested = np.sort(passage)[request_order(place.tolist())][:asked]
+    return (1 + np.count_nonzero(np.diff(requested))) / len(np.unique(passage))
+
+
+def by_passage(drawn: Drawn, passage: IntArray, max_drop: float) -> tuple[Sure | None, float]:
+    """Return the verdict of the running test with a passage as one observation, and the share of the passages that it needs.
+
+    The observation is the sum of all changes and accepted drops, divided by the most questions of a passage: then it is in
+    [-1, 1], and its expectation is 0 at the boundary, however the questions of a passage depend on each other.
+    """
+    questions = np.bincount(passage)
+    most = questions.max()
+    test = SequentialTest(max_drop, running_level(ALPHA), running_level(ALPHA))
+    test.add((np.bincount(passage, drawn.change) + max_drop * questions) / most - max_drop)
+    return test.verdict, test.n / len(questions)
+
+
 def scenarios() -> Iterator[tuple[str, str, float, float, list[Draw]]]:
     """Yield kind, description, max_drop, true drop, and a function per benchmark that draws its answers."""
     for n, changed in ((MMLU, 0.015), (MMLU, 0.1), (GSM8K, 0.015), (GSM8K, 0.1), (300, 0.05)):
@@ -179,6 +228,10 @@ def scenarios() -> Iterator[tuple[str, str, float, float, list[Draw]]]:
         yield "real", name, 0.01, drop, [pair]
         if drop > 0:
             yield "boundary", f"real: {name}", drop, drop, [pair]
+    for what, sizes in PASSAGES.items():
+        for changed, drop in ((0.1, 0.01), (0.005, 0.0), (0.05, 0.0), (0.2, 0.08)):
+            shared = partial(passages, n=5_000, sizes=sizes, changed=changed, drop=drop)
+            yield "passages", f"{what}, {100 * changed:g} % change", 0.01, drop, [shared]
 
 
 def real_pairs() -> Iterator[tuple[str, FloatArray, FloatArray]]:
@@ -201,9 +254,10 @@ def real_pairs() -> Iterator[tuple[str, FloatArray, FloatArray]]:
 def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) -> dict[str, float]:
     """Return shares of the verdicts on several benchmarks, and the share of questions asked."""
     rng = np.random.default_rng(seed)
-    counts = dict.fromkeys(("regression", "pass", "stopped", "finite"), 0)
+    counts = dict.fromkeys(("regression", "pass", "stopped", "finite", "by passage"), 0)
     of_gate = {"regression": 0, "pass": 0}
     shares = []
+    passages_asked, prefixes_computed = [], []
     full = {"regression": ALPHA, "pass": ALPHA}
     for _ in range(repetitions):
         drawn = [draw(rng) for draw in draws]
@@ -222,6 +276,18 @@ def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) ->
             if found is not None:
                 of_gate[found] += 1
             counts["finite"] += without_replacement(drawn[0].change, max_drop)
+            if (passage := drawn[0].passage) is not None:
+                prefixes_computed.append(prefixes(passage, asked))
+                found, share = by_passage(drawn[0], passage, max_drop)
+                passages_asked.append(share)
+                counts["by passage"] += found is not None
+    shared = {}
+    if passages_asked:
+        shared = {
+            "prefixes": float(np.mean(prefixes_computed)),
+            "by passage": counts["by passage"] / repetitions,
+            "passages": float(np.mean(passages_asked)),
+        }
     frequent = max(("regression", "pass"), key=counts.__getitem__)
     return {
         "regression": counts["regression"] / repetitions,
@@ -232,6 +298,7 @@ def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) ->
         "9 of 10": float(np.quantile(shares, 0.9)),
         "gate": of_gate[frequent] / repetitions if len(draws) == 1 else float("nan"),
         "without replacement": counts["finite"] / repetitions if len(draws) == 1 else float("nan"),
+        **shared,
     }
 
 
@@ -254,7 +321,7 @@ def main() -> None:
     """Simulate and report."""
     parser = arguments_of(__doc__)
     parser.add_argument("--repetitions", type=int, default=400)
-    parser.add_argument("--only", choices=("boundary", "unchanged", "worse", "real"))
+    parser.add_argument("--only", choices=("boundary", "unchanged", "worse", "passages", "real"))
     options = parser.parse_args()
     report("sequential_gate", list(rows(options.repetitions, options.only)))
 

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from perf.gate_simulation import GSM8K, MMLU
-from perf.sequential_gate import Draw, graded, repeated, simulate, single
+from perf.sequential_gate import Draw, graded, passages, repeated, simulate, single
 
 N = 500
 BOUND = 0.045
@@ -40,6 +40,17 @@ def test_bets_on_these_questions_alone_would_break_the_promise() -> None:
     edge = partial(single, n=GSM8K, changed=0.1, drop=0.01)
 
     assert simulate([edge], 0.01, 40, seed=3)["without replacement"] > 0.2
+
+
+def test_passages_as_observations_keep_the_promise_that_questions_break_and_stop_later() -> None:
+    edge = simulate([partial(passages, n=600, sizes=(15,), changed=0.1, drop=0.01)], 0.01, 100, 6)
+    same = simulate([partial(passages, n=800, sizes=(4,), changed=0.005, drop=0.0)], 0.01, 20, 6)
+
+    assert edge["regression"] + edge["pass"] > 0.2
+    assert edge["by passage"] <= 0.05
+    assert same["stopped"] > 0.5
+    assert same["by passage"] == 0
+    assert same["prefixes"] > 1
 
 
 def test_clear_cases_need_at_most_three_of_ten_questions() -> None:
