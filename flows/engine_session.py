@@ -49,8 +49,6 @@ class EngineSession(ExitStack):
         """Engines that were started."""
         self.coming: Following | None = None
         """Models that come, whose weights are read ahead."""
-        self.left: list[list[Work]] = []
-        """Works of the models that `generate` has not done yet, of the present one first."""
         self._told: Found | None = None
         """The last one whose weights were: to resolve one reads its files."""
         self._engine: Engine | None = None
@@ -98,30 +96,6 @@ class EngineSession(ExitStack):
                 logger.warning("the engine cannot sleep and ends: %s", error)
                 self.end()
 
-    def generate(
-        self,
-        job: EngineJob,
-        works: Sequence[Work],
-        on_complete: Callable[[Work], None],
-        later: Sequence[PooledRequests],
-    ) -> None:
-        """Generate the missing answers of one model after the other, with as few engine starts as possible.
-
-        Args:
-            job: The job with the engine's settings.
-            works: Answer sets with missing answers.
-            on_complete: Called with each answer set that is complete, while the others are generated.
-            later: Requests that may be planned once these are answered.
-        """
-        self.left = by_model(works)
-        while self.left:
-            engine = self.load(job, *self.left, later=later)
-            together, *others = self.left
-            if others and isinstance(engine, SwitchingEngine):
-                engine.read_ahead(others[0][0].plan.model)
-            self.answer(together, job.goodput, on_complete)
-            self.left = others
-
     def answer(
         self,
         works: Sequence[Work],
@@ -129,15 +103,13 @@ class EngineSession(ExitStack):
         on_complete: Callable[[Work], None] = lambda _: None,
     ) -> None:
         """Generate the missing answers of a model's works with the loaded engine; see `generate_missing`."""
-        engine, settings = self.loaded
-        with self.answering(engine):
-            generate_missing(works, engine, settings, goodput, on_complete)
+        with self._answering() as engine:
+            generate_missing(works, engine, self.loaded[1], goodput, on_complete)
 
     def measure(self, requests: PlannedRequests) -> Progress:
         """Answer requests only to measure: the answers are not kept."""
-        engine, _ = self.loaded
         with (
-            self.answering(engine),
+            self._answering() as engine,
             TemporaryDirectory() as folder,
             Spool(Path(folder) / "spool") as spool,
         ):
@@ -158,24 +130,24 @@ class EngineSession(ExitStack):
             )
 
     @contextmanager
-    def answering(self, engine: Engine) -> Iterator[None]:
+    def _answering(self) -> Iterator[Engine]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
-        coming, given = self.coming, self._given
+        (engine, settings), coming = self.loaded, self.coming
         reading: AbstractContextManager[object] = nullcontext()
-        if coming is not None and given is not None and isinstance(engine, SwitchingEngine):
+        if coming is not None and isinstance(engine, SwitchingEngine):
 
             def look() -> None:
                 found = coming.peek()
                 if found is not None and found != self._told:
                     self._told = found
-                    engine.read_ahead(given[0].resolve(found.model))
+                    engine.read_ahead(settings.resolve(found.model))
 
             what = "look for the next model"
             reading = RepeatingThread(coming.poll, look, what, first=0.0, patience=5.0)
         started = time.monotonic()
         try:
             with reading:
-                yield
+                yield engine
         finally:
             occupancy = engine.occupancy if isinstance(engine, MeasuredEngine) else None
             current_clock().generated(started, occupancy)
