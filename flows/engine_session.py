@@ -11,7 +11,6 @@ from regrade.answers.spool import Spool
 from regrade.checkpoints.following import Following
 from regrade.checkpoints.found import Found
 from regrade.engines.base import (
-    WAITING,
     BaseEngineSettings,
     Engine,
     LimitedEngine,
@@ -25,7 +24,7 @@ from regrade.jobs.job import EngineJob, GenerationJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
-from regrade.results.display import Display, current_clock, current_display
+from regrade.results.display import current_clock, current_display
 from regrade.settings import Between, GoodputLimits
 from regrade.settings.errors import EngineError, RegradeError, SettingsError
 from regrade.settings.files import log_file
@@ -193,7 +192,7 @@ class EngineSession(ExitStack):
                 requests=planned,
                 rendering=given[1],
                 log=log_file("engine"),
-                on_progress=_steps(display),
+                on_progress=Stages(display.step).show,
             )
             display.loading(name)
             self.starts += 1
@@ -216,18 +215,6 @@ class EngineSession(ExitStack):
             info.device or "the server's device",
         )
         return engine
-
-
-def _steps(display: Display) -> Callable[[str], None]:
-    """Return a function that shows each step of a load, and that a run waits for another."""
-    stages = Stages()
-
-    def show(stage: str) -> None:
-        stages.show(stage)
-        if not stage.startswith(WAITING):
-            display.step(stage)
-
-    return show
 
 
 def _is_shared(engine: Engine) -> bool:
