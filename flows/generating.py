@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from prefect.futures import wait
@@ -155,15 +156,15 @@ def generate(
 def _fail(failing: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]) -> None:
     """Note an error at the works of a model, and of those after it that are not tried; publish their finished answers."""
     model, *untried = failing
-    left = [work for made in failing for work in made if work.publishing is None]
-    for work in left:
+    failed = [*chain.from_iterable(failing)]
+    for work in failed:
         work.failure = error
     if len(by_model(works)) > 1:
         logger.error("%s: %s", model[0].plan.specification.model.name, error)
     if untried:
         count = counted(len(untried), "model")
         logger.error("%s after it: not tried, because two failed alike", count)
-    _publish_finished(left)
+    _publish_finished([work for work in failed if work.publishing is None])
 
 
 def answered(works: Sequence[Work]) -> list[Work]:
