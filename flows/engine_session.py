@@ -102,13 +102,13 @@ class EngineSession(ExitStack):
         on_complete: Callable[[Work], None] = lambda _: None,
     ) -> None:
         """Generate the missing answers of a model's works with the loaded engine; see `generate_missing`."""
-        with self._answering() as engine:
-            generate_missing(works, engine, self.loaded[1], goodput, on_complete)
+        with self._answering() as (engine, settings):
+            generate_missing(works, engine, settings, goodput, on_complete)
 
     def measure(self, requests: PlannedRequests) -> Progress:
         """Answer requests only to measure: the answers are not kept."""
         with (
-            self._answering() as engine,
+            self._answering() as (engine, _),
             TemporaryDirectory() as folder,
             Spool(Path(folder) / "spool") as spool,
         ):
@@ -129,7 +129,7 @@ class EngineSession(ExitStack):
             )
 
     @contextmanager
-    def _answering(self) -> Iterator[Engine]:
+    def _answering(self) -> Iterator[tuple[Engine, BaseEngineSettings]]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
         (engine, settings), coming = self.loaded, self.coming
         reading: AbstractContextManager[object] = nullcontext()
@@ -146,7 +146,7 @@ class EngineSession(ExitStack):
         started = time.monotonic()
         try:
             with reading:
-                yield engine
+                yield engine, settings
         finally:
             occupancy = engine.occupancy if isinstance(engine, MeasuredEngine) else None
             current_clock().generated(started, occupancy)
