@@ -11,7 +11,6 @@ from regrade.answers.spool import Spool
 from regrade.checkpoints.following import Following
 from regrade.checkpoints.found import Found
 from regrade.engines.base import (
-    WAITING,
     BaseEngineSettings,
     Engine,
     LimitedEngine,
@@ -25,7 +24,7 @@ from regrade.jobs.job import EngineJob, GenerationJob
 from regrade.jobs.plan import PlannedRequests, PooledRequests, prompt_rendering
 from regrade.orchestration.waiting import Stages
 from regrade.processes.repeating import RepeatingThread
-from regrade.results.display import Display, current_clock, current_display
+from regrade.results.display import current_clock, current_display
 from regrade.settings import Between, GoodputLimits
 from regrade.settings.errors import EngineError, RegradeError, SettingsError
 from regrade.settings.files import log_file
@@ -49,8 +48,6 @@ class EngineSession(ExitStack):
         """Engines that were started."""
         self.coming: Following | None = None
         """Models that come, whose weights are read ahead."""
-        self.left: list[list[Work]] = []
-        """Works of the models that `generate` has not done yet, of the present one first."""
         self._told: Found | None = None
         """The last one whose weights were: to resolve one reads its files."""
         self._engine: Engine | None = None
@@ -98,30 +95,6 @@ class EngineSession(ExitStack):
                 logger.warning("the engine cannot sleep and ends: %s", error)
                 self.end()
 
-    def generate(
-        self,
-        job: EngineJob,
-        works: Sequence[Work],
-        on_complete: Callable[[Work], None],
-        later: Sequence[PooledRequests],
-    ) -> None:
-        """Generate the missing answers of one model after the other, with as few engine starts as possible.
-
-        Args:
-            job: The job with the engine's settings.
-            works: Answer sets with missing answers.
-            on_complete: Called with each answer set that is complete, while the others are generated.
-            later: Requests that may be planned once these are answered.
-        """
-        self.left = by_model(works)
-        while self.left:
-            engine = self.load(job, *self.left, later=later)
-            together, *others = self.left
-            if others and isinstance(engine, SwitchingEngine):
-                engine.read_ahead(others[0][0].plan.model)
-            self.answer(together, job.goodput, on_complete)
-            self.left = others
-
     def answer(
         self,
         works: Sequence[Work],
@@ -129,15 +102,13 @@ class EngineSession(ExitStack):
         on_complete: Callable[[Work], None] = lambda _: None,
     ) -> None:
         """Generate the missing answers of a model's works with the loaded engine; see `generate_missing`."""
-        engine, settings = self.loaded
-        with self.answering(engine):
+        with self._answering() as (engine, settings):
             generate_missing(works, engine, settings, goodput, on_complete)
 
     def measure(self, requests: PlannedRequests) -> Progress:
         """Answer requests only to measure: the answers are not kept."""
-        engine, _ = self.loaded
         with (
-            self.answering(engine),
+            self._answering() as (engine, _),
             TemporaryDirectory() as folder,
             Spool(Path(folder) / "spool") as spool,
         ):
@@ -158,24 +129,24 @@ class EngineSession(ExitStack):
             )
 
     @contextmanager
-    def answering(self, engine: Engine) -> Iterator[None]:
+    def _answering(self) -> Iterator[tuple[Engine, BaseEngineSettings]]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
-        coming, given = self.coming, self._given
+        (engine, settings), coming = self.loaded, self.coming
         reading: AbstractContextManager[object] = nullcontext()
-        if coming is not None and given is not None and isinstance(engine, SwitchingEngine):
+        if coming is not None and isinstance(engine, SwitchingEngine):
 
             def look() -> None:
                 found = coming.peek()
                 if found is not None and found != self._told:
                     self._told = found
-                    engine.read_ahead(given[0].resolve(found.model))
+                    engine.read_ahead(settings.resolve(found.model))
 
             what = "look for the next model"
             reading = RepeatingThread(coming.poll, look, what, first=0.0, patience=5.0)
         started = time.monotonic()
         try:
             with reading:
-                yield
+                yield engine, settings
         finally:
             occupancy = engine.occupancy if isinstance(engine, MeasuredEngine) else None
             current_clock().generated(started, occupancy)
@@ -221,7 +192,7 @@ class EngineSession(ExitStack):
                 requests=planned,
                 rendering=given[1],
                 log=log_file("engine"),
-                on_progress=_steps(display),
+                on_progress=Stages(display.step).show,
             )
             display.loading(name)
             self.starts += 1
@@ -244,18 +215,6 @@ class EngineSession(ExitStack):
             info.device or "the server's device",
         )
         return engine
-
-
-def _steps(display: Display) -> Callable[[str], None]:
-    """Return a function that shows each step of a load, and that a run waits for another."""
-    stages = Stages()
-
-    def show(stage: str) -> None:
-        stages.show(stage)
-        if not stage.startswith(WAITING):
-            display.step(stage)
-
-    return show
 
 
 def _is_shared(engine: Engine) -> bool:

@@ -20,7 +20,7 @@ from regrade.answers.durations import remember
 from regrade.answers.publishing import publish_siblings
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.answers.spool import Spool, SpoolBusyError
-from regrade.engines.base import WAITING
+from regrade.engines.base import WAITING, SwitchingEngine
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import PooledRequests
 from regrade.orchestration import artifacts
@@ -114,57 +114,57 @@ def generate(
         work.publishing = publish_answers.submit(work)
         after(work)
 
-    todo = [work for work in works if work.requests]
-    if todo:
+    groups = by_model([work for work in works if work.requests])
+    if groups:
         parquet.prepare()  # while the engine loads
     later = [] if session is None else [_whole(works)]
-    retrying = False
+    retried = False
+    problem = ""
+    """Words with which the model before failed."""
     with EngineSession() if session is None else nullcontext(session) as engines:
-        while todo:
+        while groups:
+            group, *others = groups
             try:
-                engines.generate(job, todo, publish_complete, later)
-                break
+                engine = engines.load(job, *groups, later=later)
+                if others and isinstance(engine, SwitchingEngine):
+                    engine.read_ahead(others[0][0].plan.model)
+                engines.answer(group, job.goodput, publish_complete)
+                groups, problem = others, ""
             except (OperationError, UserError) as error:
-                left = [work for work in todo if work.publishing is None]
-                if not engines.may_retry(error, retried=retrying):
-                    todo = _of_others(engines.left, error, works)
-                    if not todo and session is None:
-                        engine_no_longer_needed()
-                    _publish_finished([work for work in left if work not in todo])
-                    if all(any(work.failure for work in group) for group in by_model(works)):
-                        _publish_finished([work for work in works if not work.requests])
-                        wait([work.publishing for work in works if work.publishing is not None])
-                        raise
-                    retrying = False
+                retried = engines.may_retry(error, retried=retried)
+                if retried:
+                    left = [work for work in group if work.publishing is None]
+                    _publish_finished(left)
+                    logger.warning("%s Retrying once with a new engine.", error)
+                    for work in left:
+                        find_missing(work)
+                    groups = [*by_model([work for work in left if work.requests]), *others]
                     continue
-                _publish_finished(left)
-                logger.warning("%s Retrying once with a new engine.", error)
-                retrying = True
-                for work in left:
-                    find_missing(work)
-                todo = [work for work in left if work.requests]
+                failing = groups if str(error) == problem else [group]
+                groups, problem = groups[len(failing) :], str(error)
+                if not groups and session is None:
+                    engine_no_longer_needed()
+                _fail(failing, error, works)
+                if all(any(work.failure for work in made) for made in by_model(works)):
+                    _publish_finished([work for work in works if not work.requests])
+                    wait([work.publishing for work in works if work.publishing is not None])
+                    raise
     if session is None:
         engine_no_longer_needed()
 
 
-def _of_others(
-    left: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]
-) -> list[Work]:
-    """Note an error at the works of a model, and return those of the models after it; none if the model before failed alike."""
-    failing, *others = left
-    asked = by_model([work for work in works if work.requests])
-    place = next(n for n, group in enumerate(asked) if failing[0] in group)
-    before = asked[place - 1][0].failure if place else None
-    is_same = before is not None and str(error) == str(before)
-    for work in chain(failing, *(others if is_same else ())):
+def _fail(failing: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]) -> None:
+    """Note an error at the works of a model, and of those after it that are not tried; publish their finished answers."""
+    model, *untried = failing
+    failed = [*chain.from_iterable(failing)]
+    for work in failed:
         work.failure = error
     if len(by_model(works)) > 1:
-        logger.error("%s: %s", failing[0].plan.specification.model.name, error)
-    if is_same and others:
-        logger.error(
-            "%s after it: not tried, because two failed alike", counted(len(others), "model")
-        )
-    return [] if is_same else [*chain.from_iterable(others)]
+        logger.error("%s: %s", model[0].plan.specification.model.name, error)
+    if untried:
+        count = counted(len(untried), "model")
+        logger.error("%s after it: not tried, because two failed alike", count)
+    _publish_finished([work for work in failed if work.publishing is None])
 
 
 def answered(works: Sequence[Work]) -> list[Work]:

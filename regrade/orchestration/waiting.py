@@ -1,6 +1,7 @@
 """Show in Prefect that a flow run waits for another one."""
 
 import logging
+from collections.abc import Callable
 from uuid import uuid4
 
 from prefect.client.orchestration import get_client
@@ -20,19 +21,26 @@ AWAITING = "AwaitingOtherRun"
 
 
 class Stages:
-    """Stages of a flow run, on its page: only those in which it waits for another run are shown."""
+    """Stages of a flow run: those in which it waits for another run are shown on its page.
 
-    def __init__(self) -> None:
+    Args:
+        on_step: Called with the name of each other stage.
+    """
+
+    def __init__(self, on_step: Callable[[str], None] = lambda _: None) -> None:
+        self._on_step = on_step
         self._waiting = False
 
     def show(self, stage: str) -> None:
         """Log a stage in which the flow run waits, and set its state to `AwaitingOtherRun`, or back."""
-        if stage.startswith(WAITING):
+        waited, self._waiting = self._waiting, stage.startswith(WAITING)
+        if self._waiting:
             logger.info("%s", stage)
             _set_state(AWAITING, f"{stage[0].upper()}{stage[1:]}.")
-        elif self._waiting:
+            return
+        if waited:
             _set_state("Running", "")
-        self._waiting = stage.startswith(WAITING)
+        self._on_step(stage)
 
 
 def _set_state(name: str, message: str) -> None:

@@ -76,28 +76,6 @@ def test_a_checkpoint_has_the_name_of_its_training_and_another_model_its_own(tra
         assert told == (expected, str(training / name), None)
 
 
-def test_a_checkpoint_is_left_until_every_file_is_whole(training: Path):
-    written = write(training, "checkpoint-500")
-    weights = written / "model.safetensors"
-    content = weights.read_bytes()
-    names = [path.name for path in sorted(written.iterdir())]
-    contents = {name: (written / name).read_bytes() for name in names}
-    shutil.rmtree(written)
-    written.mkdir()
-    reasons = []
-    for name in ["config.json", *(set(names) - {"config.json", weights.name})]:
-        (written / name).write_bytes(contents[name])
-        reasons.append(look(written, settle=0).waits_for)
-    for size in (0, 4, 100, len(content) // 2, len(content) - 1):
-        weights.write_bytes(content[:size])
-        reasons.append(look(written, settle=0).waits_for)
-
-    assert all(reasons)
-    assert "'model.safetensors' is shorter than its header says" in reasons
-    weights.write_bytes(content)
-    assert look(written, settle=0).waits_for is None
-
-
 def test_a_whole_checkpoint_is_left_until_it_has_settled(training: Path):
     folder = write(training, "checkpoint-500", age=5)
 

@@ -127,21 +127,14 @@ def test_short_points_are_asked_again_only_to_measure(
     assert [p.benchmarks[0].times for p in again.points] == [m.times for m in measured]
 
 
-def test_the_log_names_each_point_before_its_answers(
-    sweep: Any, engines: Engines, caplog: pytest.LogCaptureFixture
-):
-    caplog.set_level(logging.INFO, logger="regrade.sweep")
-    sweep(in_flight=(1, 4))
-    told = [r.getMessage() for r in caplog.records if r.name == "regrade.sweep"]
-    assert told[:2] == ["point in_flight=1", "point in_flight=4"]
-
-
-def test_each_line_of_the_log_about_answers_says_which_point_it_is_of(
+def test_the_log_names_each_point_before_its_answers_and_with_each_line_about_them(
     sweep: Any, engines: Engines, caplog: pytest.LogCaptureFixture
 ):
     caplog.set_level(logging.INFO, logger="regrade")
     sweep(in_flight=(1, 4))
     sweep(in_flight=(1, 4))  # nothing to generate
+    told = [r.getMessage() for r in caplog.records if r.name == "regrade.sweep"]
+    assert told[:2] == ["point in_flight=1", "point in_flight=4"]
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("regrade.")]
     about = [line for line in lines if " · " in line.partition(":")[0]]
     assert {

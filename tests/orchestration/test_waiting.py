@@ -22,9 +22,11 @@ from regrade.orchestration.worker import ENGINE_DONE, engine_no_longer_needed
 
 @flow
 def waits_twice() -> str:
-    stages = Stages()
+    steps: list[str] = []
+    stages = Stages(steps.append)
     for stage in ("waiting for A", "waiting for B", "importing vLLM", "loading the model"):
         stages.show(stage)
+    assert steps == ["importing vLLM", "loading the model"]
     return str(flow_run.id)
 
 

@@ -10,10 +10,12 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from regrade.checkpoints import ENDED, KEPT
+from regrade.checkpoints import ENDED
 from regrade.models.local import find_missing
 from regrade.records.specification import CHECKPOINT
 
+_KEPT = "regrade-kept"
+"""Name of the folder in a training's folder for hard links to checkpoints."""
 _LAST = "trainer_state.json"
 """Name of the file with a training's state in a checkpoint; the Trainer writes it last."""
 _TRAINING_ONLY = shutil.ignore_patterns(
@@ -26,7 +28,7 @@ class Queue:
     """The checkpoints of a training that wait for their evaluation, in its output folder."""
 
     def __init__(self, output: Path) -> None:
-        self.folder = output / KEPT / output.resolve().name
+        self.folder = output / _KEPT / output.resolve().name
         """Its path ends in the name of the training, as that of a checkpoint should."""
 
     def put(self, checkpoint: Path) -> str | None:

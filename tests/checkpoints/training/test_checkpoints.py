@@ -43,6 +43,12 @@ def test_weights_with_an_odd_header_are_refused(checkpoint: Path, header: bytes)
     assert problem_of(checkpoint) == "'model.safetensors' has no safetensors header"
 
 
+def test_weights_that_lack_the_end_of_a_tensor_are_refused(checkpoint: Path) -> None:
+    weights = checkpoint / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1])
+    assert problem_of(checkpoint) == "'model.safetensors' is shorter than its header says"
+
+
 def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
     weights = checkpoint / "model.safetensors"
     with weights.open("r+b") as file:

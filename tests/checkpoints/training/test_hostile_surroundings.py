@@ -113,29 +113,26 @@ def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_
     }
 
 
-def test_a_checkpoint_that_comes_while_another_is_evaluated_needs_no_process_of_its_own(
-    hook: "training.EvaluateCheckpoints", output: Path
-) -> None:
-    assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
-    (log,) = (output / "regrade-logs").glob("*.log")
-    assert log.name == "checkpoint-1.log"
-    assert "between: stay\n" in log.read_text()
-    assert log.read_text().endswith("no further checkpoints\n"), "it was told, and not killed"
-    printed = json.loads(log.with_suffix(".json").read_text().splitlines()[-1])
-    assert printed["answer_sets"][0]["benchmark"] == "sums"
-    assert not (output / "regrade-kept").exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "between"),
-    [({"wait": True}, "end"), ({"wait": True, "between": "deep-sleep"}, "deep-sleep")],
+    [
+        ({}, "stay"),
+        ({"wait": True}, "end"),
+        ({"wait": True, "between": "deep-sleep"}, "deep-sleep"),
+    ],
 )
 def test_one_process_evaluates_all_and_its_engine_does_what_was_set_between_them(
     quick: None, output: Path, arguments: dict[str, Any], between: str
 ) -> None:
-    assert steps(save(training.EvaluateCheckpoints(["sums"], **arguments), output, 1, 2)) == [1, 2]
+    hook = training.EvaluateCheckpoints(["sums"], **arguments)
+    assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
     (log,) = (output / "regrade-logs").glob("*.log")
+    assert log.name == "checkpoint-1.log"
     assert f"between: {between}\n" in log.read_text()
+    assert log.read_text().endswith("no further checkpoints\n"), "it was told, and not killed"
+    printed = json.loads(log.with_suffix(".json").read_text().splitlines()[-1])
+    assert printed["answer_sets"][0]["benchmark"] == "sums"
+    assert not (output / "regrade-kept").exists()
 
 
 def test_a_missing_program_is_a_warning(

@@ -1,6 +1,5 @@
 """A training that resumes, and what an earlier process left in its folder."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,37 +94,36 @@ def test_a_resumed_training_logs_what_was_left_at_its_step(output: Path, quick: 
     assert [(log["step"], log["regrade/sums/accuracy"]) for log in state.log_history] == [(2, 0.02)]
 
 
-def test_steps_after_the_resumed_one_belong_to_another_branch(output: Path) -> None:
-    assert is_of(keep(output / "checkpoint-2"), 3, [])
-    assert not is_of(keep(output / "checkpoint-4"), 3, [])
+LOGGED = '{"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}'
 
 
 @pytest.mark.parametrize(
-    ("logged", "belongs"), [([{"loss": 2.5}], True), ([{"loss": 2.4}], False), ([], False)]
+    ("saved", "step", "logged", "belongs"),
+    [
+        (LOGGED, 6, [{"loss": 2.5}, {"loss": 2.0}], True),
+        (LOGGED, 2, [{"loss": 2.5}], True),
+        (LOGGED, 1, [{"loss": 2.5}], False),  # of another branch
+        (LOGGED, 6, [{"loss": 2.4}, {"loss": 2.0}], False),  # of another training
+        (LOGGED, 6, [{"loss": 2.0}], False),
+        *((odd, 6, [], False) for odd in (None, "", "[]", "{", '{"global_step": 3}')),
+    ],
 )
-def test_a_checkpoint_with_other_losses_belongs_to_another_training(
-    output: Path, logged: list[dict[str, float]], belongs: bool
-) -> None:
-    state = {"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}
-    (output / "checkpoint-2/trainer_state.json").write_text(json.dumps(state))
-    kept = keep(output / "checkpoint-2")
-
-    assert is_of(kept, 6, [*logged, {"loss": 2.0}]) is belongs
-    saved = state_of(kept)
-    assert saved is not None
-    assert saved.epoch == 0.5
-
-
-@pytest.mark.parametrize("content", [None, "", "[]", "{", '{"global_step": 3}'])
-def test_a_folder_without_its_state_belongs_to_no_training(
-    output: Path, content: str | None
+def test_a_checkpoint_belongs_to_the_training_whose_log_begins_with_its_own(
+    output: Path, saved: str | None, step: int, logged: list[dict[str, float]], belongs: bool
 ) -> None:
     kept = keep(output / "checkpoint-2")
     (kept / "trainer_state.json").unlink()
-    if content is not None:
-        (kept / "trainer_state.json").write_text(content)
+    if saved is not None:
+        (kept / "trainer_state.json").write_text(saved)
 
-    assert not is_of(kept, 6, [])
+    assert is_of(kept, step, logged) is belongs
+
+
+def test_the_epoch_of_a_checkpoint_is_read(output: Path) -> None:
+    (output / "checkpoint-2/trainer_state.json").write_text(LOGGED)
+    saved = state_of(output / "checkpoint-2")
+    assert saved is not None
+    assert saved.epoch == 0.5
 
 
 def test_the_folder_of_kept_checkpoints_has_the_trainings_name(
