@@ -302,17 +302,3 @@ def test_a_single_name_is_enough_for_benchmarks_and_engine(tmp_path: Path):
     chosen = options.parameters()
     assert chosen["benchmarks"] == ["gsm8k"]
     assert chosen["engine"] == {"base_url": "http://127.0.0.1:8000/v1", "kind": "openai"}
-
-
-def test_only_parameters_of_the_command_are_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = tmp_path / "k.yaml"
-    file.write_text("model: m\nbenchmarks: [gsm8k]\nanswer_set: 1f\n")
-
-    assert run(["generate", "--config", str(file)]) == 2
-
-    known = capsys.readouterr().err.partition("Known: ")[2]
-    assert "sampling" in known
-    assert "answer_set" not in known
-    assert "scorer" not in known

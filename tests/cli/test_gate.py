@@ -1,6 +1,5 @@
 """Exit codes and reports of `regrade compare`, `gate` and `promote`."""
 
-from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -45,20 +44,6 @@ def test_without_a_verdict_no_report_of_an_earlier_one_is_left(
     assert "there are no answers of 'nobody'" in page.read_text()
     assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
     assert not html.exists()
-
-
-def test_a_killed_gate_leaves_junit_that_can_be_read(
-    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    xml = tmp_path / "verdict.xml"
-
-    def killed(_: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(GateJob, "verdict", killed)
-    with suppress(KeyboardInterrupt):
-        gate(repository, "same", "--junit", xml)
-    assert ElementTree.fromstring(xml.read_text()).get("errors") == "1"
 
 
 def test_an_evaluation_writes_its_verdict_even_if_it_fails_afterwards(

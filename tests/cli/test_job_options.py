@@ -6,7 +6,6 @@ from typing import Annotated
 import pytest
 from cyclopts import App
 from pydantic import Field
-from rich.console import Console
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_of
@@ -60,20 +59,6 @@ def parsed(*words: str) -> JobOptions:
     return found[0]
 
 
-def test_a_field_is_an_option_with_its_help():
-    app = App(console=Console(width=200, color_system=None))
-
-    @app.default
-    def command(options: MadeUpOptions | None = None) -> None: ...
-
-    with app.console.capture() as shown:
-        app.help_print()
-    lines = [" ".join(line.strip("│ ").split()) for line in shown.get().splitlines()]
-    assert "--mood INT How the model feels." in lines
-    assert "--weather.wind FLOAT Speed of the wind." in lines
-    assert not any("--hidden" in line or "--share" in line for line in lines)
-
-
 def test_options_override_the_file_which_has_the_same_names(tmp_path: Path):
     file = tmp_path / "job.yaml"
     file.write_text("model: m\nbenchmarks: gsm8k\nmood: 2\nhidden: 5\nweather: {wind: 1, map: a}\n")
@@ -125,11 +110,6 @@ def test_a_job_has_the_options_of_its_own_fields_only():
     assert {"--max-drop", "--examples", "--sandbox"} <= of_gate.keys()
     assert of_gate["--min-coverage"] == "min_coverage"  # not that of a judge's verdicts
     assert not of_gate.keys() & {"--promote", "--candidate"}
-
-
-def test_no_option_stands_for_two_fields():
-    names = [name for option in options_of(EvaluationJob) for name in option.names]
-    assert len(names) == len(set(names))
 
 
 def test_several_models_are_words_or_options_and_replace_those_of_the_file(tmp_path: Path):

@@ -147,11 +147,6 @@ def test_a_shell_that_is_not_known_has_to_be_named(
     assert "such as `regrade completion bash`" in line
 
 
-def test_help_holds_the_exit_codes():
-    assert "3 no verdict" in page("gate", "--help")
-    assert "4 cancelled; 5 not in time" in " ".join(page("trigger", "--help").split())
-
-
 def test_a_switch_that_is_on_can_be_switched_off():
     words = ["evaluate", "--engine.no-enable-prefix-caching", "--truncate=false"]
     _, bound, _ = command_line().parse_args(words, exit_on_error=False, print_error=False)

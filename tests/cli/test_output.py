@@ -96,11 +96,6 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
     assert ("as tested" in ran.err) == (code != 0)
 
 
-def test_json_and_quiet_exclude_each_other():
-    ran = regrade("gate", "m", "--json", "-q")
-    assert (ran.code, "Mutually exclusive" in ran.err) == (3, True)
-
-
 def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):
     logger = show_logs("regrade.quiet-test", quiet=True)
     logger.info("unimportant")

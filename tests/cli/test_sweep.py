@@ -7,7 +7,7 @@ import pytest
 
 from regrade.tracking.connection import connect
 from regrade.tuning.sweep.results import Measured, SweepResult
-from regrade.tuning.sweep.text import latency_rows, notes, result_rows
+from regrade.tuning.sweep.text import notes, result_rows
 from tests.benchmarks.files import shared
 from tests.command_line import regrade
 
@@ -88,32 +88,6 @@ def test_one_command_measures_1_4_and_16_requests_in_flight_on_mmlu_and_gsm8k(
     assert curve(found, "gsm8k/tokens_per_second") == [
         (point.in_flight, point.benchmarks[1].tokens_per_second) for point in found.points
     ]
-
-
-def test_tokens_of_a_step_and_requests_in_flight_are_measured_with_percentiles(
-    demo_model: Path, prefect_server: str, tmp_path: Path
-):
-    found = swept(
-        demo_model,
-        prefect_server,
-        tmp_path,
-        *("--benchmark", "gsm8k", "--source", f"gsm8k={shared('gsm8k')}", "--n-shots", "2"),
-        *("--engine.max-num-batched-tokens", "1024,4096", "--in-flight", "2,8"),
-    )
-
-    assert found.engine_starts == 2
-    latencies = ["TTFT", "TPOT", "ITL", "E2EL", "queue"]
-    rows = list(latency_rows(found, "gsm8k"))
-    assert [row[:3] for row in rows] == [
-        (tokens, n, latency)
-        for tokens in ("1024", "4096")
-        for n in ("2", "8")
-        for latency in latencies
-    ]
-    assert all(len(row) == 3 + len(("mean", "p25", "p50", "p75", "p99")) for row in rows)
-    for point in found.points:
-        assert point.failure is None
-        assert_measured(point.benchmarks[0])
 
 
 def test_splits_that_cannot_run_here_are_rows_with_their_reason(

@@ -82,14 +82,6 @@ def test_the_power_is_the_sum_over_all_outcomes(
     assert power(found - 0.0005) < POWER <= power(found + 0.0005)
 
 
-def test_nothing_changed_of_400_by_hand() -> None:
-    # Six losses and no gain have p = 1/64 < 0.025, so six have to be found among 400: binomial with 80 %.
-    drop = detectable_drop(observed(0, 400), 0.0, 0.025)
-
-    assert drop == pytest.approx(0.0197, abs=0.0001)
-    assert binom.sf(5, 400, drop) == pytest.approx(0.8, abs=0.001)
-
-
 def test_the_smallest_drop_of_a_normal_test_by_hand() -> None:
     # No margin, 20 % changed of 10,000: (1.645 + 0.842) * sqrt(0.2) / 100, a little less by the square of the drop.
     drop = detectable_drop(observed(1_998, 9_998), 0.0, 0.05)

@@ -174,18 +174,6 @@ def test_what_a_deployment_adds_or_only_a_worker_has_is_left_to_them(given: dict
     check_given(EvaluationJob, given)
 
 
-def test_a_report_of_an_earlier_run_does_not_outlast_the_start(tmp_path: Path) -> None:
-    page = tmp_path / "report.md"
-    page.write_text("pass: an earlier model")
-    with (
-        between(lambda *_: Reply(401)) as (url, _),
-        temporary_settings({PREFECT_API_URL: url}),
-    ):
-        run([*EVALUATE, "--markdown", str(page)])
-
-    assert "earlier" not in page.read_text()
-
-
 def test_reports_are_refused_without_waiting(capsys: pytest.CaptureFixture[str]) -> None:
     code = run(["trigger", "evaluate-model", "--markdown", "report.md"])
 
