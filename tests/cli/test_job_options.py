@@ -1,5 +1,6 @@
 """A field of a job is an option, a key of the YAML file and a parameter of a deployment, without being named a second time."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -97,6 +98,28 @@ def test_a_path_in_a_file_that_begins_with_a_dot_begins_in_the_folder_of_the_fil
     monkeypatch.chdir(tmp_path)
     beside = read.format(folder="./settings", above=".")
     assert found("settings/job.yaml") == beside
+
+
+def test_every_path_of_a_job_is_named_as_its_workers_see_it():
+    given = {
+        "model": "org/new",
+        "answers": "./answers",
+        "engine": {"lora": "./lora", "extra": ["./text"]},
+        "datasets": ({"path": "./a.csv", "prompt": "./text", "scorer": "./s.py:score"},),
+        "prompt": {"chat_template": "./t.jinja", "system": "./text"},
+        "scorer": "./s.py:score",
+        "scoring": {"sources": [{"benchmark": "code", "path": "./tests.jsonl"}]},
+        "judge": {"judges": ["org/judge", "./judge"], "rubric": "./r.j2", "criteria": "./c.yaml"},
+        "gate": {"base_answers": "./old", "baseline": "./checkpoint-400"},
+        "unknown": "./text",
+    }
+    schema = EvaluationJob.model_json_schema()
+
+    named = json.dumps(from_this_folder(given, schema, root=schema))
+
+    assert named == json.dumps(given).replace('"./', f'"{Path.cwd()}/').replace(
+        f"{Path.cwd()}/text", "./text"
+    )
 
 
 def test_a_job_has_the_options_of_its_own_fields_only():

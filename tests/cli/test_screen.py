@@ -13,15 +13,10 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
-from regrade.scoring.score import score_answers
-from regrade.settings import SamplingParams
 from regrade.text.blocks import Table
 from regrade.text.layout import layout
-from tests.builders import row
 from tests.comparing.sides import answer
-from tests.stored import publish, score
-from tests.tuning.sweep.made import paired_test, point, sweep
+from tests.stored import score
 
 MODEL = "meta-llama/Meta-Llama-3.1-70B-Instruct-w8a8"
 BENCHMARK = "lm_eval:mmlu_flan_n_shot_generative_stem"
@@ -38,18 +33,6 @@ try:
     run(["gate", sys.argv[2], "--baseline", "org/base", *where])
 except SystemExit:
     pass
-"""
-_RESULTS = """
-import sys
-from pathlib import Path
-from regrade.cli.terminal import print_blocks
-from regrade.results import page
-from regrade.results.results import Evaluation
-from regrade.tuning.sweep import text
-from regrade.tuning.sweep.results import SweepResult
-print_blocks(page.blocks(Evaluation.model_validate_json(Path(sys.argv[1]).read_text())))
-print("-- sweep")
-print_blocks(text.blocks(SweepResult.model_validate_json(Path(sys.argv[2]).read_text()), {}))
 """
 
 
@@ -110,91 +93,6 @@ def test_names_accuracy_error_and_n_are_whole_at_every_width(
     tables = [line for line in lines if line.startswith(("answer set", "  scorer", "  answer set"))]
     assert tables
     assert all(len(line) <= width for line in tables)
-
-
-REASON = (
-    "vLLM cannot run a pipeline on a CPU: " + "leave out `--engine.pipeline-parallel-size`, or " * 8
-)
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Files with the result of an evaluation, whose questions have four answers each, and with that of a sweep."""
-    folder = tmp_path_factory.mktemp("results")
-    rows = [
-        row(n, "" if repeat < n % 5 else "#### 99", repeat=repeat)
-        for n in range(8)
-        for repeat in range(4)
-    ]
-    answers = publish(
-        LocalRepository(folder / "answers"),
-        rows,
-        repeats=4,
-        sampling=SamplingParams(temperature=0.6),
-        model=MODEL,
-        benchmark=BENCHMARK,
-    )
-    result = AnswerSetResult(
-        benchmark=BENCHMARK,
-        model=MODEL,
-        answer_set_id=answers.manifest.answer_set_id,
-        revision=answers.revision,
-        url=None,
-        rows=32,
-        expected_rows=40,
-        repeats=4,
-        generated=32,
-        scores=(score_result(score_answers(answers, "number"), None),),
-        seconds={"load": 1234.5, "generate": 98765.4, "publish": 1.2, "score": 0.3, "track": 2.1},
-    )
-    evaluation = Evaluation(answer_sets=(result,), repository=answers.repository.uri)
-    axes = {
-        "engine.quantization": ("default", "fp8"),
-        "engine.tensor_parallel_size": ("1", "8"),
-        "in_flight": ("4", "16"),
-    }
-    points = []
-    for number in range(8):
-        places = (number // 4, number // 2 % 2, number % 2)
-        settings = {
-            name: values[place] for (name, values), place in zip(axes.items(), places, strict=True)
-        }
-        name = ", ".join(f"{key.rpartition('.')[2]}={value}" for key, value in settings.items())
-        made = point(
-            number,
-            4,
-            REASON if number in (2, 7) else None,
-            test=paired_test(0.02) if number else None,
-        )
-        points.append(made.model_copy(update={"settings": settings, "name": name}))
-    swept = sweep(*points).model_copy(update={"axes": axes})
-    files = []
-    for name, document in (("evaluation", evaluation), ("sweep", swept)):
-        (folder / name).write_text(document.model_dump_json())
-        files.append(str(folder / name))
-    return files
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_results_of_an_evaluation_and_of_a_sweep_fit_every_width(results: list[str], width: int):
-    lines = screen(width, _RESULTS, *results)
-    text = "\n".join(lines)
-
-    assert "…" not in text
-    assert "Traceback" not in text
-    evaluated, _, swept = text.partition("-- sweep")
-    for whole in (MODEL, BENCHMARK, "avg@4 ", " ± ", "pass@4 ", "maj@4 ", "1234.5", "98765.4"):
-        assert whole in evaluated
-    words = " ".join(swept.split())
-    assert words.count(f"tensor_parallel_size=8, in_flight=4: {REASON.strip()}") == 1
-    assert swept.count("failed") == 3  # how many, and in each one's row
-    for whole in ("80.0 ± 4.0 %", "-10.00 (-20.00 to +0.00)", "10 / 0", "0.0200"):
-        assert swept.count(whole) >= 5
-    uncut = (MODEL, BENCHMARK, "- command: ")  # a command is whole, to be copied
-    longest = max((line for line in lines if not any(one in line for one in uncut)), key=len)
-    assert len(longest) <= width, longest
-    # Each line of a table says which point it is about, also in the tables below.
-    assert swept.count("fp8") >= 4
 
 
 @pytest.mark.parametrize("width", [*WIDTHS, 30])

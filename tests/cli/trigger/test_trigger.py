@@ -17,8 +17,6 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.cli.main import run
-from regrade.cli.paths import from_this_folder
-from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.artifacts import PLAN_KEY, SWEEP_KEY, TUNING_KEY
 from tests.cli.trigger.helpers import Reply, between, read_run, trigger, wait_for
 from tests.command_line import ROOT
@@ -132,46 +130,6 @@ def test_a_run_is_told_to_stop_when_its_verdict_is_sure(served: str) -> None:
     assert ran.code == 0, ran.err
     parameters = read_run(served, ran.document["flow_run"]["id"])["parameters"]
     assert parameters["gate"] == {"baseline": "org/old", "max_drop": 1.0, "stop_when_sure": True}
-
-
-def test_every_path_of_a_job_is_named_as_its_workers_see_it() -> None:
-    given = {
-        "model": "org/new",
-        "answers": "./answers",
-        "engine": {"lora": "../lora", "extra": ["./no-path"]},
-        "datasets": ({"path": "./a.csv", "prompt": "./no-path", "scorer": "./s.py:score"},),
-        "prompt": {"chat_template": "./t.jinja", "system": "./no-path"},
-        "scorer": "./s.py:score",
-        "scoring": {"sources": [{"benchmark": "code", "path": "./tests.jsonl"}]},
-        "judge": {
-            "judges": ["org/judge", "./judge"],
-            "rubric": "./r.jinja",
-            "criteria": "./c.yaml",
-        },
-        "gate": {"base_answers": "./old", "baseline": "./checkpoint-400"},
-        "unknown": "./as-it-is",
-    }
-    schema = EvaluationJob.model_json_schema()
-    here = str(Path.cwd())
-
-    assert from_this_folder(given, schema, root=schema) == {
-        "model": "org/new",
-        "answers": f"{here}/answers",
-        "engine": {"lora": str(Path.cwd().parent / "lora"), "extra": ["./no-path"]},
-        "datasets": [
-            {"path": f"{here}/a.csv", "prompt": "./no-path", "scorer": f"{here}/s.py:score"}
-        ],
-        "prompt": {"chat_template": f"{here}/t.jinja", "system": "./no-path"},
-        "scorer": f"{here}/s.py:score",
-        "scoring": {"sources": [{"benchmark": "code", "path": f"{here}/tests.jsonl"}]},
-        "judge": {
-            "judges": ["org/judge", f"{here}/judge"],
-            "rubric": f"{here}/r.jinja",
-            "criteria": f"{here}/c.yaml",
-        },
-        "gate": {"base_answers": f"{here}/old", "baseline": f"{here}/checkpoint-400"},
-        "unknown": "./as-it-is",
-    }
 
 
 @pytest.mark.slow
