@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
 from regrade import scorers
 from regrade.answers.local import LocalRepository
@@ -16,7 +15,7 @@ from regrade.benchmarks import competitions
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring.score import is_stale, score_answers
 from regrade.scoring.source_hash import _code_of, source_hash
-from regrade.settings import ScorerName, registry
+from regrade.settings import registry
 from regrade.settings.errors import PluginError, UnknownNameError
 from tests.builders import row
 from tests.command_line import ROOT, regrade
@@ -82,11 +81,6 @@ def test_listing_the_names_imports_none_of_them():
         "print([name for name in sys.modules if name.startswith(('regrade.scorers', 'regrade.benchmarks'))])"
     )
     assert python(code).strip() == "[]"
-
-
-def test_what_may_be_set_is_what_is_installed():
-    schema = TypeAdapter(ScorerName).json_schema()
-    assert tuple(schema["examples"]) == scorer_names()
 
 
 def put_beside_ours(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, text: str) -> None:
