@@ -43,9 +43,7 @@ class Output:
     """Print only warnings and errors; the exit code is the result."""
 
     def show(
-        self,
-        document: BaseModel | Mapping[str, Any],
-        draw: "Callable[[], Iterable[Block] | None]",
+        self, document: BaseModel | Mapping[str, Any], draw: "Callable[[], Iterable[Block] | None]"
     ) -> None:
         """Print a result on stdout, unless the command is quiet.
 

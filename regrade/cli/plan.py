@@ -44,9 +44,7 @@ def plan(
         if output.quiet:
             status.stop()
         made = make_memory_plan(
-            job,
-            log=log_file("plan"),
-            on_progress=lambda stage: status.update(plain(stage)),
+            job, log=log_file("plan"), on_progress=lambda stage: status.update(plain(stage))
         )
     output.show(made, lambda: blocks(made))
     raise SystemExit(0 if made.choice else 1)

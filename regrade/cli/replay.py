@@ -13,10 +13,7 @@ class ReplayOptions(JobOptions, job=ReplayJob):
 
 
 def replay(
-    answer_set: str,
-    *,
-    options: ReplayOptions | None = None,
-    output: Output = TABLE,
+    answer_set: str, *, options: ReplayOptions | None = None, output: Output = TABLE
 ) -> None:
     """Read stored answers with another model, and say whether it is the same up to noise.
 

@@ -11,12 +11,7 @@ from pydantic import ValidationError
 
 from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import (
-    JobOption,
-    JobOptions,
-    options_of,
-    words_of,
-)
+from regrade.cli.job_options import JobOption, JobOptions, options_of, words_of
 from regrade.cli.output import TABLE, Output
 from regrade.comparing.checking import begin_evaluation
 from regrade.jobs.job import EvaluationJob

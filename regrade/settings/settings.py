@@ -88,7 +88,7 @@ else:  # Pydantic accepts, and the form offers, only installed names
     ]
     """Also LiveCodeBench between other months, which the form does not offer."""
 
-    def _scorer_name(check: Callable[[str], str], *others: str) -> Any:
+    def _scorer_name(check: Callable[[str], str], *others: str) -> Any:  # noqa: ANN401 - a type
         """Return the type of a scorer's name, with other names that stand alone."""
         scorers = registry.names("scorer")
         pattern = rf"(?:{'|'.join(scorers)})(?:\(.*\))?"
@@ -130,8 +130,7 @@ ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")
 StoredName = Annotated[str, Field(pattern=registry.STORED_NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
 Timestamp = Annotated[
-    AwareDatetime,
-    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC)),
+    AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))
 ]
 """Time in stored data, with a time zone; in a range in which it can be converted to any other zone."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]

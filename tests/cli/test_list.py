@@ -14,14 +14,7 @@ from tests.builders import session
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
 from tests.judged import fill, read_in, rows_of
-from tests.stored import (
-    again,
-    commit_manifest,
-    numbers,
-    publish,
-    score,
-    score_with_an_older_scorer,
-)
+from tests.stored import again, commit_manifest, numbers, publish, score, score_with_an_older_scorer
 
 
 def show(repository: LocalRepository, *options: str) -> Ran:

@@ -13,14 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.command_list import (
-    COMMANDS,
-    EXAMPLES,
-    GROUPS,
-    NOUNS,
-    names_under,
-    without_noun,
-)
+from regrade.cli.command_list import COMMANDS, EXAMPLES, GROUPS, NOUNS, names_under, without_noun
 from regrade.cli.commands import command_line
 from regrade.cli.job_options import as_json
 from regrade.cli.main import run

@@ -68,8 +68,7 @@ def repository(tmp_path: Path) -> LocalRepository:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"],
+    "arguments", ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"]
 )
 def test_quiet_commands_print_nothing(repository: LocalRepository, arguments: str):
     where = () if arguments in ("benchmarks", "scorers") else ("--answers", repository.uri)

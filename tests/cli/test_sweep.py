@@ -11,12 +11,7 @@ from regrade.tuning.sweep.text import notes, result_rows
 from tests.benchmarks.files import shared
 from tests.command_line import regrade
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 24
 IN_FLIGHT = (1, 4, 16)
 

@@ -9,12 +9,7 @@ from regrade.answers.sets import list_sets
 from tests.command_line import Ran, regrade
 from tests.crash.harness import config, many_questions
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 400
 ENGINE = {
     "kind": "vllm",

@@ -97,12 +97,7 @@ def test_an_interrupted_fresh_run_goes_on_where_it_stopped(
     _, found = left(plan, repository, fresh=True)
     with opened(plan, repository) as spool:  # and then the machine lost its power
         begin_session(
-            spool,
-            repository.uri,
-            plan.description,
-            session(9),
-            replaced=found.replaced,
-            fresh=True,
+            spool, repository.uri, plan.description, session(9), replaced=found.replaced, fresh=True
         )
         spool.append(rows(plan, range(1)))
 

@@ -59,11 +59,7 @@ def test_each_answer_becomes_a_row_of_its_own_set_whatever_the_order(spools: lis
     seen: list[tuple[int, int, int]] = []
     fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
 
-    fill(
-        fillings,
-        Answering(1),
-        lambda n: seen.append((n, *(f.progress.done for f in fillings))),
-    )
+    fill(fillings, Answering(1), lambda n: seen.append((n, *(f.progress.done for f in fillings))))
 
     assert seen == [(1, 0, 4), (0, 2, 4)]  # the last set is complete before the first begins
     texts = [pq.read_table(spool.seal()[0].path)["text"].to_pylist() for spool in spools[:2]]

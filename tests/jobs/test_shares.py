@@ -119,9 +119,7 @@ def test_the_interval_between_commits_grows_with_the_machines():
         assert machines * hour / publish_seconds(machines) <= 120  # the Hub allows about 128
 
 
-def test_answers_are_published_once_a_minute_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_answers_are_published_once_a_minute_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(PUBLISH_VARIABLE, raising=False)
     assert publish_seconds() == PUBLISH_SECONDS == 60
     monkeypatch.setenv(PUBLISH_VARIABLE, "2.5")

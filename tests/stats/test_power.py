@@ -14,13 +14,7 @@ from regrade.stats.decision import (
     pass_p,
     regression_p,
 )
-from regrade.stats.power import (
-    POWER,
-    can_pass,
-    detectable_drop,
-    drop_that_passes,
-    questions_needed,
-)
+from regrade.stats.power import POWER, can_pass, detectable_drop, drop_that_passes, questions_needed
 
 
 def observed(changed: int, n: int) -> PairedChanges:
@@ -117,8 +111,7 @@ def test_an_unchanged_model_passes_with_the_questions_it_needs(
 
 
 @pytest.mark.parametrize(
-    ("n", "changed", "drop", "alpha"),
-    [(100, 0, 0.02, 0.05), (60, 2, 0.1, 0.01)],
+    ("n", "changed", "drop", "alpha"), [(100, 0, 0.02, 0.05), (60, 2, 0.1, 0.01)]
 )
 def test_with_a_few_questions_less_an_unchanged_model_passes_less_often(
     n: int, changed: int, drop: float, alpha: float

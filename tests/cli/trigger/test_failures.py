@@ -37,10 +37,7 @@ def asked(reply: Reply, *words: str, login: str | None = None) -> tuple[int, str
             "refused the login (403). Set PREFECT_API_AUTH_STRING",
             marks=pytest.mark.slow,
         ),
-        (
-            Reply(403, b'{"detail": "Not for you."}'),
-            "refused the login (403: Not for you.).",
-        ),
+        (Reply(403, b'{"detail": "Not for you."}'), "refused the login (403: Not for you.)."),
         (LOGIN_PAGE, "is not a Prefect API: it answered 200 with text/html."),
         (
             Reply(302, b"", location="https://sso.example/login?state=secret"),

@@ -54,10 +54,7 @@ def test_a_run_is_followed_and_its_numbers_come_home(served: str, tmp_path: Path
 
 @pytest.mark.parametrize(
     "key",
-    [
-        SWEEP_KEY,
-        *(pytest.param(key, marks=pytest.mark.slow) for key in (TUNING_KEY, PLAN_KEY)),
-    ],
+    [SWEEP_KEY, *(pytest.param(key, marks=pytest.mark.slow) for key in (TUNING_KEY, PLAN_KEY))],
 )
 def test_the_page_of_a_sweep_a_search_or_a_plan_comes_home(served: str, key: str) -> None:
     ran = trigger(served, "stand-in", "--model", "small", "--param", f"page={key}", "--wait")
@@ -186,8 +183,7 @@ def started(url: str, id_file: Path, seconds: int) -> "Iterator[subprocess.Popen
 
 
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)],
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
 )
 def test_a_cancelled_job_cancels_its_run(
     served: str, tmp_path: Path, number: signal.Signals
