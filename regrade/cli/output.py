@@ -158,7 +158,7 @@ class ReportFiles:
             SettingsError: If a file cannot be written.
         """
         from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only CI needs these
-        from regrade.text.files import write_file, write_reports  # noqa: PLC0415
+        from regrade.text.files import write_file  # noqa: PLC0415
 
         try:
             for path in filter(None, (*files, self.markdown, self.html)):
@@ -172,11 +172,21 @@ class ReportFiles:
             problem = NAMING.get()(message_of(error))
             text = page(problem)
             try:
-                write_reports(text, (self.markdown, text), (self.junit, junit_run(name, problem)))
+                self.write(text, junit_run(name, problem))
             except SettingsError as unwritten:
                 if str(unwritten) != str(error):
                     logging.getLogger("regrade.report").warning("%s", unwritten)
             raise
+
+    def write(self, page: str, junit: str, *others: tuple[Path | None, str]) -> None:
+        """Write the page and the JUnit XML, and other files; a path of None is skipped.
+
+        Raises:
+            SettingsError: If a file cannot be written.
+        """
+        from regrade.text.files import write_reports  # noqa: PLC0415 - as above
+
+        write_reports(page, (self.markdown, page), (self.junit, junit), *others)
 
     def write_html(self, judged: "GateReport | None") -> None:
         """Write the HTML, which takes seconds, if it was asked for and there is a verdict."""

@@ -16,7 +16,6 @@ from regrade.comparing.junit import junit, junit_run
 from regrade.comparing.verdict_text import blocks
 from regrade.results.results import Evaluation
 from regrade.text.blocks import Heading, Line
-from regrade.text.files import write_reports
 from regrade.text.markdown import markdown
 
 logger = logging.getLogger("regrade")
@@ -51,12 +50,7 @@ class VerdictFiles(ReportFiles):
         finally:
             if verdicts and isinstance(judged := verdicts[-1], GateReport):
                 page = markdown(blocks(judged))
-                write_reports(
-                    page,
-                    (self.markdown, page),
-                    (self.junit, junit(judged)),
-                    (self.report, json_text(judged)),
-                )
+                self.write(page, junit(judged), (self.report, json_text(judged)))
 
     def write_first(self, alias: str, evaluation: Evaluation) -> None:
         """Write the result of a first evaluation, whose answers become the baseline in place of a verdict."""
@@ -64,12 +58,7 @@ class VerdictFiles(ReportFiles):
 
         line = Line(f"Baseline created: there were no answers named {alias} to compare with.")
         page = markdown([Heading("regrade evaluate: first run", 1), line, *results(evaluation)])
-        write_reports(
-            page,
-            (self.markdown, page),
-            (self.junit, junit_run("evaluate", "")),
-            (self.report, json_text(evaluation)),
-        )
+        self.write(page, junit_run("evaluate", ""), (self.report, json_text(evaluation)))
         if self.html is not None:
             logger.warning("'%s' is not written: a first run has no verdict", self.html)
 

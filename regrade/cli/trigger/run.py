@@ -16,7 +16,6 @@ from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
 from regrade.processes.shutdown import exit_code
 from regrade.settings.errors import SettingsError
-from regrade.text.files import write_reports
 
 logger = logging.getLogger("regrade.trigger")
 
@@ -86,6 +85,6 @@ def _show(result: Outcome, following: Following, output: Output) -> int:
     markdown = result.markdown()
     logger.info("%s: %s", result.name, result.summary)
     output.show(result.document(), lambda: stdout.out(markdown))
-    write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
+    following.write(markdown, result.junit())
     following.write_html(result.gate)
     return result.exit_code
