@@ -11,7 +11,7 @@ from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.continuing import Remaining, as_stored, log_version_1, remaining
+from regrade.jobs.continuing import Remaining, kept, log_version_1, remaining
 from regrade.jobs.plan import Plan, make_plan
 from regrade.records import Completion
 from regrade.records.columns import generation_row
@@ -146,15 +146,16 @@ def test_answers_under_the_id_of_an_earlier_spelling_are_taken_until_there_are_o
     assert spelled.specification == plan("seed=1").specification != earlier
     old = replace(spelled, specification=earlier)
 
-    assert as_stored(spelled, repository, unpublished=lambda _: False) is spelled
-    assert as_stored(spelled, repository, unpublished=lambda _: True).specification == earlier
+    assert kept(spelled, repository) is spelled
+    with opened(old, repository):  # answers that are not published yet
+        assert kept(spelled, repository).specification == earlier
     store(old, repository, rows(old, range(2)))
-    found = as_stored(spelled, repository, unpublished=lambda _: False)
+    found = kept(spelled, repository, ".another-machine")
     assert found.specification == earlier
     assert left(found, repository)[0] == [2, 3]
 
     store(spelled, repository, rows(spelled, range(1)))
-    assert as_stored(spelled, repository, unpublished=lambda _: False) is spelled
+    assert kept(spelled, repository) is spelled
 
 
 def test_a_set_of_version_1_stays_as_it_is_and_the_log_says_so(

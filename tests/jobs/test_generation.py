@@ -9,7 +9,7 @@ import pytest
 from regrade.answers.rows import RowKey
 from regrade.answers.spool import Spool
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.generate import Progress, generate, session_of
+from regrade.jobs.generate import Filling, Progress, fill, generate, session_of
 from regrade.jobs.plan import Plan
 from regrade.records import Completion, Request
 from regrade.settings import GoodputLimits
@@ -25,15 +25,11 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
 
 
 def filled(
-    spool: Spool,
-    plan: Plan,
-    engine: Answering | None = None,
-    done: Collection[RowKey] = (),
-    count: GoodputCount | None = None,
+    spool: Spool, plan: Plan, engine: Answering | None = None, done: Collection[RowKey] = ()
 ) -> Progress:
     """Generate the rows of a plan that are not done."""
     requests = plan.requests(plan.missing({*done}))
-    return generate(requests, engine or Answering(), spool, lambda _: None, count)
+    return generate(requests, engine or Answering(), spool, lambda _: None)
 
 
 def test_every_sample_gets_exactly_one_row(spool: Spool):
@@ -90,7 +86,8 @@ class Timed(Answering):
 def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool: Spool):
     plan, count = plan_of(6), GoodputCount(GoodputLimits.model_validate("e2el=350ms"))
 
-    filled(spool, plan, Timed(), count=count)
+    requests = plan.requests(plan.missing(set()))
+    fill([Filling(requests, spool, lambda _: None, count)], Timed())
 
     goodput = count.result(seconds=2.0)
     assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)

@@ -188,39 +188,6 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(
     assert planned.split() == ["riddles", "2", "1"]
 
 
-@pytest.mark.slow
-def test_an_engine_of_another_package_is_a_choice_of_the_form_and_generates(tmp_path: Path):
-    site = install_all(tmp_path / "site")
-    form = python(
-        "import json; from prefect.utilities.callables import parameter_schema;"
-        "from flows.generate_answers import generate_answers as flow;"
-        "print(json.dumps(parameter_schema(flow).model_dump_for_openapi()))",
-        site,
-    )
-    said = python(
-        "from pathlib import Path; from pydantic import TypeAdapter;"
-        "from regrade.jobs.job import EngineSettings; from regrade.records import Request;"
-        "from regrade.engines.base import PromptRendering;"
-        "settings = TypeAdapter(EngineSettings).validate_python({'kind': 'echo', 'times': 2});"
-        "engine = settings.open(settings.resolve('m'), requests=(), rendering=PromptRendering(), log=Path('x'));"
-        "print(engine.__enter__().info.engine, list(engine.generate([Request(0, 'ab', {})]))[0][0].text)",
-        site,
-    )
-
-    schema = json.loads(form)
-    choices = [
-        choice["$ref"] for choice in schema["properties"]["engine"]["anyOf"] if "$ref" in choice
-    ]
-    assert [choice.rpartition("/")[2] for choice in choices] == [
-        "VllmEngine",
-        "OpenAIEngine",
-        "EchoEngine",
-    ]
-    assert "kind" in schema["definitions"]["EchoEngine"]["properties"]
-    assert "riddles" in json.dumps(schema["properties"]["benchmarks"])
-    assert said.split() == ["echo", "abab"]
-
-
 def test_a_name_of_ours_is_refused_and_both_distributions_are_named(
     fresh: pytest.MonkeyPatch, tmp_path: Path
 ):
