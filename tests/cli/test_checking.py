@@ -154,7 +154,8 @@ def test_a_wrong_setting_is_refused_at_once_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
-    publish(LocalRepository(tmp_path / "stored"), numbers(0, 1))
+    if "stored" in arguments:
+        publish(LocalRepository(tmp_path / "stored"), numbers(0, 1))
     assert run(arguments.replace("MODEL", MODEL).split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("regrade: ")

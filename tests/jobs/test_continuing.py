@@ -56,26 +56,17 @@ def left(plan: Plan, repository: LocalRepository, **reuse: bool) -> tuple[list[i
     return [sample.index for sample, _ in found.missing], found
 
 
-def test_nothing_is_asked_again_of_a_complete_set(repository: LocalRepository):
+@pytest.mark.parametrize(
+    ("last", "reuse", "missing"),
+    [({}, {}, []), (FAILED, {}, [3]), (FAILED, {"keep_failed": True}, []), (REFUSED, {}, [])],
+)
+def test_only_failed_requests_that_may_succeed_are_sent_again_unless_they_are_to_be_kept(
+    repository: LocalRepository, last: dict[str, Any], reuse: dict[str, bool], missing: list[int]
+):
     plan = plan_of(TOTAL)
-    store(plan, repository, rows(plan, range(TOTAL)))
+    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **last)])
 
-    assert left(plan, repository)[0] == []
-
-
-def test_failed_requests_are_sent_again_unless_they_are_to_be_kept(repository: LocalRepository):
-    plan = plan_of(TOTAL)
-    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **FAILED)])
-
-    assert left(plan, repository)[0] == [3]
-    assert left(plan, repository, keep_failed=True)[0] == []
-
-
-def test_a_request_that_cannot_succeed_is_not_sent_again(repository: LocalRepository):
-    plan = plan_of(TOTAL)
-    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **REFUSED)])
-
-    assert left(plan, repository)[0] == []
+    assert left(plan, repository, **reuse)[0] == missing
 
 
 def test_fresh_asks_for_all_answers_again(repository: LocalRepository):
