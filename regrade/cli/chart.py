@@ -5,7 +5,6 @@ from typing import cast
 
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
@@ -74,7 +73,7 @@ def chart(
                     image.with_name(name) if several else image,
                     _drawn(tradeoff, currency, cast("ImageFormat", kind)),
                 )
-    output.show(result, lambda: print_blocks(blocks(result)))
+    output.show(result, lambda: blocks(result))
 
 
 def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:

@@ -5,7 +5,6 @@ from pathlib import Path
 from regrade.cli.checking import job_of
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.job import CompareJob
 from regrade.comparing.text import blocks, not_compared
 from regrade.settings.errors import SettingsError
@@ -39,7 +38,7 @@ def compare(
     if markdown is not None:
         write_file(markdown, as_markdown(blocks(comparisons)))
     page = blocks(comparisons) if comparisons.compared else []  # the error gives the reason
-    output.show(comparisons.model_dump(mode="json"), lambda: print_blocks(page))
+    output.show(comparisons.model_dump(mode="json"), lambda: page)
     if not comparisons.compared:
         reason = " ".join(not_compared(comparisons)) or "the two have no benchmark in common"
         raise SettingsError(f"Nothing could be compared: {reason}")

@@ -10,11 +10,7 @@ from regrade.settings.errors import SettingsError
 Shell = Literal["bash", "zsh", "fish"]
 
 
-def completion(
-    shell: Shell | None = None,
-    *,
-    install: bool = False,
-) -> None:
+def completion(shell: Shell | None = None, *, install: bool = False) -> None:
     """Print or install the completion of a shell.
 
     Prints a script that completes commands, options and names with the Tab key.

@@ -4,11 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers, Sandbox, scoring_options
-from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import print_blocks
-from regrade.comparing.sides import named_id
+from regrade.cli.output import TABLE, Output, open_set
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.diff_text import blocks
 from regrade.settings.errors import SettingsError
@@ -38,15 +35,12 @@ def diff(
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")
-    repository, revision = open_answers(answers)
-    set_id = named_id(repository, revision, answer_set, newest=True)
-    entry = list_sets(repository, revision, answer_set_id=set_id)[0]
     comparison = diff_scorings(
-        entry,
+        open_set(answers, answer_set, newest=True),
         before,
         after,
         subset=subset,
         examples=examples,
         options=scoring_options(sandbox),
     )
-    output.show(comparison.model_dump(mode="json"), lambda: print_blocks(blocks(comparison)))
+    output.show(comparison.model_dump(mode="json"), lambda: blocks(comparison))

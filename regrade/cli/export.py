@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from regrade.cli.options import Answers
-from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.output import TABLE, Output, open_set
 from regrade.settings.errors import SettingsError
 
 Format = Literal["every-eval-ever", "inspect"]
@@ -42,22 +42,19 @@ def export(
     if format == "inspect" and (organization or relationship):
         raise SettingsError("`--organization` and `--relationship` are for `every-eval-ever`.")
     # A refusal does not wait for these imports.
-    from regrade.answers.sets import list_sets  # noqa: PLC0415
-    from regrade.comparing.sides import named_id  # noqa: PLC0415
     from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever  # noqa: PLC0415
     from regrade.exchange.exporting.inspect_log import export_inspect  # noqa: PLC0415
     from regrade.exchange.exporting.scored import fresh_result  # noqa: PLC0415
 
-    repository, revision = open_answers(answers)
-    set_id = named_id(repository, revision, answer_set)
-    scored = fresh_result(list_sets(repository, revision, answer_set_id=set_id)[0], scorer)
+    scored = fresh_result(open_set(answers, answer_set), scorer)
+    uri = scored.answers.repository.uri
     now = datetime.now(UTC)
     try:
         if format == "inspect":
             written = export_inspect(scored, folder, now)
         else:
-            owner = repository.uri.removeprefix("hf://datasets/").split("/")[0]
-            if organization is None and "://" not in repository.uri:
+            owner = uri.removeprefix("hf://datasets/").split("/")[0]
+            if organization is None and "://" not in uri:
                 raise SettingsError(
                     "The format names who evaluated: give `--organization NAME`. Answers on the Hub have an owner, a folder "
                     "has none."

@@ -3,7 +3,7 @@
 from regrade.cli.checking import job_of
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output, tag_runs
-from regrade.cli.terminal import print_blocks, show_logs
+from regrade.cli.terminal import show_logs
 from regrade.cli.verdict_files import NO_FILES, VerdictFiles
 from regrade.comparing.gate_report import tag_candidate
 from regrade.comparing.job import GateJob
@@ -36,7 +36,7 @@ def gate(
         show_logs("regrade.gate", quiet=output.quiet)  # what the questions can show
         judged = job.verdict()
         verdicts.append(judged)
-    output.show(judged, lambda: print_blocks(blocks(judged)))
+    output.show(judged, lambda: blocks(judged))
     show_logs("regrade.report", quiet=True)
     files.write_html(judged)
     tag_runs(job.tracking_uri, job.answers, lambda mlflow: tag_candidate(mlflow, judged))

@@ -9,7 +9,6 @@ from regrade.answers.durations import Duration, durations
 from regrade.benchmarks import benchmark_cards
 from regrade.benchmarks.base import BenchmarkCard
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.lm_eval.index import matching, task_index
 from regrade.lm_eval.listing import described, line_of
 from regrade.scorers import JUDGE, load_scorer, scorer_names
@@ -75,7 +74,7 @@ def benchmarks(
             ],
             "broken": broken,
         },
-        lambda: print_blocks(list(lines())),
+        lines,
     )
 
 
@@ -155,7 +154,7 @@ def scorers(*, output: Output = TABLE) -> None:
             yield Line(f"    unparsed  {scorer['unparsed']}")
         yield from _unusable(broken)
 
-    output.show({"scorers": usable, "broken": broken}, lambda: print_blocks(list(lines())))
+    output.show({"scorers": usable, "broken": broken}, lines)
 
 
 def _broken(kind: registry.Kind) -> dict[str, str]:

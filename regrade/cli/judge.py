@@ -12,11 +12,7 @@ class JudgeOptions(JobOptions, job=JudgeJob):
     """Options of `regrade judge`."""
 
 
-def judge(
-    *answer_set: str,
-    options: JudgeOptions | None = None,
-    output: Output = TABLE,
-) -> None:
+def judge(*answer_set: str, options: JudgeOptions | None = None, output: Output = TABLE) -> None:
     """Let judge models grade stored answers, and keep their verdicts as answer sets of their own.
 
     Args:

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regrade.answers.publishing import settled
-from regrade.answers.sets import list_sets
 from regrade.cli.options import Answers, TrackingUri
-from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_blocks, stderr, stdout
-from regrade.comparing.sides import named_id
+from regrade.cli.output import TABLE, Output, open_set
+from regrade.cli.terminal import plain, stderr, stdout
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import labelled_elsewhere
 from regrade.judging.labels.calibrated import calibrated
@@ -73,9 +71,7 @@ def label(
         scorer: Scorer whose verdicts are compared; the first of the answer set if not given.
     """
     _check(sample, seed, [out is not None, read is not None, to_mlflow, from_mlflow, report])
-    repository, revision = open_answers(answers)
-    set_id = named_id(repository, revision, answer_set)
-    entry = list_sets(repository, revision, answer_set_id=set_id)[0]
+    entry = open_set(answers, answer_set)
     tasks = open_tasks(entry, scorer)
     items = tasks[0].items
     if not items:
@@ -84,7 +80,7 @@ def label(
     if out is not None:
         _write(out, tasks, size, seed, show_verdict=show_verdict, output=output)
         return
-    uri = tracking_uri or default_tracking_uri(repository.uri)
+    uri = tracking_uri or default_tracking_uri(entry.repository.uri)
     if to_mlflow:
         traced = trace_sample(
             uri, tasks, scorer or entry.manifest.scorers[0], size, seed, show_verdict=show_verdict
@@ -186,8 +182,7 @@ def _write(
 
 def _show_report(answer_set: str, answers: str | None, scorer: str | None, output: Output) -> None:
     """Show what all stored labels say, at the newest revision."""
-    repository, revision = open_answers(answers)
-    entry = list_sets(repository, revision, answer_set_id=answer_set)[0]
+    entry = open_set(answers, answer_set)
     tasks = open_tasks(entry, scorer)
     found, *others = (
         calibrated(task.verdicts, task.labels, labelled_elsewhere(task.verdicts)) for task in tasks
@@ -198,9 +193,9 @@ def _show_report(answer_set: str, answers: str | None, scorer: str | None, outpu
     bias = bias_of(entry, tasks[0].table)
     document = {
         "answer_set_id": answer_set,
-        "revision": revision,
+        "revision": entry.revision,
         **found.model_dump(mode="json"),
         "bias": None if bias is None else bias.model_dump(mode="json"),
     }
     signs = [] if bias is None else [*filter(None, [bias.family]), *bias_lines(bias, found.scale)]
-    output.show(document, lambda: print_blocks(blocks(found, tasks[0].name, signs)))
+    output.show(document, lambda: blocks(found, tasks[0].name, signs))

@@ -6,7 +6,6 @@ from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.checking import begin_evaluation
 from regrade.comparing.job import NoiseJob
 from regrade.comparing.noise import NoiseReport
@@ -33,4 +32,4 @@ def noise(
     job.check_invariance()
     check = partial(begin_evaluation, job)
     report = run_flow("measure_noise", NoiseReport, job, output, check, job)
-    output.show(report, lambda: print_blocks(blocks(report)))
+    output.show(report, lambda: blocks(report))

@@ -5,12 +5,12 @@ import logging
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
@@ -23,6 +23,11 @@ from regrade.settings.errors import RegradeError, SettingsError, TrackingError
 from regrade.settings.files import cache_folder
 from regrade.settings.project_folder import VERSION
 from regrade.text.text import visible
+
+if TYPE_CHECKING:
+    from regrade.answers.sets import AnswerSet
+    from regrade.comparing.gate_report import GateReport
+    from regrade.text.blocks import Block
 
 _ONE_FORM = (WHERE, Group(validator=mutually_exclusive))
 
@@ -37,19 +42,23 @@ class Output:
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=_ONE_FORM)] = False
     """Print only warnings and errors; the exit code is the result."""
 
-    def show(self, document: BaseModel | Mapping[str, Any], draw: Callable[[], None]) -> None:
+    def show(
+        self, document: BaseModel | Mapping[str, Any], draw: "Callable[[], Iterable[Block] | None]"
+    ) -> None:
         """Print a result on stdout, unless the command is quiet.
 
         Args:
             document: The result for `--json`.
-            draw: Prints the result for people.
+            draw: Returns the result for people, or prints it.
         """
         if self.quiet:
             return
         if self.json:
             _write(document)
-        else:
-            draw()
+        elif (blocks := draw()) is not None:
+            from regrade.cli.terminal import print_blocks  # noqa: PLC0415 - only a page for people needs it
+
+            print_blocks(list(blocks))
 
     def files(self, written: Sequence[Path]) -> None:
         """Print the files that a command wrote, unless the command is quiet."""
@@ -119,51 +128,72 @@ def log_unforeseen(error: Exception) -> str:
     return f"Not foreseen: {' '.join(message_of(error).split())}. {where}."
 
 
-@contextmanager
-def reported_on_failure(
-    name: str,
-    page: Callable[[str], str],
-    *files: Path | None,
-    markdown: Path | None,
-    junit: Path | None,
-    html: Path | None,
-) -> Iterator[None]:
-    """Empty the report files of a command before the block, and write them if the block raises an error, which is raised again.
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class ReportFiles:
+    """Files for the report of a command that gives a verdict."""
 
-    Nothing of an earlier run is left in them. The JUnit file is a valid one at once, of a run without a result: whatever kills the
-    command, a CI server can read it.
+    markdown: Annotated[Path | None, Parameter(group=WHERE)] = None
+    """File for the report as markdown, which a GitHub job also shows in its summary."""
+    junit: Annotated[Path | None, Parameter(group=WHERE)] = None
+    """File for the report as JUnit XML."""
+    html: Annotated[Path | None, Parameter(group=WHERE)] = None
+    """File for a report to hand on, as `regrade report` writes it, if there is a verdict and this machine may read the answers."""
 
-    Args:
-        name: Name of the test case in JUnit XML.
-        page: Makes the page in markdown from the error.
-        files: Other files that the block writes; None is skipped.
-        markdown: File for the page.
-        junit: File for the JUnit XML.
-        html: File that is only written with a result.
+    @contextmanager
+    def written_on_failure(
+        self, name: str, page: Callable[[str], str], *files: Path | None
+    ) -> Iterator[None]:
+        """Empty the files before the block, and write them if the block raises an error, which is raised again.
 
-    Raises:
-        SettingsError: If a file cannot be written.
-    """
-    from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only CI needs these
-    from regrade.text.files import write_file, write_reports  # noqa: PLC0415
+        Nothing of an earlier run is left in them. The JUnit file is a valid one at once, of a run without a result: whatever kills
+        the command, a CI server can read it. The HTML is only written with a result.
 
-    try:
-        for path in filter(None, (*files, markdown, html)):
-            write_file(path, "")
-        if html is not None:
-            html.unlink()
-        if junit is not None:
-            write_file(junit, junit_run(name, "The command ended before it had a result."))
-        yield
-    except Exception as error:
-        problem = NAMING.get()(message_of(error))
-        text = page(problem)
+        Args:
+            name: Name of the test case in JUnit XML.
+            page: Makes the page in markdown from the error.
+            files: Other files that the block writes; None is skipped.
+
+        Raises:
+            SettingsError: If a file cannot be written.
+        """
+        from regrade.comparing.junit import junit_run  # noqa: PLC0415 - only CI needs these
+        from regrade.text.files import write_file  # noqa: PLC0415
+
         try:
-            write_reports(text, (markdown, text), (junit, junit_run(name, problem)))
-        except SettingsError as unwritten:
-            if str(unwritten) != str(error):
-                logging.getLogger("regrade.report").warning("%s", unwritten)
-        raise
+            for path in filter(None, (*files, self.markdown, self.html)):
+                write_file(path, "")
+            if self.html is not None:
+                self.html.unlink()
+            if self.junit is not None:
+                write_file(self.junit, junit_run(name, "The command ended before it had a result."))
+            yield
+        except Exception as error:
+            problem = NAMING.get()(message_of(error))
+            text = page(problem)
+            try:
+                self.write(text, junit_run(name, problem))
+            except SettingsError as unwritten:
+                if str(unwritten) != str(error):
+                    logging.getLogger("regrade.report").warning("%s", unwritten)
+            raise
+
+    def write(self, page: str, junit: str, *others: tuple[Path | None, str]) -> None:
+        """Write the page and the JUnit XML, and other files; a path of None is skipped.
+
+        Raises:
+            SettingsError: If a file cannot be written.
+        """
+        from regrade.text.files import write_reports  # noqa: PLC0415 - as above
+
+        write_reports(page, (self.markdown, page), (self.junit, junit), *others)
+
+    def write_html(self, judged: "GateReport | None") -> None:
+        """Write the HTML, which takes seconds, if it was asked for and there is a verdict."""
+        if self.html is not None and judged is not None:
+            from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
+
+            write_verdict_report(self.html, judged)
 
 
 def _write(document: BaseModel | Mapping[str, Any]) -> None:
@@ -184,6 +214,22 @@ def open_answers(answers: str | None) -> tuple[Repository, str]:
 
     repository = open_repository(answers or default_answers(), create=False)
     return repository, newest_revision(repository)
+
+
+def open_set(answers: str | None, name: str, *, newest: bool = False) -> "AnswerSet":
+    """Return an answer set of the repository, at its newest revision.
+
+    Args:
+        answers: The repository.
+        name: Answer set id (the first digits are enough), model or alias.
+        newest: Of several answer sets take the newest; else they are an error that lists them.
+    """
+    from regrade.answers.sets import list_sets  # noqa: PLC0415 - as above
+    from regrade.comparing.sides import named_id  # noqa: PLC0415 - as above
+
+    repository, revision = open_answers(answers)
+    set_id = named_id(repository, revision, name, newest=newest)
+    return list_sets(repository, revision, answer_set_id=set_id)[0]
 
 
 def tag_runs(tracking_uri: str | None, answers: str, tag: Callable[[str], int]) -> int | None:

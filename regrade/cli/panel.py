@@ -3,9 +3,7 @@
 from typing import Any
 
 from regrade.cli.options import Answers
-from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import print_blocks
-from regrade.comparing.sides import named_id
+from regrade.cli.output import TABLE, Output, open_set
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.panel import Panel, one_run_each, panel
@@ -33,19 +31,17 @@ def show_panel(
     found, calibrations = _panel(answer_set, rubric, without, answers)
     result = panel_result(found, calibrations)
     document = {**result.model_dump(mode="json"), "rows": answers_json(found)}
-    output.show(document, lambda: print_blocks(blocks(result)))
+    output.show(document, lambda: blocks(result))
 
 
 def _panel(
     answer_set: str, rubric: str | None, without: tuple[str, ...], answers: str | None
 ) -> tuple[Panel, dict[str, Calibrated]]:
-    from regrade.answers.sets import list_sets  # noqa: PLC0415 - after the options are checked
-    from regrade.judging.readings import judge_sets_of, run_of  # noqa: PLC0415 - as above
+    from regrade.judging.readings import judge_sets_of, run_of  # noqa: PLC0415 - after the options are checked
 
-    repository, head = open_answers(answers)
-    set_id = named_id(repository, head, answer_set)
-    [judged] = list_sets(repository, head, answer_set_id=set_id)
-    runs = judge_sets_of(repository, head, judged.manifest.answer_set_id)
+    judged = open_set(answers, answer_set)
+    set_id = judged.manifest.answer_set_id
+    runs = judge_sets_of(judged.repository, judged.revision, set_id)
     by_rubric: dict[str, list[Any]] = {}
     for run in runs:
         by_rubric.setdefault(run_of(run).rubric.name, []).append(run)
@@ -56,14 +52,13 @@ def _panel(
     name = rubric or next(iter(by_rubric), "")
     if name not in by_rubric:
         raise SettingsError(
-            f"Answer set '{judged.manifest.answer_set_id}' has no verdicts{f' by rubric {name!r}' if name else ''}. `regrade judge "
-            f"{judged.manifest.answer_set_id} --judge MODEL` makes some."
+            f"Answer set '{set_id}' has no verdicts{f' by rubric {name!r}' if name else ''}. `regrade judge {set_id} --judge MODEL` "
+            "makes some."
         )
     chosen = one_run_each(by_rubric[name], judged)
     if not chosen:
         raise SettingsError(
-            f"Answer set '{judged.manifest.answer_set_id}' was changed since it was judged. `regrade judge "
-            f"{judged.manifest.answer_set_id} --judge MODEL` judges it again."
+            f"Answer set '{set_id}' was changed since it was judged. `regrade judge {set_id} --judge MODEL` judges it again."
         )
     combined = panel(chosen, without=without)
     return combined, calibrated_panel(combined, chosen)

@@ -3,7 +3,7 @@
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import log_to, plain, print_blocks, stderr
+from regrade.cli.terminal import log_to, plain, stderr
 from regrade.jobs.job import BenchmarkChoice
 from regrade.settings.files import log_file
 from regrade.tuning.plan.planner import make_memory_plan
@@ -44,9 +44,7 @@ def plan(
         if output.quiet:
             status.stop()
         made = make_memory_plan(
-            job,
-            log=log_file("plan"),
-            on_progress=lambda stage: status.update(plain(stage)),
+            job, log=log_file("plan"), on_progress=lambda stage: status.update(plain(stage))
         )
-    output.show(made, lambda: print_blocks(blocks(made)))
+    output.show(made, lambda: blocks(made))
     raise SystemExit(0 if made.choice else 1)

@@ -5,11 +5,10 @@ from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.options import Answers, Benchmarks, TrackingUri
 from regrade.cli.output import TABLE, Output, tag_runs
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.sides import find_side
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import default_answers
-from regrade.text.blocks import Line, Link, Table
+from regrade.text.blocks import Block, Line, Link, Table
 from regrade.tracking.labels import move_alias_tag
 
 
@@ -45,14 +44,14 @@ def promote(
         tracking_uri, uri, lambda mlflow: move_alias_tag(mlflow, alias, moved.answer_sets)
     )
 
-    def draw() -> None:
+    def draw() -> list[Block]:
         rows = [
             (alias, name, found, _described(side.sets[name]) if name in side.sets else "as before")
             for name, found in moved.answer_sets.items()
         ]
         columns = ("alias", "benchmark", "answer set", "answers")
         place = (Link(repository.uri, None), f" at {revision}")
-        print_blocks([Table(columns, rows, columns), Line(place)])
+        return [Table(columns, rows, columns), Line(place)]
 
     document = moved.model_dump(mode="json")
     questions = {name: answers.manifest.n_samples for name, answers in side.sets.items()}

@@ -10,11 +10,7 @@ from regrade.settings.files import spool_root
 from regrade.text.text import counted
 
 
-def publish(
-    *,
-    answers: str | None = None,
-    output: Output = TABLE,
-) -> None:
+def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
     """Publish answers that earlier runs on this machine left in the spool.
 
     Needs no engine and no model.

@@ -1,15 +1,15 @@
 """`regrade publish-results`."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import asdict
 
 from regrade.answers.sets import readable_sets
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.sides import named_id
 from regrade.settings.errors import SettingsError
-from regrade.text.blocks import Line, Quote, Table, with_code
+from regrade.text.blocks import Block, Line, Quote, Table, with_code
 
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
@@ -69,7 +69,7 @@ def publish_results(
     if planned.files and (pull_request or commit):
         url = target.write(planned, "pull request" if pull_request else "commit")
 
-    def draw() -> None:
+    def draw() -> Iterator[Block]:
         rows = [
             (
                 result.benchmark,
@@ -84,14 +84,10 @@ def publish_results(
             end = "Nothing is written yet: `--pull-request` proposes it, `--commit` writes it."
         else:
             end = url or "The model's repository has these results already."
-        print_blocks(
-            [
-                Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:]),
-                *(Line(f"left out {reason}", "doubt") for reason in reasons),
-                *(Quote(path, content) for path, content in planned.files.items()),
-                Line(with_code(end)),
-            ]
-        )
+        yield Table(columns, rows, columns, headings=columns[:1], lists=columns[-1:])
+        yield from (Line(f"left out {reason}", "doubt") for reason in reasons)
+        yield from (Quote(path, content) for path, content in planned.files.items())
+        yield Line(with_code(end))
 
     document = {
         "model": model,

@@ -4,7 +4,6 @@ from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.replay import Replay, blocks
 from regrade.jobs.replay import ReplayJob
 
@@ -14,10 +13,7 @@ class ReplayOptions(JobOptions, job=ReplayJob):
 
 
 def replay(
-    answer_set: str,
-    *,
-    options: ReplayOptions | None = None,
-    output: Output = TABLE,
+    answer_set: str, *, options: ReplayOptions | None = None, output: Output = TABLE
 ) -> None:
     """Read stored answers with another model, and say whether it is the same up to noise.
 
@@ -29,4 +25,4 @@ def replay(
     job = job_of(ReplayJob, options or ReplayOptions(), answer_set=answer_set)
     result = run_flow("replay_answers", Replay, job, output)
     document = {"verdict": result.verdict, **result.model_dump(mode="json")}
-    output.show(document, lambda: print_blocks(blocks(result)))
+    output.show(document, lambda: blocks(result))

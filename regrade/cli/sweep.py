@@ -11,14 +11,8 @@ from pydantic import ValidationError
 
 from regrade.cli.checking import checked_job
 from regrade.cli.flow_run import run_flow
-from regrade.cli.job_options import (
-    JobOption,
-    JobOptions,
-    options_of,
-    words_of,
-)
+from regrade.cli.job_options import JobOption, JobOptions, options_of, words_of
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.comparing.checking import begin_evaluation
 from regrade.jobs.job import EvaluationJob
 from regrade.jobs.plan import Plan
@@ -137,7 +131,7 @@ def sweep(*arguments: VALUES) -> None:
         result = run_flow(
             "sweep_settings", SweepResult, job, output, partial(_begin, job, first), first
         )
-        output.show(result, lambda: print_blocks(_page(result)))
+        output.show(result, lambda: _page(result))
 
     app(fixed, exit_on_error=False, print_error=False, result_action="return_none")
 

@@ -6,7 +6,6 @@ from regrade.cli.checking import job_of
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import print_blocks
 from regrade.tuning.search.job import TuneJob, begin_tuning
 from regrade.tuning.search.result import TuneResult, blocks
 
@@ -19,4 +18,4 @@ def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job_of(TuneJob, options or TuneOptions())
     result = run_flow("tune_settings", TuneResult, job, output, partial(begin_tuning, job), job)
-    output.show(result, lambda: print_blocks(blocks(result)))
+    output.show(result, lambda: blocks(result))

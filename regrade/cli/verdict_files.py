@@ -10,13 +10,12 @@ from cyclopts import Parameter
 from pydantic import BaseModel
 
 from regrade.cli.options import WHERE
-from regrade.cli.output import json_text, reported_on_failure
+from regrade.cli.output import ReportFiles, json_text
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.junit import junit, junit_run
 from regrade.comparing.verdict_text import blocks
 from regrade.results.results import Evaluation
 from regrade.text.blocks import Heading, Line
-from regrade.text.files import write_reports
 from regrade.text.markdown import markdown
 
 logger = logging.getLogger("regrade")
@@ -24,17 +23,11 @@ logger = logging.getLogger("regrade")
 
 @Parameter(name="*", group=WHERE)
 @dataclass(frozen=True, kw_only=True)
-class VerdictFiles:
+class VerdictFiles(ReportFiles):
     """Files for a verdict."""
 
-    markdown: Path | None = None
-    """File for the verdict as markdown, which a GitHub job also shows in its summary."""
-    junit: Path | None = None
-    """File for the verdict as JUnit XML."""
     report: Path | None = None
     """File for the verdict as JSON."""
-    html: Path | None = None
-    """File for a report to hand on, as `regrade report` writes it."""
 
     def chosen(self) -> list[str]:
         """Return the options that were given."""
@@ -49,33 +42,15 @@ class VerdictFiles:
         """
         verdicts: list[BaseModel] = []
         try:
-            with reported_on_failure(
-                command,
-                lambda problem: markdown(
-                    [Heading(f"regrade {command}: no verdict", 1), Line(problem)]
-                ),
-                self.report,
-                markdown=self.markdown,
-                junit=self.junit,
-                html=self.html,
+            title = Heading(f"regrade {command}: no verdict", 1)
+            with self.written_on_failure(
+                command, lambda problem: markdown([title, Line(problem)]), self.report
             ):
                 yield verdicts
         finally:
             if verdicts and isinstance(judged := verdicts[-1], GateReport):
                 page = markdown(blocks(judged))
-                write_reports(
-                    page,
-                    (self.markdown, page),
-                    (self.junit, junit(judged)),
-                    (self.report, json_text(judged)),
-                )
-
-    def write_html(self, judged: GateReport) -> None:
-        """Write the HTML, which takes seconds, if it was asked for."""
-        if self.html is not None:
-            from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
-
-            write_verdict_report(self.html, judged)
+                self.write(page, junit(judged), (self.report, json_text(judged)))
 
     def write_first(self, alias: str, evaluation: Evaluation) -> None:
         """Write the result of a first evaluation, whose answers become the baseline in place of a verdict."""
@@ -83,12 +58,7 @@ class VerdictFiles:
 
         line = Line(f"Baseline created: there were no answers named {alias} to compare with.")
         page = markdown([Heading("regrade evaluate: first run", 1), line, *results(evaluation)])
-        write_reports(
-            page,
-            (self.markdown, page),
-            (self.junit, junit_run("evaluate", "")),
-            (self.report, json_text(evaluation)),
-        )
+        self.write(page, junit_run("evaluate", ""), (self.report, json_text(evaluation)))
         if self.html is not None:
             logger.warning("'%s' is not written: a first run has no verdict", self.html)
 

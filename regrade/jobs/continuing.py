@@ -1,7 +1,7 @@
 """Find the rows that a stored answer set lacks."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from regrade.answers.base import Repository
@@ -15,7 +15,6 @@ from regrade.answers.verify import intact_part
 from regrade.jobs.plan import Ordered, Plan
 from regrade.jobs.turns import Before, stored_before
 from regrade.records import Sample
-from regrade.records.specification import Specification
 from regrade.settings import Reuse
 from regrade.settings.errors import DamagedAnswersError
 
@@ -39,17 +38,10 @@ class Remaining:
     """Stored answers before the turns of conversations that are missing, if the turn before is not."""
 
 
-def as_stored(
-    plan: Plan, repository: Repository, *, unpublished: Callable[[Specification], bool]
-) -> Plan:
-    """Return the plan with the id that its stored answers have.
+def kept(plan: Plan, repository: Repository, suffix: str = "") -> Plan:
+    """Return the plan with the id that its answers have, in the repository or in the spool with this suffix.
 
     Earlier ids depended on the spelling of settings, and earlier defaults of sampling were others.
-
-    Args:
-        plan: The answer set.
-        repository: Its repository.
-        unpublished: Returns True if this machine has answers of a specification that are not published.
     """
     if not plan.earlier:
         return plan
@@ -57,7 +49,8 @@ def as_stored(
     if find_set(repository, plan.specification, head) is not None:
         return plan
     for earlier in plan.earlier:
-        if unpublished(earlier) or find_set(repository, earlier, head) is not None:
+        spool = spool_folder(repository.uri, earlier.answer_set_id, suffix)
+        if spool.exists() or find_set(repository, earlier, head) is not None:
             logger.info(
                 "%s: the answers stored as %s are taken, the id that an earlier version gave these settings%s",
                 earlier.title,
@@ -68,15 +61,6 @@ def as_stored(
             )
             return replace(plan, specification=earlier, earlier=())
     return plan
-
-
-def kept(plan: Plan, repository: Repository, suffix: str = "") -> Plan:
-    """Return the plan with the id that its answers have, in the repository or in the spool with this suffix."""
-
-    def has_spool(earlier: Specification) -> bool:
-        return spool_folder(repository.uri, earlier.answer_set_id, suffix).exists()
-
-    return as_stored(plan, repository, unpublished=has_spool)
 
 
 def log_version_1(plan: Plan, repository: Repository) -> None:

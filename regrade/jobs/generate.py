@@ -297,14 +297,10 @@ def _tokens(completion: Completion) -> int:
 
 
 def generate(
-    requests: PlannedRequests,
-    engine: Engine,
-    spool: Spool,
-    on_progress: Callable[[Progress], None],
-    goodput: GoodputCount | None = None,
+    requests: PlannedRequests, engine: Engine, spool: Spool, on_progress: Callable[[Progress], None]
 ) -> Progress:
     """Generate rows of a single answer set; see `Filling` and `fill`."""
-    filling = Filling(requests, spool, on_progress, goodput)
+    filling = Filling(requests, spool, on_progress)
     fill([filling], engine)
     return filling.progress
 

@@ -139,11 +139,7 @@ class BenchmarkChoice(Settings):
     """Tasks of lm-evaluation-harness to run as benchmarks. Default: none."""
     sources: Annotated[
         tuple[SourceOverride, ...], Option(("--source",), hint="Each as `BENCHMARK=PATH`.")
-    ] = Field(
-        (),
-        title="Questions from files",
-        examples=["[{benchmark: gsm8k, path: test.jsonl}]"],
-    )
+    ] = Field((), title="Questions from files", examples=["[{benchmark: gsm8k, path: test.jsonl}]"])
     """Files or folders to use instead of a benchmark's dataset on the Hub."""
     shots: Annotated[
         tuple[ShotsOverride, ...], Option(("--shots",), hint="Each as `BENCHMARK=NUMBER`.")
@@ -168,11 +164,7 @@ class BenchmarkChoice(Settings):
     @property
     def names(self) -> tuple[str, ...]:
         """Names of all benchmarks, including dataset benchmarks and tasks of lm-evaluation-harness."""
-        return (
-            *self.benchmarks,
-            *self.lm_eval.names,
-            *(dataset.name for dataset in self.datasets),
-        )
+        return (*self.benchmarks, *self.lm_eval.names, *(dataset.name for dataset in self.datasets))
 
     def source_of(self, benchmark: str) -> str | None:
         """Return the path to read instead of a benchmark's source, or None."""

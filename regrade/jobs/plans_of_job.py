@@ -54,12 +54,7 @@ def plans_of(
         opened = measured(opened, model, job.lm_eval)
     return [
         make_plan(
-            benchmark,
-            model,
-            job.engine,
-            sampling=sampling,
-            prompt=job.prompt,
-            repeats=job.repeats,
+            benchmark, model, job.engine, sampling=sampling, prompt=job.prompt, repeats=job.repeats
         )
         for benchmark, sampling in opened
     ]

@@ -31,11 +31,7 @@ def choose_sets(job: ScoringJob) -> ChosenSets:
     repository = open_repository(job.answers, create=False)
     pinned = repository.resolve(job.revision) if job.revision else newest_revision(repository)
     readable, damaged = readable_sets(
-        repository,
-        pinned,
-        benchmark=job.benchmark,
-        model=job.model,
-        answer_set_id=job.answer_set,
+        repository, pinned, benchmark=job.benchmark, model=job.model, answer_set_id=job.answer_set
     )
     sets = [answers for answers in readable if _is_between(answers, job)]
     if not sets and not damaged:

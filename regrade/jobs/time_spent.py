@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 from time import monotonic
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict
 
@@ -113,16 +113,13 @@ def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
     spent = [run for run in runs if run is not None]
     if not spent:
         return None
+    sums: dict[str, Any] = {
+        name: sum(getattr(run, name) for run in spent)
+        for name in TimeSpent.model_fields
+        if name != "parts"
+    }
     parts = {part: sum(run.parts.get(part, 0.0) for run in spent) for part in get_args(Part)}
-    return TimeSpent(
-        seconds=sum(run.seconds for run in spent),
-        parts={part: seconds for part, seconds in parts.items() if seconds > 0},
-        before=sum(run.before for run in spent),
-        after=sum(run.after for run in spent),
-        tokens=sum(run.tokens for run in spent),
-        lost_tokens=sum(run.lost_tokens for run in spent),
-        loads=sum(run.loads for run in spent),
-    )
+    return TimeSpent(parts={part: s for part, s in parts.items() if s > 0}, **sums)
 
 
 class RunClock:

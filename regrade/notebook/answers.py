@@ -136,8 +136,8 @@ class Answers:
             texts: Add the columns `question`, `prompt`, `answer` and `thought`. Questions that must not be published are None.
 
         Raises:
-            RepositoryError: If there is no such answer set, or several.
-            SettingsError: If the scorer does not fit these answers.
+            RepositoryError: If there is no such answer set.
+            SettingsError: If there are several, or the scorer does not fit these answers.
             DamagedAnswersError: If answers or scores are damaged.
         """
         stored = self._find(answer_set)
@@ -176,7 +176,8 @@ class Answers:
 
         Raises:
             NotComparableError: If more than the model differs, and `allow` does not list it.
-            RepositoryError: If there is no such answer set, or several.
+            RepositoryError: If there is no such answer set.
+            SettingsError: If there are several.
             DamagedAnswersError: If answers are damaged.
         """
         settings = make_job(GateSettings, {"max_drop": max_drop})

@@ -66,8 +66,7 @@ _GENERATION_FIELDS: "list[pa.Field[Any]]" = [
 ]
 
 GENERATION_SCHEMA = pa.schema(
-    _GENERATION_FIELDS,
-    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
+    _GENERATION_FIELDS, metadata={"regrade_schema_version": str(SCHEMA_VERSION)}
 )
 """One row per sample and repeat."""
 
@@ -95,10 +94,7 @@ _SCORE_FIELDS: "list[pa.Field[Any]]" = [
     pa.field("truncated", pa.bool_(), nullable=False),
 ]
 
-SCORE_SCHEMA = pa.schema(
-    _SCORE_FIELDS,
-    metadata={"regrade_schema_version": str(SCHEMA_VERSION)},
-)
+SCORE_SCHEMA = pa.schema(_SCORE_FIELDS, metadata={"regrade_schema_version": str(SCHEMA_VERSION)})
 """Scores as scorers return them: one row per generation, in the same order."""
 
 SCORING_SCHEMA = SCORE_SCHEMA.append(pa.field("metrics", pa.string()))

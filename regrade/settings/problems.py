@@ -123,7 +123,7 @@ def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseMode
 def _of_chosen(
     problems: Sequence["ErrorDetails"],
 ) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
-    """Yield each problem and its place, without classes, groups that `kind` did not choose, and lists of names beside any text."""
+    """Yield each problem and its place, without classes and groups that `kind` did not choose."""
     others = {
         problem["loc"][:-1]
         for problem in problems
@@ -131,10 +131,8 @@ def _of_chosen(
     }
     choices = {other[:-1] for other in others}
     for problem in problems:
-        place = tuple(part for part in problem["loc"] if part != "str")
+        place = problem["loc"]
         if any(place[: len(other)] == other for other in others):
-            continue
-        if str(place[-1:]).startswith("('literal["):
             continue
         for choice in choices:
             if place[: len(choice)] == choice:

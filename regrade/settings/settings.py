@@ -4,7 +4,7 @@ Sampling params and engine settings have the same names as in vLLM (https://docs
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, TypeAlias
 
@@ -81,44 +81,27 @@ if TYPE_CHECKING:
     ComparedScorer: TypeAlias = str
     EngineName: TypeAlias = str
 else:  # Pydantic accepts, and the form offers, only installed names
-    _BENCHMARKS = registry.names("benchmark")
     BenchmarkName = Annotated[
-        Literal[_BENCHMARKS] | str,
+        str,
         AfterValidator(_known_benchmark),
-        WithJsonSchema({"enum": list(_BENCHMARKS), "type": "string"}),
+        WithJsonSchema({"enum": list(registry.names("benchmark")), "type": "string"}),
     ]
     """Also LiveCodeBench between other months, which the form does not offer."""
-    _SCORERS = registry.names("scorer")
-    ScorerName = Annotated[
-        Literal[_SCORERS] | str,
-        AfterValidator(_known_scorer),
-        WithJsonSchema(
-            {
-                "examples": list(_SCORERS),
-                "pattern": rf"^(?:{'|'.join(_SCORERS)})(?:\(.*\))?$",
-                "type": "string",
-            }
-        ),
-        PATH,
-        NAME,
-        SCORER,
-    ]
+
+    def _scorer_name(check: Callable[[str], str], *others: str) -> Any:  # noqa: ANN401 - a type
+        """Return the type of a scorer's name, with other names that stand alone."""
+        scorers = registry.names("scorer")
+        pattern = rf"(?:{'|'.join(scorers)})(?:\(.*\))?"
+        if others:
+            pattern = f"(?:{'|'.join((pattern, *others))})"
+        examples = [*scorers, *others]
+        schema = {"examples": examples, "pattern": f"^{pattern}$", "type": "string"}
+        return Annotated[str, AfterValidator(check), WithJsonSchema(schema), PATH, NAME, SCORER]
+
+    ScorerName = _scorer_name(_known_scorer)
     """Also `path/to/file.py:name`, which the form does not take: a worker may lack the file. A scorer may have arguments, so that
     the form has an input for text, and no list to choose from."""
-    ComparedScorer = Annotated[
-        str,
-        AfterValidator(_known_or_original),
-        WithJsonSchema(
-            {
-                "examples": [*_SCORERS, registry.ORIGINAL],
-                "pattern": rf"^(?:(?:{'|'.join(_SCORERS)})(?:\(.*\))?|{registry.ORIGINAL})$",
-                "type": "string",
-            }
-        ),
-        PATH,
-        NAME,
-        SCORER,
-    ]
+    ComparedScorer = _scorer_name(_known_or_original, registry.ORIGINAL)
     """Scorer of two sides: also the scores that came with imported answers."""
     EngineName = Literal[registry.names("engine")]
 HARNESS = "lm_eval:"
@@ -147,8 +130,7 @@ ANSWER_SET_START = re.compile(r"[0-9a-f]{4,16}")
 StoredName = Annotated[str, Field(pattern=registry.STORED_NAME)]
 """Name of a scorer in stored data. The scorer need not be installed to read it."""
 Timestamp = Annotated[
-    AwareDatetime,
-    Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC)),
+    AwareDatetime, Field(ge=datetime(1970, 1, 1, tzinfo=UTC), lt=datetime(9999, 1, 1, tzinfo=UTC))
 ]
 """Time in stored data, with a time zone; in a range in which it can be converted to any other zone."""
 Seconds = Annotated[float, Field(ge=0, le=1e9)]

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 
 from regrade.settings import StrictModel
-from regrade.stats.estimates import FloatArray, IntArray, wilson_interval
+from regrade.stats.estimates import FloatArray, IntArray, check_shapes, wilson_interval
 from regrade.stats.resampling import Estimate, bootstrap
 
 Level = Literal["nominal", "ordinal"]
@@ -52,10 +52,7 @@ def agreement(
     Raises:
         ValueError: If the shapes differ, or a position is beyond the labels.
     """
-    if not first.shape == second.shape == clusters.shape:
-        raise ValueError(
-            f"Expected equal shapes, got {first.shape}, {second.shape} and {clusters.shape}."
-        )
+    check_shapes(first, second, clusters)
     size = len(labels)
     if max(first.max(initial=-1), second.max(initial=-1)) >= size:
         raise ValueError(f"A rating is beyond the {size} labels.")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from regrade.settings import StrictModel
-from regrade.stats.estimates import FloatArray, IntArray
+from regrade.stats.estimates import FloatArray, IntArray, check_shapes
 from regrade.stats.resampling import Estimate, bootstrap
 
 _PARTS = 4
@@ -69,10 +69,7 @@ def length_bias(verdict: FloatArray, length: IntArray, cluster: IntArray) -> Len
         length: Shape (n_answers,), in characters.
         cluster: Shape (n_answers,), equal for answers to one question.
     """
-    if not verdict.shape == length.shape == cluster.shape:
-        raise ValueError(
-            f"Expected equal shapes, got {verdict.shape}, {length.shape} and {cluster.shape}."
-        )
+    check_shapes(verdict, length, cluster)
     if len(verdict) < _MIN_ANSWERS:
         return None
     order = np.argsort(length, kind="stable")

@@ -10,7 +10,7 @@ from math import sqrt
 
 import numpy as np
 
-from regrade.stats.estimates import Z_95, FloatArray, IntArray
+from regrade.stats.estimates import Z_95, FloatArray, IntArray, check_shapes
 
 MIN_LABELLED = 10
 """Least labelled questions for a corrected figure."""
@@ -70,9 +70,7 @@ class LabelledVerdicts:
     """Share of the answers that the random part was not drawn from; they may have any label."""
 
     def __post_init__(self) -> None:
-        if not self.verdict.shape == self.label.shape == self.cluster.shape:
-            shapes = f"{self.verdict.shape}, {self.label.shape} and {self.cluster.shape}"
-            raise ValueError(f"Expected equal shapes, got {shapes}.")
+        check_shapes(self.verdict, self.label, self.cluster)
         if not np.isfinite(self.verdict).all():
             raise ValueError("A verdict is not finite; leave missing verdicts out.")
 

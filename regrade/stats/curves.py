@@ -59,10 +59,7 @@ class Axes:
 
 
 def curve_chart(
-    curves: Sequence[Curve],
-    axes: Axes,
-    front: Sequence[Place] = (),
-    image: ImageFormat = "png",
+    curves: Sequence[Curve], axes: Axes, front: Sequence[Place] = (), image: ImageFormat = "png"
 ) -> bytes:
     """Return a chart of curves.
 

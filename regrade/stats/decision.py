@@ -53,11 +53,7 @@ class PairedChanges:
         )
         corrected = self.corrected and self.corrected.negated()
         return replace(
-            self,
-            difference=-self.difference,
-            sums=-self.sums,
-            counts=counts,
-            corrected=corrected,
+            self, difference=-self.difference, sums=-self.sums, counts=counts, corrected=corrected
         )
 
     def by_labels(self, corrected: Corrected) -> "PairedChanges":

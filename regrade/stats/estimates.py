@@ -152,6 +152,17 @@ def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
     return winners
 
 
+def check_shapes(*arrays: FloatArray | IntArray) -> None:
+    """Refuse three arrays or more of different shapes.
+
+    Raises:
+        ValueError: If their shapes differ.
+    """
+    *shapes, last = (array.shape for array in arrays)
+    if any(shape != last for shape in shapes):
+        raise ValueError(f"Expected equal shapes, got {', '.join(map(str, shapes))} and {last}.")
+
+
 def _check(scores: FloatArray) -> None:
     if not np.isfinite(scores).all():
         raise ValueError("A score is not finite; leave missing scores out.")

@@ -2,8 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -120,6 +120,10 @@ class Summary(StrictModel):
         return named
 
 
+_Kind = Literal["unparsed", "unfinished", "timeout", "truncated", "measured", "ungraded"]
+"""Kinds of rows that are counted. `ungraded` have no value although a judge answered: unparsed or truncated, and not failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Scores as arrays, all of shape (n_rows,)."""
@@ -130,19 +134,13 @@ class _Rows:
     """Number of the question, from 0; turns of a conversation have the same."""
     value: FloatArray
     """NaN if missing."""
-    unparsed: NDArray[np.bool_]
-    unfinished: NDArray[np.bool_]
-    timeout: NDArray[np.bool_]
-    measured: NDArray[np.bool_]
-    ungraded: NDArray[np.bool_]
-    """Rows without a value that a judge answered: unparsed or truncated, and not failed."""
-    truncated: NDArray[np.bool_]
+    kinds: Mapping[_Kind, NDArray[np.bool_]]
     scale: Scale
     """Scale of the scorer; `value` is the share of it, from 0 to 1."""
 
     def at(self, rows: IntArray) -> "_Rows":
-        arrays = {name: getattr(self, name)[rows] for name in self.__slots__ if name != "scale"}
-        return replace(self, **arrays)
+        kinds = {name: are[rows] for name, are in self.kinds.items()}
+        return _Rows(self.sample[rows], self.question[rows], self.value[rows], kinds, self.scale)
 
 
 def summarise(
@@ -227,26 +225,17 @@ def _rows(scores: pa.Table, scale: Scale) -> _Rows:
     sample, names = _codes(scores, "sample_id")
     question = np.array(question_numbers(names), np.int64)
     value = scale.shares(score_values(scores))
-    outcome = scores["outcome"].to_numpy()
-    unfinished, timeout = (
-        (outcome == name) & ~np.isnan(value) for name in ("unfinished", "timeout")
-    )
+    outcome, has_value = scores["outcome"].to_numpy(), ~np.isnan(value)
     ungraded = np.isin(outcome, _UNGRADED) & scores["value"].is_null().to_numpy()
-    unparsed = (outcome == "unparsed") & (ungraded | ~np.isnan(value))
-    measured = (outcome == "measured") & np.isnan(value)
-    truncated = scores["truncated"].to_numpy()
-    return _Rows(
-        sample,
-        question[sample],
-        value,
-        unparsed,
-        unfinished,
-        timeout,
-        measured,
-        ungraded,
-        truncated,
-        scale,
-    )
+    kinds: dict[_Kind, NDArray[np.bool_]] = {
+        "unparsed": (outcome == "unparsed") & (ungraded | has_value),
+        "unfinished": (outcome == "unfinished") & has_value,
+        "timeout": (outcome == "timeout") & has_value,
+        "truncated": scores["truncated"].to_numpy(),
+        "measured": (outcome == "measured") & ~has_value,
+        "ungraded": ungraded,
+    }
+    return _Rows(sample, question[sample], value, kinds, scale)
 
 
 _UNGRADED = ("unparsed", "truncated")
@@ -266,10 +255,8 @@ def _metrics(rows: _Rows) -> Metrics:
     n_rows, n, n_samples = len(rows.value), len(counted), len(np.unique(sample))
     error, low, high = _uncertainty(value, sample, n_samples)
     of = rows.scale
-    unparsed, unfinished, timeouts, truncated = (
-        int(counted.sum())
-        for counted in (rows.unparsed, rows.unfinished, rows.timeout, rows.truncated)
-    )
+    count = {name: int(are.sum()) for name, are in rows.kinds.items()}
+    rate = {name: number / n_rows if n_rows else None for name, number in count.items()}
     return Metrics(
         rows=n_rows,
         n=n,
@@ -278,15 +265,15 @@ def _metrics(rows: _Rows) -> Metrics:
         accuracy_stderr=None if error is None else of.span * error,
         accuracy_low=of.value_of(low),
         accuracy_high=of.value_of(high),
-        unparsed=unparsed,
-        unparsed_rate=unparsed / n_rows if n_rows else None,
-        unfinished=unfinished,
-        unfinished_rate=unfinished / n_rows if n_rows else None,
-        timeouts=timeouts,
-        timeout_rate=timeouts / n_rows if n_rows else None,
-        truncated=truncated,
-        truncated_rate=truncated / n_rows if n_rows else None,
-        failed=n_rows - n - int(rows.measured.sum()) - int(rows.ungraded.sum()),
+        unparsed=count["unparsed"],
+        unparsed_rate=rate["unparsed"],
+        unfinished=count["unfinished"],
+        unfinished_rate=rate["unfinished"],
+        timeouts=count["timeout"],
+        timeout_rate=rate["timeout"],
+        truncated=count["truncated"],
+        truncated_rate=rate["truncated"],
+        failed=n_rows - n - count["measured"] - count["ungraded"],
     )
 
 
@@ -356,9 +343,8 @@ def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatAr
     """Return the value of the most frequent answer of each scored sample."""
     answer, _ = _codes(scores, "extracted")
     counted = ~np.isnan(rows.value)
-    votes = np.flatnonzero(
-        counted & ~rows.unparsed & ~rows.unfinished & ~rows.timeout & (answer >= 0)
-    )
+    unread = rows.kinds["unparsed"] | rows.kinds["unfinished"] | rows.kinds["timeout"]
+    votes = np.flatnonzero(counted & ~unread & (answer >= 0))
     votes = votes[np.argsort(repeat[votes], kind="stable")]
     values = np.full(int(rows.sample.max(initial=-1)) + 1, np.nan)
     values[rows.sample[counted]] = 0.0

@@ -29,13 +29,7 @@ class Occupancy(BaseModel):
 
     def __add__(self, other: "Occupancy") -> "Occupancy":
         """Return the sums."""
-        return Occupancy(
-            filling=self.filling + other.filling,
-            full=self.full + other.full,
-            draining=self.draining + other.draining,
-            idle=self.idle + other.idle,
-            full_tokens=self.full_tokens + other.full_tokens,
-        )
+        return Occupancy(**{name: value + getattr(other, name) for name, value in self})
 
 
 class OccupancyClock:

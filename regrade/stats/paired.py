@@ -5,7 +5,13 @@ from math import sqrt
 
 import numpy as np
 
-from regrade.stats.estimates import Z_95, FloatArray, IntArray, clustered_standard_error
+from regrade.stats.estimates import (
+    Z_95,
+    FloatArray,
+    IntArray,
+    check_shapes,
+    clustered_standard_error,
+)
 
 
 def noise_reach(changed: float, mean_square: float, n: int) -> float:
@@ -60,10 +66,7 @@ def paired_difference(
     Raises:
         ValueError: If the shapes differ.
     """
-    if not before.shape == after.shape == sample_ids.shape:
-        raise ValueError(
-            f"Expected equal shapes, got {before.shape}, {after.shape} and {sample_ids.shape}."
-        )
+    check_shapes(before, after, sample_ids)
     paired = ~(np.isnan(before) | np.isnan(after))
     old, new, samples = before[paired], after[paired], sample_ids[paired]
     n, n_samples = len(old), len(np.unique(samples))

@@ -13,7 +13,7 @@ from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
-from regrade.jobs.continuing import as_stored
+from regrade.jobs.continuing import kept
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import plans_of
 from regrade.settings import Reuse, SamplingParams
@@ -154,7 +154,7 @@ def test_answers_are_found_under_an_id_that_holds_the_spelling_of_settings() -> 
 
     assert {plan.benchmark.name for plan in plans} == stored.keys()
     for plan in plans:
-        found = as_stored(plan, stored[plan.benchmark.name].repository, unpublished=lambda _: False)
+        found = kept(plan, stored[plan.benchmark.name].repository)
         assert plan.specification.engine == {"dtype": "float32"}
         answers = stored[plan.benchmark.name].manifest
         assert found.specification == answers.specification != plan.specification
@@ -188,7 +188,7 @@ def test_answers_with_earlier_defaults_of_sampling_are_found(
     repository = LocalRepository(FROZEN / "format-3/earlier-sampling")
     (plan,) = plans_of(job, job.engine.resolve(job.model))
 
-    found = as_stored(plan, repository, unpublished=lambda _: False)
+    found = kept(plan, repository)
 
     assert found.specification.sampling != plan.specification.sampling
     (answers,) = [
@@ -208,7 +208,7 @@ def test_answers_with_earlier_defaults_of_sampling_are_continued_with_them(
     settings = {**earlier_sampling(tmp_path), "prompt": {"thinking": "off"}}
     job = GenerationJob.model_validate(settings)
     (plan,) = plans_of(job, job.engine.resolve(job.model))
-    plan = as_stored(plan, repository, unpublished=lambda _: False)
+    plan = kept(plan, repository)
     work, engine = Work(plan, repository, Spool(tmp_path / "spool"), Reuse()), Answering()
 
     with work.spool:

@@ -154,7 +154,8 @@ def test_a_wrong_setting_is_refused_at_once_in_one_line(
     capsys: pytest.CaptureFixture[str],
 ):
     monkeypatch.chdir(tmp_path)
-    publish(LocalRepository(tmp_path / "stored"), numbers(0, 1))
+    if "stored" in arguments:
+        publish(LocalRepository(tmp_path / "stored"), numbers(0, 1))
     assert run(arguments.replace("MODEL", MODEL).split()) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("regrade: ")
@@ -302,17 +303,3 @@ def test_a_single_name_is_enough_for_benchmarks_and_engine(tmp_path: Path):
     chosen = options.parameters()
     assert chosen["benchmarks"] == ["gsm8k"]
     assert chosen["engine"] == {"base_url": "http://127.0.0.1:8000/v1", "kind": "openai"}
-
-
-def test_only_parameters_of_the_command_are_known(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
-    file = tmp_path / "k.yaml"
-    file.write_text("model: m\nbenchmarks: [gsm8k]\nanswer_set: 1f\n")
-
-    assert run(["generate", "--config", str(file)]) == 2
-
-    known = capsys.readouterr().err.partition("Known: ")[2]
-    assert "sampling" in known
-    assert "answer_set" not in known
-    assert "scorer" not in known

@@ -1,12 +1,12 @@
 """A field of a job is an option, a key of the YAML file and a parameter of a deployment, without being named a second time."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import pytest
 from cyclopts import App
 from pydantic import Field
-from rich.console import Console
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_of
@@ -60,20 +60,6 @@ def parsed(*words: str) -> JobOptions:
     return found[0]
 
 
-def test_a_field_is_an_option_with_its_help():
-    app = App(console=Console(width=200, color_system=None))
-
-    @app.default
-    def command(options: MadeUpOptions | None = None) -> None: ...
-
-    with app.console.capture() as shown:
-        app.help_print()
-    lines = [" ".join(line.strip("│ ").split()) for line in shown.get().splitlines()]
-    assert "--mood INT How the model feels." in lines
-    assert "--weather.wind FLOAT Speed of the wind." in lines
-    assert not any("--hidden" in line or "--share" in line for line in lines)
-
-
 def test_options_override_the_file_which_has_the_same_names(tmp_path: Path):
     file = tmp_path / "job.yaml"
     file.write_text("model: m\nbenchmarks: gsm8k\nmood: 2\nhidden: 5\nweather: {wind: 1, map: a}\n")
@@ -114,6 +100,28 @@ def test_a_path_in_a_file_that_begins_with_a_dot_begins_in_the_folder_of_the_fil
     assert found("settings/job.yaml") == beside
 
 
+def test_every_path_of_a_job_is_named_as_its_workers_see_it():
+    given = {
+        "model": "org/new",
+        "answers": "./answers",
+        "engine": {"lora": "./lora", "extra": ["./text"]},
+        "datasets": ({"path": "./a.csv", "prompt": "./text", "scorer": "./s.py:score"},),
+        "prompt": {"chat_template": "./t.jinja", "system": "./text"},
+        "scorer": "./s.py:score",
+        "scoring": {"sources": [{"benchmark": "code", "path": "./tests.jsonl"}]},
+        "judge": {"judges": ["org/judge", "./judge"], "rubric": "./r.j2", "criteria": "./c.yaml"},
+        "gate": {"base_answers": "./old", "baseline": "./checkpoint-400"},
+        "unknown": "./text",
+    }
+    schema = EvaluationJob.model_json_schema()
+
+    named = json.dumps(from_this_folder(given, schema, root=schema))
+
+    assert named == json.dumps(given).replace('"./', f'"{Path.cwd()}/').replace(
+        f"{Path.cwd()}/text", "./text"
+    )
+
+
 def test_a_job_has_the_options_of_its_own_fields_only():
     of_judge = {name for option in options_of(JudgeJob) for name in option.names}
     assert {"--judge", "--baseline", "--engine.dtype", "--temperature"} <= of_judge
@@ -125,11 +133,6 @@ def test_a_job_has_the_options_of_its_own_fields_only():
     assert {"--max-drop", "--examples", "--sandbox"} <= of_gate.keys()
     assert of_gate["--min-coverage"] == "min_coverage"  # not that of a judge's verdicts
     assert not of_gate.keys() & {"--promote", "--candidate"}
-
-
-def test_no_option_stands_for_two_fields():
-    names = [name for option in options_of(EvaluationJob) for name in option.names]
-    assert len(names) == len(set(names))
 
 
 def test_several_models_are_words_or_options_and_replace_those_of_the_file(tmp_path: Path):

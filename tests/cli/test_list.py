@@ -13,16 +13,8 @@ from regrade.records.specification import ModelIdentity
 from tests.builders import session
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
-from tests.golden.inputs import generated
 from tests.judged import fill, read_in, rows_of
-from tests.stored import (
-    again,
-    commit_manifest,
-    numbers,
-    publish,
-    score,
-    score_with_an_older_scorer,
-)
+from tests.stored import again, commit_manifest, numbers, publish, score, score_with_an_older_scorer
 
 
 def show(repository: LocalRepository, *options: str) -> Ran:
@@ -41,22 +33,6 @@ def listed(repository: LocalRepository, *options: str) -> list[dict[str, Any]]:
     assert ran.code == 0, ran.err
     sets: list[dict[str, Any]] = ran.document["answer_sets"]
     return sets
-
-
-def test_sets_are_told_apart_by_what_differs_in_their_settings(repository: LocalRepository):
-    answer(repository, "team/good", right=2, total=4)
-    answer(repository, "team/good", right=3, total=4, n_shots=2, temperature=0.7)
-
-    found = {entry["answer_set_id"]: entry for entry in listed(repository)}
-    shown = show(repository).out
-
-    shots = {entry["differs_in"]["prompt.n_shots"] for entry in found.values()}
-    assert shots == {"0", "2"}
-    assert {entry["settings"]["sampling"]["temperature"] for entry in found.values()} == {0.0, 0.7}
-    for set_id, entry in found.items():
-        (line,) = [line for line in shown.splitlines() if line.startswith(set_id)]
-        assert f"prompt.n_shots={entry['differs_in']['prompt.n_shots']}" in line
-        assert entry["updated_at"][:10] in line
 
 
 def test_a_stopped_set_is_told_from_a_broken_off_run_and_is_not_to_be_scored(
@@ -148,20 +124,6 @@ def test_two_folders_of_one_name_are_two_models(repository: LocalRepository):
 
     assert "final@aaaaaaaa" in shown
     assert "final@bbbbbbbb" in shown
-
-
-def test_seconds_are_those_of_generating_and_loading_is_told_apart(
-    repository: LocalRepository, tmp_path: Path
-):
-    generated(tmp_path, repository, "org/slow", right=1, seconds=6.0, load_seconds=1.0)
-    generated(tmp_path, repository, "org/fast", right=1, seconds=0.3, load_seconds=51.3)
-
-    found = listed(repository, "--sort", "seconds")
-
-    assert [(entry["model"], entry["seconds"], entry["load_seconds"]) for entry in found] == [
-        ("org/slow", 6.0, 1.0),
-        ("org/fast", 0.3, 51.3),
-    ]
 
 
 def test_of_two_versions_of_a_scorer_the_current_one_is_marked(repository: LocalRepository):

@@ -52,10 +52,7 @@ def test_after_generating_answers_are_read_and_scored(
     monkeypatch.chdir(tmp_path)
     found = evaluation(tmp_path / "answers", scored=False)
     set_id = found.answer_sets[0].answer_set_id
-    assert steps(found, capfd) == {
-        "read the answers": ["show", set_id],
-        "score them": ["score"],
-    }
+    assert steps(found, capfd) == {"read the answers": ["show", set_id], "score them": ["score"]}
 
 
 @pytest.mark.parametrize(

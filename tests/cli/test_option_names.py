@@ -17,7 +17,6 @@ from regrade.cli.commands import command_line
 from regrade.cli.job_options import JobOption, JobOptions, fields_of
 from regrade.cli.main import run
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.job import BenchmarkChoice
 from regrade.settings.errors import SettingsError
 from regrade.settings.problems import models_in
 from tests.command_line import ROOT
@@ -151,8 +150,7 @@ def refusal(options: JobOptions, known: dict[str, Any]) -> str:
 
 def wrong(option: JobOption) -> Any:
     """Return a value that no field takes, as an option and as YAML have it."""
-    is_text = any(models_in(option.info.annotation)) or option.path[-1] in ("benchmarks", "scorer")
-    value = "no such" if is_text else {"no": "such"}
+    value = "no such" if any(models_in(option.info.annotation)) else {"no": "such"}
     return [value] if option.is_list else value
 
 
@@ -167,8 +165,7 @@ def test_a_bad_value_is_named_by_the_option_or_by_the_key_and_file_that_gave_it(
     known = {name: value for name, value in known.items() if name in made.job.model_fields}
     for option in made.options:
         value = wrong(option)
-        of_stored = value == ["no such"] and not issubclass(made.job, BenchmarkChoice)
-        if option.path[-1] == "kind" or of_stored:  # a stored benchmark may have any name
+        if option.path[-1] == "kind":
             continue
         is_of_server = option.path[0] == "engine" and option.path[1] not in VllmEngine.model_fields
         engine = {"engine_kind": "openai"} if is_of_server else {}

@@ -68,8 +68,7 @@ def repository(tmp_path: Path) -> LocalRepository:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"],
+    "arguments", ["list", "verify", "compare good bad", "promote good", "benchmarks", "scorers"]
 )
 def test_quiet_commands_print_nothing(repository: LocalRepository, arguments: str):
     where = () if arguments in ("benchmarks", "scorers") else ("--answers", repository.uri)
@@ -94,11 +93,6 @@ def test_an_evaluation_with_a_baseline_passes_with_exit_code_0_only(
 
     assert (ran.code, ran.document["gate"]["verdict"]) == (code, verdict)
     assert ("as tested" in ran.err) == (code != 0)
-
-
-def test_json_and_quiet_exclude_each_other():
-    ran = regrade("gate", "m", "--json", "-q")
-    assert (ran.code, "Mutually exclusive" in ran.err) == (3, True)
 
 
 def test_quiet_logs_are_warnings_and_errors(capfd: pytest.CaptureFixture[str]):

@@ -1,6 +1,5 @@
 """`regrade show`: every text of a stranger is shown as it is, and does nothing to the terminal."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -40,17 +39,24 @@ def test_a_hostile_text_is_shown_and_does_nothing(tmp_path: Path, column: str):
     assert "\x1b" not in ran.out
 
 
-def test_a_letter_is_shown_with_the_text_of_its_choice(tmp_path: Path):
-    asked = {"text": "The answer is A.", "target": "B", "choices": ["Rome", "Paris"]}
-    ran = show(tmp_path, "--scorer", "choice_letter", **asked)
-    assert "extracted A: Rome   target B: Paris" in ran.out
+CHAT = '[{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+0\\n=?"}]'
+LETTERED = {"text": "The answer is A.", "target": "B", "choices": ["Rome", "Paris"]}
 
 
-def test_an_empty_subset_is_not_a_missing_one(tmp_path: Path):
-    shown = show(tmp_path, subset="").out
-
-    assert "no subset" not in shown
-    assert "repeat 0 · right" in shown
+@pytest.mark.parametrize(
+    ("changes", "options", "shown"),
+    [
+        (LETTERED, ("--scorer", "choice_letter"), "extracted A: Rome   target B: Paris"),
+        ({"label_logprobs": [-0.5, -1.25]}, (), "log-probabilities: A -0.500, B -1.250"),
+        ({"prompt": None, "question": "How many?"}, (), "How many?"),
+        ({"prompt": CHAT, "prompt_kind": "messages"}, (), "system\nBe brief.\nuser\n1+0\n=?\n"),
+        ({"subset": ""}, (), " repeat 0 · right"),  # an empty subset is not a missing one
+    ],
+)
+def test_each_part_of_an_answer_is_shown_in_words(
+    tmp_path: Path, changes: dict[str, object], options: tuple[str, ...], shown: str
+):
+    assert shown in show(tmp_path, *options, **changes).out
 
 
 def test_a_model_with_several_answer_sets_is_shown_with_the_ids_of_the_others(tmp_path: Path):
@@ -67,11 +73,6 @@ def test_a_model_with_several_answer_sets_is_shown_with_the_ids_of_the_others(tm
     assert "other answer sets" not in regrade("show", other, "--answers", repository.uri).err
 
 
-def test_a_hostile_text_is_itself_in_json(tmp_path: Path):
-    (answer,) = show(tmp_path, "--json", subset=HOSTILE).document["answers"]
-    assert answer["subset"] == HOSTILE
-
-
 @pytest.mark.parametrize("scorer", ["number", "exact", "choice_letter"])
 def test_an_answer_without_a_target_has_no_target_and_is_not_wrong(tmp_path: Path, scorer: str):
     asked: dict[str, object] = {"target": None, "text": "It is 4."}
@@ -83,10 +84,6 @@ def test_an_answer_without_a_target_has_no_target_and_is_not_wrong(tmp_path: Pat
     assert (wrong.code, "No answer matches." in wrong.out) == (0, True)
     [answer] = show(tmp_path, "--json", **asked).document["answers"]
     assert (answer["outcome"], answer["value"]) == ("no target", None)
-
-
-def test_the_question_is_shown_where_the_prompt_is_not_known(tmp_path: Path):
-    assert "How many?" in show(tmp_path, prompt=None, question="How many?").out
 
 
 def test_an_image_is_named_in_few_letters(tmp_path: Path):
@@ -143,21 +140,6 @@ def test_answers_against_another_set_are_those_that_changed(repository: LocalRep
 
     where = ("--against", other.manifest.answer_set_id, "--change", "worse", "--limit", "3")
     assert listed(again(many), *where)[0] == [3, 6, 9]
-
-
-def test_a_chat_is_shown_as_turns(tmp_path: Path):
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+0\n=?"}]
-    ran = show(tmp_path, prompt=json.dumps(messages), prompt_kind="messages")
-
-    lines = ran.out.splitlines()
-    start = lines.index("system")
-    assert lines[start : start + 5] == ["system", "Be brief.", "user", "1+0", "=?"]
-
-
-def test_log_probabilities_have_their_letters(tmp_path: Path):
-    ran = show(tmp_path, label_logprobs=[-0.5, -1.25])
-
-    assert "log-probabilities: A -0.500, B -1.250" in ran.out
 
 
 def test_of_grades_from_1_to_3_the_worst_is_wrong_and_the_best_right(tmp_path: Path):

@@ -1,22 +1,15 @@
-"""`regrade sweep` with real vLLM on real questions: tables, plots and MLflow's curves out of one command."""
+"""`regrade sweep` with real vLLM on real questions: tables and plots out of one command."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from regrade.tracking.connection import connect
 from regrade.tuning.sweep.results import Measured, SweepResult
-from regrade.tuning.sweep.text import latency_rows, notes, result_rows
+from regrade.tuning.sweep.text import notes, result_rows
 from tests.benchmarks.files import shared
 from tests.command_line import regrade
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 24
 IN_FLIGHT = (1, 4, 16)
 
@@ -85,35 +78,6 @@ def test_one_command_measures_1_4_and_16_requests_in_flight_on_mmlu_and_gsm8k(
             ("gsm8k", "accuracy-over-cost"),
         ]
     }
-    assert curve(found, "gsm8k/tokens_per_second") == [
-        (point.in_flight, point.benchmarks[1].tokens_per_second) for point in found.points
-    ]
-
-
-def test_tokens_of_a_step_and_requests_in_flight_are_measured_with_percentiles(
-    demo_model: Path, prefect_server: str, tmp_path: Path
-):
-    found = swept(
-        demo_model,
-        prefect_server,
-        tmp_path,
-        *("--benchmark", "gsm8k", "--source", f"gsm8k={shared('gsm8k')}", "--n-shots", "2"),
-        *("--engine.max-num-batched-tokens", "1024,4096", "--in-flight", "2,8"),
-    )
-
-    assert found.engine_starts == 2
-    latencies = ["TTFT", "TPOT", "ITL", "E2EL", "queue"]
-    rows = list(latency_rows(found, "gsm8k"))
-    assert [row[:3] for row in rows] == [
-        (tokens, n, latency)
-        for tokens in ("1024", "4096")
-        for n in ("2", "8")
-        for latency in latencies
-    ]
-    assert all(len(row) == 3 + len(("mean", "p25", "p50", "p75", "p99")) for row in rows)
-    for point in found.points:
-        assert point.failure is None
-        assert_measured(point.benchmarks[0])
 
 
 def test_splits_that_cannot_run_here_are_rows_with_their_reason(
@@ -142,16 +106,3 @@ def test_splits_that_cannot_run_here_are_rows_with_their_reason(
             assert "vLLM cannot run a pipeline on a CPU" in point.failure
             assert "failed" in row
             assert f"{point.name}: {point.failure}" in notes(found, "gsm8k")
-
-
-def curve(sweep: SweepResult, metric: str) -> list[tuple[int, Any]]:
-    """Steps and values of a metric of the sweep's run in MLflow."""
-    assert sweep.tracking_uri is not None
-    assert sweep.mlflow_run_id is not None
-    with connect(sweep.tracking_uri) as client:
-        run = client.get_run(sweep.mlflow_run_id)
-        children = client.search_runs(
-            [run.info.experiment_id], f"tags.`mlflow.parentRunId` = '{run.info.run_id}'"
-        )
-        assert len(children) == len(sweep.points)
-        return [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, metric)]

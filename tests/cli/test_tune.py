@@ -9,12 +9,7 @@ from regrade.answers.sets import list_sets
 from tests.command_line import Ran, regrade
 from tests.crash.harness import config, many_questions
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.timeout(900),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 400
 ENGINE = {
     "kind": "vllm",
@@ -71,17 +66,3 @@ def test_an_evaluation_uses_what_was_tuned_for_its_kind_of_work_and_says_so(
     (stored,) = list_sets(repository, repository.head() or "")
     used_settings = stored.manifest.sessions[-1].engine_settings
     assert {name: used_settings[name] for name in found} == found
-
-    # Longer answers are another kind of work.
-    other = ran("evaluate", "--engine.tuned", "--max-tokens", "256", "--limit", "8")
-    assert "not tuned: " in other.err
-    assert "answers of up to 256 tokens" in other.err
-    assert "There are measurements for: cpu" in other.err
-    others = [
-        entry
-        for entry in list_sets(repository, repository.head() or "")
-        if entry.manifest.answer_set_id != tuned["answer_set_id"]
-    ]
-    assert [entry.manifest.sessions[-1].engine_settings["max_num_seqs"] for entry in others] == [
-        None
-    ]

@@ -71,32 +71,6 @@ def job_of(*words: str | Path, module: str = "run") -> Any:
     return jobs[0]
 
 
-def triggered(*words: str | Path) -> Any:
-    """Return the parameters that `regrade trigger` sends."""
-    sent = []
-
-    def trigger_run(_deployment: str, chosen: dict[str, Any], *_: object) -> int:
-        sent.append(chosen)
-        return 0
-
-    with patch("regrade.cli.trigger.run.trigger_run", trigger_run):
-        ran = regrade("trigger", "evaluate-model", *words)
-    assert ran.code == 0, ran.err
-    return sent[0]
-
-
-def notebook() -> Any:
-    """Return the line of the YAML file that `regrade.evaluate` writes."""
-    import yaml
-
-    import regrade as library
-    from regrade.notebook import running
-
-    with patch.object(running, "_run_command", lambda words, _: Path(words[2]).read_text()):
-        written: Any = library.evaluate("m", ["gsm8k"], mood="calm")
-    return yaml.safe_load(written)["mood"]
-
-
 def found(folder: Path) -> dict[str, Any]:
     """Return where the field is found."""
     file = folder / "job.yaml"
@@ -112,11 +86,9 @@ def found(folder: Path) -> dict[str, Any]:
         "option": job_of("evaluate", *what, "--mood", "./calm").mood,
         "file": job_of("generate", "--config", file).mood,
         "refused": regrade("evaluate", *what, "--mood", "7").err,
-        "trigger": triggered(*what, "--mood", "./calm")["mood"],
         "sweep": [point.job().mood for point in sweep.points()],
         "tune": job_of("tune", *what, "--mood", "calm", module="tune").mood,
         "machines": job_of("evaluate", *what, "--mood", "calm").generation_parameters["mood"],
-        "notebook": notebook(),
     }
 
 

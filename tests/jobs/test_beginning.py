@@ -8,13 +8,7 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs import plans_of_job
 from regrade.jobs.job import EngineJob, EvaluationJob
-from regrade.jobs.plans_of_job import (
-    begin,
-    checked_benchmarks,
-    engine_begun,
-    planned,
-    plans_of_all,
-)
+from regrade.jobs.plans_of_job import begin, checked_benchmarks, engine_begun, planned, plans_of_all
 from tests.engine_fixtures import FAST
 from tests.limited_engine import questions
 

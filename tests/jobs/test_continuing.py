@@ -11,7 +11,7 @@ from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.continuing import Remaining, as_stored, log_version_1, remaining
+from regrade.jobs.continuing import Remaining, kept, log_version_1, remaining
 from regrade.jobs.plan import Plan, make_plan
 from regrade.records import Completion
 from regrade.records.columns import generation_row
@@ -56,26 +56,17 @@ def left(plan: Plan, repository: LocalRepository, **reuse: bool) -> tuple[list[i
     return [sample.index for sample, _ in found.missing], found
 
 
-def test_nothing_is_asked_again_of_a_complete_set(repository: LocalRepository):
+@pytest.mark.parametrize(
+    ("last", "reuse", "missing"),
+    [({}, {}, []), (FAILED, {}, [3]), (FAILED, {"keep_failed": True}, []), (REFUSED, {}, [])],
+)
+def test_only_failed_requests_that_may_succeed_are_sent_again_unless_they_are_to_be_kept(
+    repository: LocalRepository, last: dict[str, Any], reuse: dict[str, bool], missing: list[int]
+):
     plan = plan_of(TOTAL)
-    store(plan, repository, rows(plan, range(TOTAL)))
+    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **last)])
 
-    assert left(plan, repository)[0] == []
-
-
-def test_failed_requests_are_sent_again_unless_they_are_to_be_kept(repository: LocalRepository):
-    plan = plan_of(TOTAL)
-    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **FAILED)])
-
-    assert left(plan, repository)[0] == [3]
-    assert left(plan, repository, keep_failed=True)[0] == []
-
-
-def test_a_request_that_cannot_succeed_is_not_sent_again(repository: LocalRepository):
-    plan = plan_of(TOTAL)
-    store(plan, repository, [*rows(plan, range(3)), *rows(plan, range(3, 4), **REFUSED)])
-
-    assert left(plan, repository)[0] == []
+    assert left(plan, repository, **reuse)[0] == missing
 
 
 def test_fresh_asks_for_all_answers_again(repository: LocalRepository):
@@ -97,12 +88,7 @@ def test_an_interrupted_fresh_run_goes_on_where_it_stopped(
     _, found = left(plan, repository, fresh=True)
     with opened(plan, repository) as spool:  # and then the machine lost its power
         begin_session(
-            spool,
-            repository.uri,
-            plan.description,
-            session(9),
-            replaced=found.replaced,
-            fresh=True,
+            spool, repository.uri, plan.description, session(9), replaced=found.replaced, fresh=True
         )
         spool.append(rows(plan, range(1)))
 
@@ -151,15 +137,16 @@ def test_answers_under_the_id_of_an_earlier_spelling_are_taken_until_there_are_o
     assert spelled.specification == plan("seed=1").specification != earlier
     old = replace(spelled, specification=earlier)
 
-    assert as_stored(spelled, repository, unpublished=lambda _: False) is spelled
-    assert as_stored(spelled, repository, unpublished=lambda _: True).specification == earlier
+    assert kept(spelled, repository) is spelled
+    with opened(old, repository):  # answers that are not published yet
+        assert kept(spelled, repository).specification == earlier
     store(old, repository, rows(old, range(2)))
-    found = as_stored(spelled, repository, unpublished=lambda _: False)
+    found = kept(spelled, repository, ".another-machine")
     assert found.specification == earlier
     assert left(found, repository)[0] == [2, 3]
 
     store(spelled, repository, rows(spelled, range(1)))
-    assert as_stored(spelled, repository, unpublished=lambda _: False) is spelled
+    assert kept(spelled, repository) is spelled
 
 
 def test_a_set_of_version_1_stays_as_it_is_and_the_log_says_so(

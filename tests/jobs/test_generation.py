@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from regrade.answers.rows import RowKey
 from regrade.answers.spool import Spool
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.generate import Progress, generate, session_of
+from regrade.jobs.generate import Filling, Progress, fill, generate, session_of
+from regrade.jobs.plan import Plan
 from regrade.records import Completion, Request
 from regrade.settings import GoodputLimits
 from regrade.settings.errors import EngineError
@@ -22,9 +24,16 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
         yield spool
 
 
+def filled(
+    spool: Spool, plan: Plan, engine: Answering | None = None, done: Collection[RowKey] = ()
+) -> Progress:
+    """Generate the rows of a plan that are not done."""
+    requests = plan.requests(plan.missing({*done}))
+    return generate(requests, engine or Answering(), spool, lambda _: None)
+
+
 def test_every_sample_gets_exactly_one_row(spool: Spool):
-    plan = plan_of(7)
-    generate(plan.requests(plan.missing(set())), Answering(), spool, lambda progress: None)
+    filled(spool, plan_of(7))
 
     (file,) = spool.seal()
     assert file.rows == 7
@@ -45,9 +54,7 @@ def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
 
 def test_only_what_is_missing_is_asked(spool: Spool):
     plan, engine = plan_of(5), Answering()
-    progress = generate(
-        plan.requests(plan.missing({("id-1", 0), ("id-3", 0)})), engine, spool, lambda p: None
-    )
+    progress = filled(spool, plan, engine, [("id-1", 0), ("id-3", 0)])
 
     assert [request.prompt[0]["content"][0] for request in engine.asked] == ["0", "2", "4"]
     assert (progress.done, progress.new, progress.resumed) == (5, 3, 2)
@@ -79,35 +86,29 @@ class Timed(Answering):
 def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool: Spool):
     plan, count = plan_of(6), GoodputCount(GoodputLimits.model_validate("e2el=350ms"))
 
-    generate(plan.requests(plan.missing(set())), Timed(), spool, lambda p: None, count)
+    requests = plan.requests(plan.missing(set()))
+    fill([Filling(requests, spool, lambda _: None, count)], Timed())
 
     goodput = count.result(seconds=2.0)
     assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)
 
 
 def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
-    plan = plan_of(5)
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
-        generate(plan.requests(plan.missing(set())), Answering(lose=2), spool, lambda p: None)
+        filled(spool, plan_of(5), Answering(lose=2))
     assert len(spool.states().done) == 3
 
 
 def test_an_answer_that_comes_twice_is_an_error(spool: Spool):
-    plan = plan_of(3)
     with pytest.raises(EngineError, match="unknown or already answered"):
-        generate(
-            plan.requests(plan.missing(set())),
-            Answering(batch=1, repeat_one=True),
-            spool,
-            lambda p: None,
-        )
+        filled(spool, plan_of(3), Answering(batch=1, repeat_one=True))
 
 
 def test_withheld_questions_reach_no_spool(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Sums, "withheld", True)
     plan = plan_of(3)
 
-    generate(plan.requests(plan.missing(set())), Answering(), spool, lambda progress: None)
+    filled(spool, plan)
 
     (file,) = spool.seal()
     stored = pq.read_table(file.path)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from regrade.jobs.job import EvaluationJob, ScoringJob, make_job
+from regrade.jobs.job import EvaluationJob, GenerationJob, ScoringJob, make_job
 from regrade.settings.errors import SettingsError
 
 
@@ -18,20 +18,27 @@ def test_answers_go_to_the_default_repository_unless_one_is_named(
     assert make_job(ScoringJob, {"answers": "here"}).answers == "here"
 
 
+SHARED = {"model": "org/tiny", "benchmarks": ("gsm8k",), "share": "1/2"}
+
+
 @pytest.mark.parametrize(
     ("kind", "given", "says"),
     [
         (
             ScoringJob,
-            {"since": date(2026, 9, 2), "until": date(2026, 9, 1)},
-            "`since=2026-09-02` is after `until=2026-09-01`.",
+            {"since": "2026-09-02", "until": "2026-09-01"},
+            "2026-09-02` is after `until=",
         ),
         (
             ScoringJob,
             {"stale": True, "force": True},
-            "`force` scores all answers again, `stale` only those with outdated scores: choose one of the two.",
+            "`force` scores all answers again, `stale` only",
         ),
         (ScoringJob, {"scorers": "number"}, "`scorers` is unknown. Did you mean 'scorer'?"),
+        (GenerationJob, SHARED | {"reuse": {"fresh": True}}, "run them once without `share`"),
+        (GenerationJob, SHARED | {"reuse": {"heal": True}}, "run them once without `share`"),
+        (GenerationJob, SHARED | {"share": "3/2"}, "share '3/2' should be"),
+        (EvaluationJob, SHARED | {"gate": {}}, "needs the whole result"),
     ],
 )
 def test_parameters_that_do_not_fit_are_told_in_one_line(

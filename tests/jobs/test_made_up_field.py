@@ -25,9 +25,7 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
         "help": [name for name in COMMANDS if name != "score"],
         "option": "./calm",
         "file": "calm",
-        "trigger": str(ROOT / "calm"),
         "sweep": ["calm", "wild"],
         "tune": "calm",
         "machines": "calm",
-        "notebook": "calm",
     }

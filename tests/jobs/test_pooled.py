@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -58,11 +59,7 @@ def test_each_answer_becomes_a_row_of_its_own_set_whatever_the_order(spools: lis
     seen: list[tuple[int, int, int]] = []
     fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
 
-    fill(
-        fillings,
-        Answering(1),
-        lambda n: seen.append((n, *(f.progress.done for f in fillings))),
-    )
+    fill(fillings, Answering(1), lambda n: seen.append((n, *(f.progress.done for f in fillings))))
 
     assert seen == [(1, 0, 4), (0, 2, 4)]  # the last set is complete before the first begins
     texts = [pq.read_table(spool.seal()[0].path)["text"].to_pylist() for spool in spools[:2]]
@@ -113,6 +110,18 @@ def at(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
     monkeypatch.setattr(module, "monotonic", lambda: now[0])
     return now
+
+
+class Ticking(Answering):
+    """Answers one request after the other; each answer takes some seconds."""
+
+    def __init__(self, at: list[float], seconds: float, **answer: Any) -> None:
+        self.at, self.seconds, self.answer = at, seconds, answer
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for request in requests:
+            self.at[0] += self.seconds
+            yield [Completion(request.key, "sent", **self.answer)]
 
 
 class Stopping(Answering):
@@ -195,14 +204,8 @@ def test_the_seconds_of_all_sets_add_up_to_the_session_at_any_time_and_never_shr
 def test_a_set_alone_has_all_seconds_of_the_session_also_without_counted_tokens(
     at: list[float], spools: list[Spool]
 ):
-    class Slow(Answering):
-        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
-            for request in requests:
-                at[0] += 2.0
-                yield [Completion(request.key, "sent", text="1")]
-
     filling = Filling(requests(3), spools[0], lambda _: None)
-    fill([filling], Slow())
+    fill([filling], Ticking(at, 2.0, text="1"))
 
     (file,) = spools[0].seal()
     assert filling.progress.seconds == 6.0
@@ -212,14 +215,8 @@ def test_a_set_alone_has_all_seconds_of_the_session_also_without_counted_tokens(
 def test_a_set_has_a_speed_until_another_set_has_a_share_of_the_seconds(
     at: list[float], spools: list[Spool]
 ):
-    class Slow(Answering):
-        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
-            for request in requests:
-                at[0] += 2.0
-                yield [Completion(request.key, "sent", text="1", completion_tokens=3)]
-
     first, second = (Filling(requests(3), spool, lambda _: None) for spool in spools[:2])
-    fill([first, second], Slow())
+    fill([first, second], Ticking(at, 2.0, text="1", completion_tokens=3))
 
     assert (first.progress.seconds, first.progress.speed_text) == (6.0, ", 2 tokens/s")
     assert second.progress.seconds == 6.0
@@ -229,14 +226,7 @@ def test_a_set_has_a_speed_until_another_set_has_a_share_of_the_seconds(
 def test_the_speed_of_a_replay_is_that_of_the_tokens_that_were_read(
     at: list[float], spools: list[Spool]
 ):
-    class Reading(Answering):
-        def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
-            for request in requests:
-                at[0] += 1.0
-                logprobs = (-0.5, -0.5, -0.5)
-                yield [Completion(request.key, "", completion_tokens=1, token_logprobs=logprobs)]
-
     filling = Filling(requests(4), spools[0], lambda _: None)
-    fill([filling], Reading())
+    fill([filling], Ticking(at, 1.0, completion_tokens=1, token_logprobs=(-0.5,) * 3))
 
     assert filling.progress.speed_text == ", 3 tokens/s"

@@ -14,7 +14,6 @@ from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
 from regrade.engines.base import EngineInfo
 from regrade.jobs.generate import generate
-from regrade.jobs.job import EvaluationJob, GenerationJob, make_job
 from regrade.jobs.shares import (
     BLOCK,
     MACHINES_VARIABLE,
@@ -119,9 +118,7 @@ def test_the_interval_between_commits_grows_with_the_machines():
         assert machines * hour / publish_seconds(machines) <= 120  # the Hub allows about 128
 
 
-def test_answers_are_published_once_a_minute_unless_told_otherwise(
-    monkeypatch: pytest.MonkeyPatch,
-):
+def test_answers_are_published_once_a_minute_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv(PUBLISH_VARIABLE, raising=False)
     assert publish_seconds() == PUBLISH_SECONDS == 60
     monkeypatch.setenv(PUBLISH_VARIABLE, "2.5")
@@ -135,35 +132,11 @@ def test_a_period_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch, given
         publish_seconds()
 
 
-JOB = {"model": "org/tiny", "benchmarks": ("gsm8k",)}
-
-
-@pytest.mark.parametrize("reuse", [{"fresh": True}, {"heal": True}])
-def test_a_share_does_not_replace_what_other_machines_published(reuse: dict[str, bool]):
-    with pytest.raises(SettingsError, match="run them once without `share`"):
-        make_job(GenerationJob, {**JOB, "share": "1/2", "reuse": reuse})
-
-
-def test_a_share_has_no_gate():
-    with pytest.raises(SettingsError, match="needs the whole result"):
-        make_job(EvaluationJob, {**JOB, "share": "1/2", "gate": {}})
-
-
-def test_a_share_in_a_wrong_form_is_refused_before_anything_begins():
-    with pytest.raises(SettingsError, match="share '3/2' should be"):
-        make_job(GenerationJob, {**JOB, "share": "3/2"})
-
-
 def test_a_share_does_not_change_the_answer_set():
     plan = plan_of(6)
     assert [sample.index for sample, _ in plan.missing(set(), Share(2, 3))][:2] == [2, 3]
-    assert {sample.index for sample, _ in plan.missing({("id-0", 0)}, Share(2, 3))} == {
-        1,
-        2,
-        3,
-        4,
-        5,
-    }
+    rest = {sample.index for sample, _ in plan.missing({("id-0", 0)}, Share(2, 3))}
+    assert rest == {1, 2, 3, 4, 5}
 
 
 class Watching:

@@ -98,19 +98,6 @@ def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
     assert chosen == SamplingParams(**expected, max_tokens=32_768, stop=("\n",))
 
 
-def test_without_values_of_its_own_the_usual_ones_for_reasoning_hold():
-    bare = model_with(HYBRID, generation_config=None, max_position_embeddings=131_072)
-
-    chosen = sampled(bare)
-
-    assert (chosen.temperature, chosen.top_p, chosen.max_tokens) == (0.6, 0.95, 32_768)
-
-
-def test_a_model_that_does_not_reason_gets_the_benchmarks_sampling():
-    chosen = sampled(model_with(PLAIN))
-    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
-
-
 def test_with_reasoning_switched_off_the_card_decides_and_not_greedy_decoding():
     off = SamplingParams(temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",))
     assert sampled(thinking="off") == off
@@ -348,11 +335,6 @@ def test_a_budget_for_reasoning_that_is_switched_off_is_refused():
         SettingsError, match="limits reasoning that `prompt.thinking=off` switches off"
     ):
         plan(sampling=SamplingSettings(thinking_token_budget=5), thinking="off")
-
-
-def test_the_words_that_yaml_takes_for_true_and_false_are_read():
-    assert PromptSettings.model_validate({"thinking": False}).thinking == "off"
-    assert PromptSettings.model_validate({"thinking": True}).thinking == "on"
 
 
 def test_the_sampling_of_a_served_models_card_is_not_known():

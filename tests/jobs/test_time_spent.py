@@ -16,6 +16,12 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return time
 
 
+def spent(clock: RunClock, tokens: int = 0, lost_tokens: int = 0) -> TimeSpent:
+    found = clock.spent(tokens, lost_tokens)
+    assert found is not None
+    return found
+
+
 def spent_of(now: list[float]) -> TimeSpent:
     """A run of 100 s: 5 before loading, 30 of loading with 10 of compiling, 40 of generating, 25 after it."""
     clock = RunClock(begun=0.0)
@@ -24,9 +30,7 @@ def spent_of(now: list[float]) -> TimeSpent:
     now[0] = 75.0
     clock.generated(started=35.0, occupancy=Occupancy(filling=1, full=30, draining=8, idle=0.5))
     now[0] = 100.0
-    found = clock.spent(tokens=1000, lost_tokens=31)
-    assert found is not None
-    return found
+    return spent(clock, tokens=1000, lost_tokens=31)
 
 
 def test_the_parts_add_up_to_the_seconds_from_the_start_of_the_command(now: list[float]):
@@ -100,9 +104,8 @@ def test_several_models_in_a_run_add_up(now: list[float]):
         started, now[0] = now[0], now[0] + 7
         clock.generated(started, Occupancy(full=7))
 
-    found = clock.spent(tokens=0, lost_tokens=0)
+    found = spent(clock)
 
-    assert found is not None
     assert found.parts == {"loading": 6.0, "full": 14.0}
     assert found.loads == 1
 
@@ -112,9 +115,8 @@ def test_time_in_which_another_runs_engine_is_waited_for_is_idle(now: list[float
     now[0] = 160.0
     clock.loaded(load_seconds=10.0, compile_seconds=0.0)
 
-    found = clock.spent(tokens=0, lost_tokens=0)
+    found = spent(clock)
 
-    assert found is not None
     assert (found.parts, found.before) == ({"loading": 10.0, "idle": 50.0}, 50.0)
 
 
@@ -124,9 +126,8 @@ def test_an_engine_that_does_not_tell_how_full_it_was_generates(now: list[float]
     now[0] = 104.0
     clock.generated(started=100.0, occupancy=None)
 
-    found = clock.spent(tokens=0, lost_tokens=0)
+    found = spent(clock)
 
-    assert found is not None
     assert found.parts == {"generating": 4.0}
 
 

@@ -22,10 +22,7 @@ from tests.stored import numbers, publish
 @pytest.mark.prefect
 @pytest.mark.slow
 def test_answers_are_scored_within_a_running_event_loop(
-    repository: LocalRepository,
-    tmp_path: Path,
-    prefect_api: str,
-    capfd: pytest.CaptureFixture[str],
+    repository: LocalRepository, tmp_path: Path, prefect_api: str, capfd: pytest.CaptureFixture[str]
 ):
     answers = publish(repository, numbers(0, 5))
     uri = f"sqlite:///{tmp_path / 'mlflow.db'}"

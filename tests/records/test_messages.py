@@ -52,18 +52,6 @@ def test_a_completion_prompt_has_no_turns_whatever_is_in_it():
     assert turn.text == CHATML
 
 
-def test_messages_are_turns():
-    messages = [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": "How many?"},
-    ]
-    turns = prompt_messages(json.dumps(messages), "messages", "chat")
-    assert [(turn.role, turn.text) for turn in turns] == [
-        ("system", "Be brief."),
-        ("user", "How many?"),
-    ]
-
-
 def test_messages_of_lm_evaluation_harness_are_turns():
     sent = [{"role": "user", "content": "How many?\nAnswer:", "type": "text"}]
     [turn] = prompt_messages(json.dumps(sent), "messages", "chat")

@@ -19,6 +19,7 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
         ({"limit": 1.5}, "`limit` should be a whole number, not 1.5"),
         ({"datasets": "gsm8k"}, "`datasets` should be a list, such as `[a, b]`, not 'gsm8k'"),
         ({"answers": 3}, "`answers` should be a text, not 3"),
+        ({"benchmarks": [3]}, "`benchmarks.0` should be a text, not 3"),
         ({"model": ""}, "`model` should not be empty"),
         ({"reuse": {"fresh": "perhaps"}}, "`reuse.fresh` should be `true` or `false`, not 'perhaps'"),
         ({"prompt": "chat"}, "`prompt` should be a group of settings, such as `{name: value}`, not 'chat'"),

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pydantic import TypeAdapter
 
 from regrade import scorers
 from regrade.answers.local import LocalRepository
@@ -16,7 +15,7 @@ from regrade.benchmarks import competitions
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scoring.score import is_stale, score_answers
 from regrade.scoring.source_hash import _code_of, source_hash
-from regrade.settings import ScorerName, registry
+from regrade.settings import registry
 from regrade.settings.errors import PluginError, UnknownNameError
 from tests.builders import row
 from tests.command_line import ROOT, regrade
@@ -82,11 +81,6 @@ def test_listing_the_names_imports_none_of_them():
         "print([name for name in sys.modules if name.startswith(('regrade.scorers', 'regrade.benchmarks'))])"
     )
     assert python(code).strip() == "[]"
-
-
-def test_what_may_be_set_is_what_is_installed():
-    schema = TypeAdapter(ScorerName).json_schema()
-    assert tuple(schema["examples"]) == scorer_names()
 
 
 def put_beside_ours(monkeypatch: pytest.MonkeyPatch, folder: Path, name: str, text: str) -> None:
@@ -192,39 +186,6 @@ def test_a_benchmark_of_another_package_is_listed_and_planned(
 
     assert [benchmark["name"] for benchmark in listed][-1] == "riddles"
     assert planned.split() == ["riddles", "2", "1"]
-
-
-@pytest.mark.slow
-def test_an_engine_of_another_package_is_a_choice_of_the_form_and_generates(tmp_path: Path):
-    site = install_all(tmp_path / "site")
-    form = python(
-        "import json; from prefect.utilities.callables import parameter_schema;"
-        "from flows.generate_answers import generate_answers as flow;"
-        "print(json.dumps(parameter_schema(flow).model_dump_for_openapi()))",
-        site,
-    )
-    said = python(
-        "from pathlib import Path; from pydantic import TypeAdapter;"
-        "from regrade.jobs.job import EngineSettings; from regrade.records import Request;"
-        "from regrade.engines.base import PromptRendering;"
-        "settings = TypeAdapter(EngineSettings).validate_python({'kind': 'echo', 'times': 2});"
-        "engine = settings.open(settings.resolve('m'), requests=(), rendering=PromptRendering(), log=Path('x'));"
-        "print(engine.__enter__().info.engine, list(engine.generate([Request(0, 'ab', {})]))[0][0].text)",
-        site,
-    )
-
-    schema = json.loads(form)
-    choices = [
-        choice["$ref"] for choice in schema["properties"]["engine"]["anyOf"] if "$ref" in choice
-    ]
-    assert [choice.rpartition("/")[2] for choice in choices] == [
-        "VllmEngine",
-        "OpenAIEngine",
-        "EchoEngine",
-    ]
-    assert "kind" in schema["definitions"]["EchoEngine"]["properties"]
-    assert "riddles" in json.dumps(schema["properties"]["benchmarks"])
-    assert said.split() == ["echo", "abab"]
 
 
 def test_a_name_of_ours_is_refused_and_both_distributions_are_named(

@@ -21,12 +21,6 @@ def known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "SUITES", (OURS, MORE))
 
 
-@pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
-def test_a_suite_names_each_benchmark_once_in_the_form_of_a_name(suite: Suite):
-    assert len(set(suite.benchmarks)) == len(suite.benchmarks)
-    assert all(name.replace("lm_eval:", "").replace("_", "").isalnum() for name in suite.benchmarks)
-
-
 @pytest.mark.usefixtures("known")
 def test_members_of_several_suites_come_once_and_in_order():
     assert members(["ours"]) == ("gsm8k", "mmlu")

@@ -74,13 +74,6 @@ def test_one_sample_has_an_interval_and_no_standard_error() -> None:
     assert (overall.accuracy_low, overall.accuracy_high) == wilson_interval(1, 1)
 
 
-def test_equal_values_have_no_error_and_still_an_interval() -> None:
-    overall = summary([score(str(i), 1.0) for i in range(10)]).overall
-
-    assert (overall.accuracy, overall.accuracy_stderr) == (1.0, 0.0)
-    assert overall.accuracy_low == pytest.approx(wilson_interval(10, 10)[0])
-
-
 def test_equal_values_of_repeats_have_the_interval_of_the_questions() -> None:
     rows = [score(str(i), 1.0, repeat) for i in range(10) for repeat in range(5)]
 

@@ -14,46 +14,12 @@ from regrade.stats.decision import (
     pass_p,
     regression_p,
 )
-from regrade.stats.power import (
-    POWER,
-    can_pass,
-    detectable_drop,
-    drop_that_passes,
-    questions_needed,
-)
+from regrade.stats.power import POWER, can_pass, detectable_drop, drop_that_passes, questions_needed
 
 
 def observed(changed: int, n: int) -> PairedChanges:
     """Return changes with as many gains as losses."""
     return changes_of_counts(changed // 2, changed // 2, n)
-
-
-def found(
-    n: int, changed: float, true: float, drop: float, alpha: float, draws: int = 4_000
-) -> float:
-    """Return how often the rule that decides calls a regression, by simulation."""
-    share = max(changed, true)
-    shares = [(share - true) / 2, (share + true) / 2, 1 - share]
-    drawn = np.random.default_rng(1).multinomial(n, shares, draws)
-    tables, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
-    called = [
-        regression_p(changes_of_counts(int(gained), int(lost), n), drop) < alpha
-        for gained, lost in tables
-    ]
-    return float(counts[called].sum() / draws)
-
-
-@pytest.mark.parametrize(
-    ("n", "changed"), [(20, 4), (100, 0), (400, 0), (400, 4), (1319, 0), (1319, 14), (14_042, 70)]
-)
-@pytest.mark.parametrize(("drop", "alpha"), [(0.0, 0.025), (0.0, 0.05), (0.01, 0.05)])
-def test_the_drop_that_it_says_it_finds_is_found(
-    n: int, changed: int, drop: float, alpha: float
-) -> None:
-    """With the normal approximation, 29 to 37 % were found if nothing had changed."""
-    true = detectable_drop(observed(changed, n), drop, alpha)
-
-    assert found(n, (changed + 2) / (n + 2), true, drop, alpha) == pytest.approx(POWER, abs=0.025)
 
 
 @pytest.mark.parametrize(
@@ -107,26 +73,7 @@ def test_more_questions_and_a_smaller_margin_find_smaller_drops() -> None:
 
 
 @pytest.mark.parametrize(
-    ("n", "changed", "drop"), [(400, 4, 0.01), (400, 20, 0.02), (1319, 13, 0.01), (100, 2, 0.05)]
-)
-def test_an_unchanged_model_passes_with_the_questions_it_needs(
-    n: int, changed: int, drop: float
-) -> None:
-    needed = questions_needed(observed(changed, n), drop, 0.05)
-
-    share = (changed // 2 * 2 + 2) / (n + 2)
-    drawn = np.random.default_rng(2).multinomial(needed, [share / 2, share / 2, 1 - share], 3_000)
-    tables, counts = np.unique(drawn[:, :2], axis=0, return_counts=True)
-    passed = [
-        pass_p(changes_of_counts(int(gained), int(lost), needed), drop) < 0.05
-        for gained, lost in tables
-    ]
-    assert counts[passed].sum() / 3_000 == pytest.approx(POWER, abs=0.035)
-
-
-@pytest.mark.parametrize(
-    ("n", "changed", "drop", "alpha"),
-    [(100, 0, 0.02, 0.05), (60, 2, 0.1, 0.01)],
+    ("n", "changed", "drop", "alpha"), [(100, 0, 0.02, 0.05), (60, 2, 0.1, 0.01)]
 )
 def test_with_a_few_questions_less_an_unchanged_model_passes_less_often(
     n: int, changed: int, drop: float, alpha: float

@@ -4,21 +4,20 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from cyclopts import Group, Parameter
 
-from regrade.cli.options import WHERE
+from regrade.cli.output import ReportFiles
 from regrade.cli.paths import Schema
 from regrade.settings.errors import SettingsError, UnknownNameError
 
 RUN = Group("The run", sort_key=0)
-_Report = Annotated[Path | None, Parameter(group=WHERE)]
 
 
 @Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
-class Following:
+class Following(ReportFiles):
     """Options for waiting, and report files."""
 
     wait: bool = False
@@ -31,12 +30,6 @@ class Following:
     """Seconds for which the Prefect server may be down."""
     id_file: Path | None = None
     """File for the flow run's id, written when the run is created."""
-    markdown: _Report = None
-    """File for the report as markdown."""
-    junit: _Report = None
-    """File for the report as JUnit XML."""
-    html: _Report = None
-    """File for a report to hand on, as `regrade report` writes it, if there is a verdict and this machine may read the answers."""
 
     def check(self) -> None:
         """Refuse seconds that are none.

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from regrade.cli.checking import check_given
-from regrade.cli.output import Output, reported_on_failure
+from regrade.cli.output import Output
 from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting, name_and_value
@@ -16,7 +16,6 @@ from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
 from regrade.processes.shutdown import exit_code
 from regrade.settings.errors import SettingsError
-from regrade.text.files import write_reports
 
 logger = logging.getLogger("regrade.trigger")
 
@@ -46,13 +45,10 @@ def trigger_run(
     if not following.wait and (following.markdown or following.junit or following.html):
         raise SettingsError("Reports are written when the run has ended: add `--wait`.")
     started = StartedRun()
-    with reported_on_failure(
+    with following.written_on_failure(
         deployment,
         lambda problem: failure_markdown(deployment, problem, started.flow_run),
         following.id_file,
-        markdown=following.markdown,
-        junit=following.junit,
-        html=following.html,
     ):
         for text in params:
             name_and_value(text)
@@ -89,9 +85,6 @@ def _show(result: Outcome, following: Following, output: Output) -> int:
     markdown = result.markdown()
     logger.info("%s: %s", result.name, result.summary)
     output.show(result.document(), lambda: stdout.out(markdown))
-    write_reports(markdown, (following.markdown, markdown), (following.junit, result.junit()))
-    if following.html is not None and result.gate is not None:
-        from regrade.pages.report.of_verdict import write_verdict_report  # noqa: PLC0415 - slow imports
-
-        write_verdict_report(following.html, result.gate)
+    following.write(markdown, result.junit())
+    following.write_html(result.gate)
     return result.exit_code

@@ -19,6 +19,15 @@ LOGIN_PAGE = Reply(200, b"<html><form>Log in</form></html>", "text/html; charset
 EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience", "30")
 
 
+def asked(reply: Reply, *words: str, login: str | None = None) -> tuple[int, str, list[str]]:
+    """Run a command whose server replies this to everything; return its code, the address, and the paths that were asked."""
+    with (
+        between(lambda *_: reply) as (url, seen),
+        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: login}),
+    ):
+        return run([*words]), url, seen
+
+
 @pytest.mark.parametrize(
     ("reply", "expected"),
     [
@@ -28,10 +37,7 @@ EVALUATE = ("trigger", "evaluate-model", "--model", "m", "--wait", "--patience",
             "refused the login (403). Set PREFECT_API_AUTH_STRING",
             marks=pytest.mark.slow,
         ),
-        (
-            Reply(403, b'{"detail": "Not for you."}'),
-            "refused the login (403: Not for you.).",
-        ),
+        (Reply(403, b'{"detail": "Not for you."}'), "refused the login (403: Not for you.)."),
         (LOGIN_PAGE, "is not a Prefect API: it answered 200 with text/html."),
         (
             Reply(302, b"", location="https://sso.example/login?state=secret"),
@@ -50,11 +56,8 @@ def test_what_is_no_prefect_api_is_one_line_that_names_what_to_set_and_a_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], reply: Reply, expected: str
 ) -> None:
     page, junit = tmp_path / "new" / "report.md", tmp_path / "report.xml"
-    with (
-        between(lambda *_: reply) as (url, seen),
-        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: None}),
-    ):
-        code = run([*EVALUATE, "--markdown", str(page), "--junit", str(junit)])
+
+    code, url, seen = asked(reply, *EVALUATE, "--markdown", str(page), "--junit", str(junit))
 
     assert code == 3
     (line,) = capsys.readouterr().err.splitlines()
@@ -81,22 +84,12 @@ def test_a_password_in_the_address_is_not_shown(
 
 
 def test_deploying_without_the_login_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with (
-        between(lambda *_: Reply(401)) as (url, _),
-        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: None}),
-    ):
-        code = run(["deploy"])
-
-    assert code == 2
+    assert asked(Reply(401), "deploy")[0] == 2
     assert "Set PREFECT_API_AUTH_STRING to `user:password`" in capsys.readouterr().err
 
 
 def test_a_login_that_is_not_accepted_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    with (
-        between(lambda *_: Reply(401)) as (url, _),
-        temporary_settings({PREFECT_API_URL: url, PREFECT_API_AUTH_STRING: "me:hunter2"}),
-    ):
-        code = run([*EVALUATE])
+    code, *_ = asked(Reply(401), *EVALUATE, login="me:hunter2")
 
     said = capsys.readouterr().err
     assert code == 3
@@ -123,8 +116,8 @@ def test_a_file_that_cannot_be_written_is_noticed_before_a_request(
 ) -> None:
     (tmp_path / "file").touch()
     path = tmp_path / "file" / "report"
-    with between(lambda *_: Reply(500)) as (url, seen), temporary_settings({PREFECT_API_URL: url}):
-        code = run([*EVALUATE, option, str(path)])
+
+    code, _, seen = asked(Reply(500), *EVALUATE, option, str(path))
 
     assert code == 3
     assert f"'{path}' cannot be written" in capsys.readouterr().err
@@ -150,8 +143,8 @@ def test_what_no_deployment_takes_is_refused_before_a_request(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], given: str, says: str
 ) -> None:
     junit = tmp_path / "report.xml"
-    with between(lambda *_: Reply(500)) as (url, seen), temporary_settings({PREFECT_API_URL: url}):
-        code = run([*EVALUATE[:5], *given.split(), "--junit", str(junit)])
+
+    code, _, seen = asked(Reply(500), *EVALUATE[:5], *given.split(), "--junit", str(junit))
 
     assert code == 3
     (line,) = capsys.readouterr().err.splitlines()
@@ -172,18 +165,6 @@ def test_what_no_deployment_takes_is_refused_before_a_request(
 )
 def test_what_a_deployment_adds_or_only_a_worker_has_is_left_to_them(given: dict[str, Any]) -> None:
     check_given(EvaluationJob, given)
-
-
-def test_a_report_of_an_earlier_run_does_not_outlast_the_start(tmp_path: Path) -> None:
-    page = tmp_path / "report.md"
-    page.write_text("pass: an earlier model")
-    with (
-        between(lambda *_: Reply(401)) as (url, _),
-        temporary_settings({PREFECT_API_URL: url}),
-    ):
-        run([*EVALUATE, "--markdown", str(page)])
-
-    assert "earlier" not in page.read_text()
 
 
 def test_reports_are_refused_without_waiting(capsys: pytest.CaptureFixture[str]) -> None:
