@@ -352,7 +352,7 @@ class EvaluationJob(GenerationJob):
         return self.model_dump(
             mode="json",
             exclude_unset=True,
-            exclude=marked(type(self), INDECISIVE) | {"model", "more_models"},
+            exclude={*marked(type(self), INDECISIVE), "model", "more_models"},
         )
 
     @model_validator(mode="after")
@@ -442,7 +442,7 @@ class ScoringJob(Settings):
         return self
 
 
-FILTERS = tuple(name for name in ScoringJob.model_fields if name in marked(ScoringJob, FILTER))
+FILTERS = marked(ScoringJob, FILTER)
 """Parameters that choose stored answers."""
 
 

@@ -11,8 +11,9 @@ from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
-from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
+from regrade.engines.base import BaseEngineSettings, parallel_by_hand
 from regrade.engines.vllm_process.hardware import Hardware, hardware, vllm_version
+from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.jobs.plan import Plan
 from regrade.records.specification import ModelIdentity
 from regrade.settings import Method, Seconds, StrictModel, Timestamp

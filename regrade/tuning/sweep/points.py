@@ -65,7 +65,7 @@ class SweepJob(EvaluationJob):
     @property
     def sweep_id(self) -> str:
         """Id of the sweep, 12 hex digits: the same command continues it, another one begins anew."""
-        left_out = marked(SweepJob, SAME_ANSWERS)
+        left_out = {*marked(SweepJob, SAME_ANSWERS)}
         content = self.model_dump(mode="json", exclude_unset=True, exclude=left_out)
         canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(canonical).hexdigest()[:12]
