@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -40,6 +40,7 @@ from regrade.settings.marks import (
     SAME_ANSWERS,
     VARIES,
     Absent,
+    Mark,
     Option,
     marked,
 )
@@ -202,6 +203,8 @@ class GenerationJob(BenchmarkChoice, EngineJob):
     """Answers to generate: models, benchmarks, settings and answer repository."""
 
     model_config = ConfigDict(json_schema_extra=NEEDS_WORK)
+    lacks: ClassVar[tuple[Mark, ...]] = ()
+    """Marks of the fields that are no parameters of the job."""
 
     model: Annotated[
         str,
@@ -240,6 +243,11 @@ class GenerationJob(BenchmarkChoice, EngineJob):
             raise ValueError(
                 "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without "
                 "`share`"
+            )
+        if NOT_MEASURED in self.lacks and self.several_models:
+            raise ValueError(
+                f"'{self.model}' names several models, but one is measured at a time. `regrade evaluate` takes them all, and a "
+                "sweep takes each as a value of `model`"
             )
         if not self.names:
             raise ValueError(

@@ -47,10 +47,6 @@ class SweepJob(EvaluationJob):
         settings = [axis.setting for axis in self.axes]
         if twice := [setting for setting in settings if settings.count(setting) > 1]:
             raise ValueError(f"axis '{twice[0]}' is given twice: give its values together")
-        if self.several_models:
-            raise ValueError(
-                f"'{self.model}' names several models: give each as a value of `model`, or `regrade evaluate` them"
-            )
         if getattr(self.engine, "tuned", False):
             raise ValueError(
                 "`engine.tuned`: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "
