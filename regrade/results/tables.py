@@ -59,7 +59,8 @@ def _token_columns(evaluation: Evaluation) -> tuple[str, ...]:
 
 def _tokens(answers: AnswerSetResult) -> tuple[str, ...]:
     cost = "" if answers.cost is None else f"{answers.cost:,.4f}"
-    return f"{answers.prompt_tokens:,}", f"{answers.completion_tokens:,}", cost
+    tokens = (answers.figures.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
+    return *(f"{count:,.0f}" for count in tokens), cost
 
 
 def cost_table(evaluation: Evaluation) -> Table:
