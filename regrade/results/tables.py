@@ -7,9 +7,9 @@ from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.stats.numbers import average_text, repeats_text
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
-from regrade.text.numbers import average_text, repeats_text
 
 STAGES = ("load", "generate", "publish", "score", "track")
 _REPEATS, _CALIBRATED = "with repeats", "by people's labels"
