@@ -52,7 +52,7 @@ from regrade.settings.view_address import default_answers as default_answers
 from regrade.settings.worker_limits import check_parameters
 
 
-def _of_kind(engine: object) -> object:
+def of_kind(engine: object) -> object:
     """Accept `engine: openai` for `engine: {kind: openai}`."""
     return {"kind": engine} if isinstance(engine, str) else engine
 
@@ -68,7 +68,7 @@ else:  # a broken engine raises an error only if its `kind` is given
         Union[  # noqa: UP007 - any number of engines
             tuple(registry.load("engine", name) for name in _names if name not in _broken)
         ],
-        BeforeValidator(_of_kind),
+        BeforeValidator(of_kind),
     ]
 
 

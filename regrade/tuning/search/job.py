@@ -2,11 +2,11 @@
 
 from typing import Annotated, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from regrade.comparing.checking import plans_to_score
 from regrade.engines.vllm import VllmEngine
-from regrade.jobs.job import GenerationJob
+from regrade.jobs.job import GenerationJob, of_kind
 from regrade.jobs.plan import Plan
 from regrade.jobs.plans_of_job import begin
 from regrade.settings import LatencyLimits
@@ -28,7 +28,7 @@ class TuneJob(GenerationJob):
         4, ge=1, le=32, title="Engine starts"
     )
     """Most engine starts."""
-    engine: VllmEngine = VllmEngine()
+    engine: Annotated[VllmEngine, BeforeValidator(of_kind)] = VllmEngine()
     """Settings of vLLM that stay; `max_num_seqs` is the most requests in flight that are tried. A server is measured by
     `regrade sweep --in-flight 1,4,16`."""
     goodput: Absent = None
