@@ -343,8 +343,6 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
         report_url=scorings.report_urls.get(answer_set_id),
         seconds=_seconds_now(scored_set, scorings),
         tokens_per_second=progress.tokens_per_second if progress and generated else None,
-        prompt_tokens=manifest.totals.prompt_tokens,
-        completion_tokens=manifest.totals.completion_tokens,
         figures=figures_of(manifest, next((s.file for s in scored_set.scored if s.headline), None)),
         cost=scorings.cost(answers),
         judged=run.judged.model if run is not None and run.judged is not None else None,

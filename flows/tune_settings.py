@@ -1,10 +1,8 @@
 """Flow `tune-settings`: find the fastest engine settings for a model, this machine and a kind of workload."""
 
 import logging
-import math
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import cycle, islice
 
 from prefect import flow
@@ -19,14 +17,13 @@ from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.results.display import timed
 from regrade.settings.errors import SettingsError
-from regrade.settings.project_folder import VERSION
 from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
 from regrade.tuning.plan.planner import splits_to_try
-from regrade.tuning.search.job import TuneJob, key_to_tune
-from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey
+from regrade.tuning.search.job import TuneJob
+from regrade.tuning.search.records import TrialRecord
 from regrade.tuning.search.result import TuneResult, blocks
-from regrade.tuning.search.rule import FIRST, MOST, TOKENS, Search
+from regrade.tuning.search.rule import TOKENS, Search
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.tune")
@@ -48,21 +45,21 @@ def run_name() -> str:
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     with generating.plan(job) as (work,):
-        key = key_to_tune(job, work.plan)
+        key, missing = job.key(work.plan), len(work.requests)
         with EngineSession() as engines:
             search = _Search(job, work, engines)
             search.run(splits_to_try(job, key.hardware.gpus))
         engine_no_longer_needed()
         generating.publish([work])
-    tuning = _tuning(work, key, search)
-    message = f"Tuned {key.model.name} for {tuning.benchmark}"
-    keep_document(work.repository, key.path, tuning, message)
+    benchmark = work.plan.specification.benchmark.name
+    tuning = search.tuning(key, benchmark)
+    keep_document(work.repository, key.path, tuning, f"Tuned {key.model.name} for {benchmark}")
     result = TuneResult(
         tuning=tuning,
         path=key.path,
         repository=work.repository.uri,
         answer_set_id=work.plan.specification.answer_set_id,
-        answers_made=search.answers_made,
+        answers_made=missing - (work.plan.rows - work.answers.manifest.rows),
         rows=work.answers.manifest.rows,
         expected_rows=work.plan.rows,
         load_seconds=search.load_seconds,
@@ -77,31 +74,26 @@ class _Search(Search):
     """A search with the questions of an answer set: first those without an answer, then all, again and again."""
 
     def __init__(self, job: TuneJob, work: Work, engines: EngineSession) -> None:
-        by_hand = getattr(job.engine, TOKENS, None) is not None
-        super().__init__(1 if job.limits.given else FIRST, job.starts, vary_tokens=not by_hand)
-        self._job, self._work, self._engines = job, work, engines
+        super().__init__(job)
+        self._work, self._engines = work, engines
         self._missing = work.requests.rows
         self._all = work.plan.requests(work.plan.missing(set()), work.sessions)
         self._again = cycle(self._all.rows)
         self._settings: dict[str, int] = {}
-        self.answers_made = 0
-        """Answers generated that the answer set did not have."""
         self.load_seconds = 0.0
 
     def start(self, settings: Mapping[str, int]) -> int:
         """Start an engine with these settings; see `Search`."""
-        most, given = self._job.most_in_flight, self._job.engine
-        sizes = {"max_num_seqs": _per_copy(most, settings)} if most else {}
-        by_hand = given.model_dump(exclude_unset=True, exclude={"tuned"})
-        engine = type(given).model_validate({**sizes, **by_hand, **settings})
+        engine = self.job.engine.model_copy(update={**settings, "tuned": False})
+        job = self.job.model_copy(update={"engine": engine})
         self._work.requests = self._all  # whose lengths decide the engine's context
-        job = self._job.model_copy(update={"engine": engine})
         self._engines.end()
         info = self._engines.load(job, [self._work]).info
         self.load_seconds += info.load_seconds
         tokens = info.max_num_batched_tokens
         self._settings = {**settings} if tokens is None else {**settings, TOKENS: tokens}
-        return min(filter(None, (MOST, max(1, len(self._all) // 2), info.max_num_seqs, most)))
+        half = max(1, len(self._all) // 2)
+        return min(half, info.max_num_seqs or half)
 
     def measure(self, in_flight: int) -> TrialRecord:
         """Answer some questions, at most `in_flight` at a time; see `Search`."""
@@ -113,7 +105,6 @@ class _Search(Search):
             work.requests = replace(self._all, rows=rows, later=len(self._missing))
             engines.answer([work])
             progress = work.progress or Progress(n)
-            self.answers_made += progress.new
         else:
             progress = engines.measure(replace(self._all, rows=[*islice(self._again, n)]))
         if not progress.answered:
@@ -131,36 +122,6 @@ class _Search(Search):
             rate=rate,
             requests=n,
             seconds=progress.seconds,
-            broken=(engines.speed or Speed()).above(self._job.limits.given),
+            broken=(engines.speed or Speed()).above(self.job.limits.given),
             speed=engines.speed,
         )
-
-
-def _per_copy(in_flight: int, settings: Mapping[str, int]) -> int:
-    """Return `max_num_seqs` for requests in flight, which vLLM divides between the copies of a model."""
-    return math.ceil(in_flight / settings.get("data_parallel_size", 1))
-
-
-def _tuning(work: Work, key: TuningKey, search: Search) -> Tuning:
-    """Return the settings that the search found.
-
-    Raises:
-        SettingsError, EngineError: If it found none.
-    """
-    chosen = search.found()
-    # The tokens of a step are kept where they differ from the default.
-    default = search.trials[0].settings.get(TOKENS) if search.vary_tokens else None
-    settings = {k: v for k, v in chosen.settings.items() if k != TOKENS or v != default}
-    return Tuning(
-        key=key,
-        benchmark=work.plan.specification.benchmark.name,
-        measured_at=datetime.now(UTC),
-        regrade_version=VERSION,
-        settings={"max_num_seqs": _per_copy(chosen.in_flight, settings), **settings},
-        in_flight=chosen.in_flight,
-        rate=chosen.rate,
-        spread=search.spread,
-        starts=search.starts,
-        trials=tuple(search.trials),
-        remarks=tuple(search.remarks),
-    )

@@ -70,7 +70,7 @@ def main() -> None:
     grid += ["--engine.max-num-batched-tokens", options.tokens]
     sweep = run(grid, scratch)
     tune = command("tune", options, scratch / "tuned")
-    tuned = run([*tune, "--starts", str(MOST_STARTS), "--most-in-flight", most], scratch)
+    tuned = run([*tune, "--starts", str(MOST_STARTS), "--engine.max-num-seqs", most], scratch)
 
     by_point = rates(sweep)
     best = max(by_point, key=lambda point: by_point[point])

@@ -23,8 +23,8 @@ from regrade.scoring.fit import notes
 from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, SettingsError
+from regrade.stats.numbers import average_text
 from regrade.text.markdown import markdown
-from regrade.text.numbers import average_text
 from regrade.text.text import counted
 from tasks.step import DELAYS, PUBLISHING_DELAYS, step
 

@@ -17,7 +17,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
 from regrade.judging.labels.sheet import read_sheet, write_sheet
-from regrade.judging.labels.task import LabelTask, open_task
+from regrade.judging.labels.task import LabelTask, open_tasks
 from regrade.judging.stored import judged_set
 from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.facts import JudgeRun, rubric_facts
@@ -184,3 +184,8 @@ def read_in(path: Path, task: LabelTask, rater: str = "anna", *, revise: bool = 
     new = new_labels(labels_of_rows(rows), task, revise=revise)
     if new:
         store_labels(new, task, rows[0].seed, len(rows))
+
+
+def open_task(answers: AnswerSet) -> LabelTask:
+    """The answers to label by the first field of their verdicts."""
+    return open_tasks(answers)[0]

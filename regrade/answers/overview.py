@@ -6,7 +6,6 @@ did not change since, the row is kept: a commit reads the files of the answer se
 
 import functools
 import hashlib
-import html
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -26,6 +25,7 @@ from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.records.specification import IMAGES, Specification
 from regrade.settings.errors import DamagedAnswersError
 from regrade.stats.metrics import average_name
+from regrade.text.markdown import escape
 
 # The dataset card: a table of answer sets, and the YAML for `load_dataset(repository, "gsm8k")` and the Hub's viewer;
 # images are in configurations of their own, such as `mmmu-images`.
@@ -45,7 +45,6 @@ _SECTION = re.compile(
     r"<!-- regrade:begin\b(?:(?!<!-- regrade:begin\b).)*?<!-- regrade:end -->", re.DOTALL
 )
 _CONFIG_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_SPECIAL = re.compile(r"[\\`*|\[\]{}~$#!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 _FILES = re.compile(r" <!-- files ([0-9a-f]{16}) --> \|$")
 _IMAGE_FILE = re.compile(rf"{IMAGES}/[^/]+/part-[^/]+\.parquet")
 _HEAD = (
@@ -187,15 +186,6 @@ def _dtype(type_: pa.DataType) -> str:
     return names.get(type_, str(type_))
 
 
-def _escaped(text: str) -> str:
-    """Escape text for a table cell: no Markdown, no HTML, no cell separator."""
-    visible = "".join(
-        c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in " ".join(text.split())
-    )
-    plain = html.escape(visible, quote=False)
-    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", plain)
-
-
 logger = logging.getLogger(__name__)
 
 CARD = "README.md"
@@ -304,14 +294,8 @@ def _line(
     if gone:
         state.append(f"{len(gone):,} of {len(manifest.shards):,} shards missing")
     benchmark, model = manifest.specification.benchmark.name, manifest.specification.model.name
-    *cells, last = (
-        benchmark,
-        model,
-        f"{manifest.rows:,}",
-        ", ".join(state),
-        manifest.answer_set_id,
-    )
-    shown = (*map(_escaped, cells), "<br>".join(scores), _escaped(last))
+    cells = (benchmark, model, f"{manifest.rows:,}", ", ".join(state))
+    shown = (*map(escape, cells), "<br>".join(scores), escape(manifest.answer_set_id))
     return f"| {' | '.join(shown)}{f' <!-- files {digest} -->' if digest else ''} |"
 
 
@@ -323,4 +307,4 @@ def _score(file: ScoreFile, specification: Specification) -> str:
     value = "no score"
     if found.accuracy is not None:
         value = file.scale.mean_text(found.accuracy, found.accuracy_stderr, 2)
-    return f"{_escaped(' '.join(filter(None, title)))}: {value} (n = {found.n:,})"
+    return f"{escape(' '.join(filter(None, title)))}: {value} (n = {found.n:,})"

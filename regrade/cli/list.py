@@ -20,8 +20,8 @@ from regrade.pages.viewer.set_list import Order, SetFilters, SetRow, set_list
 from regrade.records.rubrics.facts import answers_per_question, judge_run
 from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
+from regrade.stats.numbers import average_text, repeats_text
 from regrade.text.blocks import Table
-from regrade.text.numbers import average_text, repeats_text
 from regrade.text.text import visible
 
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")

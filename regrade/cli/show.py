@@ -32,8 +32,8 @@ from regrade.scoring.batches import lacking_questions
 from regrade.scoring.score import label_now, score_answers
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_address
+from regrade.stats.numbers import average_text
 from regrade.text.blocks import Badge, Block, Heading, Line, Link, Quote, Strong, Tone
-from regrade.text.numbers import average_text
 
 SHOWN = (
     *("sample_id", "repeat", "index", "subset", "question", "prompt", "prompt_kind", "choices"),

@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal
 
 from regrade.answers.manifest import Manifest, Session
-from regrade.engines.base import PARALLEL
+from regrade.engines.vllm_process.settings import PARALLEL
 
 Over = Literal["seconds", "tokens", "money"]
 UNITS: Mapping[Over, str] = {

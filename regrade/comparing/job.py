@@ -2,9 +2,9 @@
 
 import os
 from functools import partial
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from regrade.comparing.beforehand import check_pairs
 from regrade.comparing.comparison import CompareOptions
@@ -136,14 +136,6 @@ class NoiseJob(EvaluationJob):
     examples: int = Field(3, ge=0)
     """Number of changed answers to show of each kind (right to wrong, wrong to right)."""
     reuse: Annotated[Reuse, ABSENT] = Reuse()
-
-    @model_validator(mode="after")
-    def _asks_one_model(self) -> Self:
-        if self.several_models:
-            raise ValueError(
-                f"'{self.model}' names several models: the noise floor is that of one model, so give each by itself"
-            )
-        return self
 
     def needs_judge(self, benchmark: str) -> str:
         """Return the reason why the noise of a benchmark's answers cannot be measured."""

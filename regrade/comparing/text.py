@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from regrade.answers.figures import figures_line
 from regrade.comparing.models import Comparison, Comparisons, FlipExample
 from regrade.settings.view_address import comparison_address
+from regrade.stats.numbers import average_text
 from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, Table, with_code
-from regrade.text.numbers import average_text
 from regrade.text.text import tail
 
 COLUMNS = (

@@ -12,7 +12,7 @@ from pydantic import model_validator
 
 from regrade.settings import Settings, registry
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import INDECISIVE, marked
+from regrade.settings.marks import DIVIDES, INDECISIVE, marked
 
 if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub client
     from regrade.models.base import ResolvedModel
@@ -22,8 +22,6 @@ if TYPE_CHECKING:  # the command line reads settings without Arrow and a Hub cli
     from regrade.stats.occupancy import Occupancy
     from regrade.stats.speed import EngineMemory, Speed
 
-PARALLEL = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-"""Settings that divide a model among GPUs."""
 WAITING = "waiting for"
 """Beginning of the name of a loading stage in which an engine waits for another run."""
 
@@ -348,5 +346,5 @@ class BaseEngineSettings(Settings):
 
 
 def parallel_by_hand(engine: BaseEngineSettings) -> dict[str, int]:
-    """Return the settings of `PARALLEL` that were given."""
-    return {name: getattr(engine, name) for name in PARALLEL if name in engine.model_fields_set}
+    """Return the given settings that divide a model among GPUs."""
+    return engine.model_dump(include={*marked(type(engine), DIVIDES)}, exclude_unset=True)

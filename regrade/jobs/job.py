@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, TypeAlias, TypeVar, Union
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -40,6 +40,7 @@ from regrade.settings.marks import (
     SAME_ANSWERS,
     VARIES,
     Absent,
+    Mark,
     Option,
     marked,
 )
@@ -51,7 +52,7 @@ from regrade.settings.view_address import default_answers as default_answers
 from regrade.settings.worker_limits import check_parameters
 
 
-def _of_kind(engine: object) -> object:
+def of_kind(engine: object) -> object:
     """Accept `engine: openai` for `engine: {kind: openai}`."""
     return {"kind": engine} if isinstance(engine, str) else engine
 
@@ -67,7 +68,7 @@ else:  # a broken engine raises an error only if its `kind` is given
         Union[  # noqa: UP007 - any number of engines
             tuple(registry.load("engine", name) for name in _names if name not in _broken)
         ],
-        BeforeValidator(_of_kind),
+        BeforeValidator(of_kind),
     ]
 
 
@@ -194,6 +195,8 @@ class GenerationJob(BenchmarkChoice, EngineJob):
     """Answers to generate: models, benchmarks, settings and answer repository."""
 
     model_config = ConfigDict(json_schema_extra=NEEDS_WORK)
+    lacks: ClassVar[tuple[Mark, ...]] = ()
+    """Marks of the fields that are no parameters of the job."""
 
     model: Annotated[
         str,
@@ -232,6 +235,11 @@ class GenerationJob(BenchmarkChoice, EngineJob):
             raise ValueError(
                 "`reuse.fresh` and `reuse.heal` replace stored answers, also those of other machines: run them once without "
                 "`share`"
+            )
+        if NOT_MEASURED in self.lacks and self.several_models:
+            raise ValueError(
+                f"'{self.model}' names several models, but one is measured at a time. `regrade evaluate` takes them all, and a "
+                "sweep takes each as a value of `model`"
             )
         if not self.names:
             raise ValueError(
@@ -344,7 +352,7 @@ class EvaluationJob(GenerationJob):
         return self.model_dump(
             mode="json",
             exclude_unset=True,
-            exclude=marked(type(self), INDECISIVE) | {"model", "more_models"},
+            exclude={*marked(type(self), INDECISIVE), "model", "more_models"},
         )
 
     @model_validator(mode="after")
@@ -434,7 +442,7 @@ class ScoringJob(Settings):
         return self
 
 
-FILTERS = tuple(name for name in ScoringJob.model_fields if name in marked(ScoringJob, FILTER))
+FILTERS = marked(ScoringJob, FILTER)
 """Parameters that choose stored answers."""
 
 

@@ -73,7 +73,7 @@ class ReplayJob(Settings):
 
     def own_engine(self, manifest: Manifest) -> VllmEngine:
         """Return the engine's settings that gave answers, with those for speed and memory of this job, if it has vLLM's."""
-        decisive = marked(VllmEngine, DECIDES)
+        decisive = {*marked(VllmEngine, DECIDES)}
         here = self.engine.kind == "vllm"
         given = (
             self.engine.model_dump(exclude_unset=True, exclude={"kind", *decisive}) if here else {}

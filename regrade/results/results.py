@@ -152,14 +152,10 @@ class AnswerSetResult(Document):
     """Wall-clock seconds of each stage in this run; stages that it did not need are missing."""
     tokens_per_second: float | None = None
     """Generated tokens per second in this run; None if it generated nothing."""
-    prompt_tokens: int = 0
-    """Tokens of all prompts, over all sessions."""
-    completion_tokens: int = 0
-    """Generated tokens, reasoning included, over all sessions."""
     figures: dict[str, float | None] = {}
     """Figures of the answers and the headline scoring, over all sessions, by name; see `regrade.answers.figures`."""
     cost: float | None = None
-    """Price of these tokens; None if no price per token is given."""
+    """Price of all its tokens; None if no price per token is given."""
     judged: str | None = None
     """Model whose answers are judged; None if these are no verdicts of a judge."""
     speed: Speed | None = None

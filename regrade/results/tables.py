@@ -7,9 +7,9 @@ from regrade.answers.figures import figures_in
 from regrade.records.specification import named_apart
 from regrade.results.results import AnswerSetResult, Evaluation, ScoreResult
 from regrade.scoring.fit import is_cut_short
+from regrade.stats.numbers import average_text, repeats_text
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
-from regrade.text.numbers import average_text, repeats_text
 
 STAGES = ("load", "generate", "publish", "score", "track")
 _REPEATS, _CALIBRATED = "with repeats", "by people's labels"
@@ -59,7 +59,8 @@ def _token_columns(evaluation: Evaluation) -> tuple[str, ...]:
 
 def _tokens(answers: AnswerSetResult) -> tuple[str, ...]:
     cost = "" if answers.cost is None else f"{answers.cost:,.4f}"
-    return f"{answers.prompt_tokens:,}", f"{answers.completion_tokens:,}", cost
+    tokens = (answers.figures.get(name) or 0 for name in ("prompt_tokens", "completion_tokens"))
+    return *(f"{count:,.0f}" for count in tokens), cost
 
 
 def cost_table(evaluation: Evaluation) -> Table:

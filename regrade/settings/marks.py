@@ -84,13 +84,15 @@ SAME_ANSWERS = Mark("same answers")
 """The value says where answers are kept and how they are scored, and does not change them."""
 DECIDES = Mark("decides")
 """The setting of an engine decides what a model computes: the model that gave answers reads them with the same value."""
+DIVIDES = Mark("divides")
+"""The setting of an engine divides a model among GPUs: the product of all is their number."""
 NO_ARGUMENT = Mark("no argument")
 """The setting of an engine is not an argument of the same name of its software."""
 
 
-def marked(model: type[BaseModel], mark: object) -> set[str]:
-    """Return the names of the fields that have a mark."""
-    return {name for name, field in model.model_fields.items() if mark in field.metadata}
+def marked(model: type[BaseModel], mark: object) -> tuple[str, ...]:
+    """Return the names of the fields that have a mark, in their order."""
+    return tuple(name for name, field in model.model_fields.items() if mark in field.metadata)
 
 
 def parameters_of(job: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -10,8 +10,6 @@ from itertools import pairwise
 
 from markupsafe import Markup, escape
 
-from regrade.records.patterns import compiled
-
 _KEPT = "\n\t"
 _PLAIN = frozenset([*map(chr, range(0x20, 0x7F)), *_KEPT])
 _HTML = {ord(special): str(escape(special)) for special in "&<>'\""}
@@ -20,11 +18,6 @@ _COLOURED = "\ufe0f"
 _CATEGORIES = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 _FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0\ufffc"
 """Characters that look like nothing, although their category is that of letters or marks."""
-SPECIAL_TOKEN = compiled(
-    r"<\|[^|<>\s]{1,48}\|>|<\uff5c[^\uff5c<>]{1,48}\uff5c>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>"
-    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>|</?think>"
-)
-"""Special tokens of common chat templates, as text."""
 Span = tuple[int, int]
 
 
@@ -52,19 +45,6 @@ def marked(text: str, mark: Span | None = None, *, anchor: bool = False) -> Mark
         Markup(' id="read"') if anchor else "", as_html(text[start:end])
     )
     return as_html(text[:start]) + inside + as_html(text[end:])
-
-
-def with_tokens(text: str) -> Markup:
-    """Return a text as HTML, with special tokens dimmed."""
-    parts: list[Markup] = []
-    at = 0
-    for found in SPECIAL_TOKEN.finditer(text):
-        parts += [
-            as_html(text[at : found.start()]),
-            Markup('<span class="tok">{}</span>').format(as_html(found[0])),
-        ]
-        at = found.end()
-    return Markup("").join([*parts, as_html(text[at:])])
 
 
 def one_line(text: str, limit: int, mark: Span | None = None) -> Markup:

@@ -66,6 +66,23 @@ def changed_values(current: Mapping[str, float], stored: Mapping[str, float]) ->
     return changed | dict.fromkeys(stored.keys() - current, math.nan)
 
 
+def new_points(
+    client: "MlflowClient", run: "Run", metrics: Mapping[int, Mapping[str, float]]
+) -> dict[int, dict[str, float]]:
+    """Return the metrics by step whose newest point at the step has another value, or that have none there."""
+    newest = {
+        (key, point.step): point.value
+        for key in run.data.metrics
+        for point in sorted(
+            client.get_metric_history(run.info.run_id, key), key=lambda point: point.timestamp
+        )
+    }
+    return {
+        step: {key: value for key, value in values.items() if newest.get((key, step)) != value}
+        for step, values in metrics.items()
+    }
+
+
 def changed_tags(run: "Run", tags: Mapping[str, str]) -> dict[str, str]:
     """Return the tags, cut to MLflow's limit, that a run does not have with the same value."""
     whole = {key: cut(value, MAX_TAG) for key, value in tags.items()}

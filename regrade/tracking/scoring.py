@@ -24,7 +24,7 @@ MAX_NAME = 180
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """A scoring of an answer set."""
+    """A scoring as plain values for MLflow's process, where a `Result` cannot go: its repository has connections and locks."""
 
     manifest: Manifest
     file: ScoreFile

@@ -21,6 +21,7 @@ from regrade.tracking.runs import (
     found_or_created,
     known_values,
     log_values,
+    new_points,
 )
 from regrade.tracking.scoring import metric_names
 
@@ -121,16 +122,7 @@ def _update(
     tags: Mapping[str, str],
 ) -> None:
     """Log the values that differ from the run's; an unchanged metric gets no second point."""
-    logged = {
-        (key, point.step): point.value
-        for key in run.data.metrics
-        for point in client.get_metric_history(run.info.run_id, key)
-    }
-    new = {
-        step: {key: value for key, value in values.items() if logged.get((key, step)) != value}
-        for step, values in metrics.items()
-    }
-    log_values(client, run, new, parameters=parameters, tags=tags)
+    log_values(client, run, new_points(client, run, metrics), parameters=parameters, tags=tags)
     if run.info.status != "FINISHED":
         client.set_terminated(run.info.run_id)
 

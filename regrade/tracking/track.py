@@ -37,6 +37,7 @@ from regrade.tracking.runs import (
     found_or_created,
     known_values,
     log_values,
+    new_points,
 )
 from regrade.tracking.scoring import MAX_NAME, Scoring, adapter_tags, cut
 
@@ -97,26 +98,13 @@ def draw_training(
     log_values(
         client,
         run,
-        {step: _new_points(client, run_id, headline_metrics(best), step)},
+        new_points(client, run, {step: headline_metrics(best)}),
         parameters={"model": family},
         tags={checkpoint: model_id},
     )
     ended = max(run.info.end_time for run in best.values())
     if run.info.status != "FINISHED" or (run.info.end_time or 0) < ended:
         client.set_terminated(run_id, end_time=ended)
-
-
-def _new_points(
-    client: "MlflowClient", run_id: str, metrics: Mapping[str, float], step: int
-) -> dict[str, float]:
-    """Return the metrics whose newest point at a step has another value, or that have none there."""
-    new = {}
-    for key, value in metrics.items():
-        points = [point for point in client.get_metric_history(run_id, key) if point.step == step]
-        newest = max(points, key=lambda point: point.timestamp, default=None)
-        if newest is None or newest.value != value:
-            new[key] = value
-    return new
 
 
 @dataclass(frozen=True, slots=True)

@@ -376,8 +376,9 @@ def test_the_card_shows_markup_in_names_as_text(repository: LocalRepository) -> 
     body = card[card.index(BEGIN) : card.index(END)]
     assert len([line for line in body.splitlines() if line.startswith("|")]) == 3
     (line,) = (line for line in body.splitlines() if "alert" in line)
-    assert line.count("|") == 7
-    assert not set("[]`*~") & set(line), "a link or another form"
+    unescaped = re.sub(r"\\.", "", line)
+    assert unescaped.count("|") == 7
+    assert not set("[]`*~") & set(unescaped), "a link or another form"
     assert not ESCAPES.search(card)
 
 

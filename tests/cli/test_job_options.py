@@ -161,8 +161,8 @@ def test_a_verdict_a_sweep_tuning_and_the_noise_floor_take_one_model():
     for kind, given, says in (
         (EvaluationJob, {"gate": {}}, "a verdict on one model"),
         (SweepJob, {"in_flight": [1, 4]}, "names several models"),
-        (TuneJob, {}, "tuned for one model"),
-        (NoiseJob, {}, "the noise floor is that of one model"),
+        (TuneJob, {}, "names several models"),
+        (NoiseJob, {}, "names several models"),
     ):
         with pytest.raises(SettingsError, match=says):
             make_job(kind, several | given)

@@ -8,12 +8,12 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Stopped
 from regrade.judging.labels.sheet import write_sheet
-from regrade.judging.labels.task import open_task
 from regrade.records.specification import ModelIdentity
 from tests.builders import session
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
-from tests.judged import fill, read_in, rows_of
+from tests.golden.inputs import generated
+from tests.judged import fill, open_task, read_in, rows_of
 from tests.stored import again, commit_manifest, numbers, publish, score, score_with_an_older_scorer
 
 

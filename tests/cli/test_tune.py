@@ -44,7 +44,7 @@ def test_an_evaluation_uses_what_was_tuned_for_its_kind_of_work_and_says_so(
         return done
 
     by_hand = ("--engine.max-num-batched-tokens", "1024")
-    tuned = ran("tune", "--starts", "2", "--most-in-flight", "16", *by_hand).document
+    tuned = ran("tune", "--starts", "2", "--engine.max-num-seqs", "16", *by_hand).document
     key, found = tuned["tuning"]["key"], tuned["tuning"]["settings"]
     assert tuned["tuning"]["starts"] == 1
     assert {trial["in_flight"] for trial in tuned["tuning"]["trials"]} == {8, 16}
@@ -56,9 +56,13 @@ def test_an_evaluation_uses_what_was_tuned_for_its_kind_of_work_and_says_so(
     assert (tmp_path / "answers" / tuned["path"]).is_file()
 
     evaluated = ran("evaluate", "--engine.tuned")
-    used = f"tuned: max_num_seqs={found['max_num_seqs']}, max_num_batched_tokens=1,024, measured on"
+    used = (
+        f"tuned: max_num_seqs={found['max_num_seqs']}, max_num_batched_tokens=1,024, as measured on"
+    )
     assert used in evaluated.err
-    assert f"(cpu with {key['hardware']['count']} cores, vLLM {key['vllm']})" in evaluated.err
+    assert (
+        f"on cpu with {key['hardware']['count']} cores with vLLM {key['vllm']}: " in evaluated.err
+    )
     (answers,) = evaluated.document["answer_sets"]
     assert answers["answer_set_id"] == tuned["answer_set_id"]
     assert (answers["generated"], answers["rows"]) == (QUESTIONS - tuned["rows"], QUESTIONS)

@@ -84,7 +84,7 @@ def test_answers_that_wait_for_a_judge_are_judged_once(judging: Judging, tmp_pat
     assert found["failed_share"] == 0.25  # there is no answer to judge
     assert found["not_attempted"] == pytest.approx(1 / 3)
     assert found["correct_given_attempted"] == 0.5
-    assert (entry.prompt_tokens, entry.completion_tokens) == (300, 30)
+    assert (entry.figures["prompt_tokens"], entry.figures["completion_tokens"]) == (300, 30)
     assert entry.cost == pytest.approx(300 * 2e-6 + 30 * 10e-6)
     assert len(judge.bodies) == 3  # the failed answer cost no request
 

@@ -58,7 +58,7 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     prefect_server: str,
     caplog: pytest.LogCaptureFixture,
 ):
-    result = tune(starts=1, most_in_flight=64)
+    result = tune(starts=1, engine={"max_num_seqs": 64})
 
     (engine,) = engines.opened
     assert result.tuning.settings == {"max_num_seqs": 16}
@@ -79,7 +79,7 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     caplog.set_level(logging.INFO, logger="regrade")
     generate_answers(**parameters, engine={"tuned": True})
     assert engines.opened[-1].settings.max_num_seqs == 16
-    assert "tuned: max_num_seqs=16, measured on" in caplog.text
+    assert "tuned: max_num_seqs=16, as measured on" in caplog.text
     (stored,) = list_sets(repository, str(repository.head()))
     assert (stored.manifest.rows, stored.manifest.state) == (ROWS, "complete")
 

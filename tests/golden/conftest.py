@@ -15,6 +15,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli import terminal
 from regrade.cli.command_list import COMMANDS
+from regrade.cli.output import Output
 from regrade.scoring import score as scoring
 from tests import command_line
 from tests.command_line import run_here
@@ -70,11 +71,11 @@ class Door:
         self.screen(name, arguments)
 
     def of_flow(self, name: str, arguments: str, found: object) -> None:
-        """Compare both forms of a command whose flow has this result."""
+        """Compare both forms of a command whose flow has this result, or returns it when it is called with the form of the output."""
 
-        def run_flow(*_: object, **__: object) -> object:
+        def run_flow(_: str, __: type, ___: object, output: Output, *____: object) -> object:
             terminal.show_logs("regrade")
-            return found
+            return found(output) if callable(found) else found
 
         module = COMMANDS[arguments.split()[0]].function.partition(":")[0]
         with self.monkeypatch.context() as patched:

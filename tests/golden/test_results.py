@@ -3,9 +3,11 @@
 import json
 import re
 import sqlite3
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -14,9 +16,10 @@ import pytest
 from prefect.settings import PREFECT_UI_ENABLED, temporary_settings
 
 from flows import gating, plan_model, run_harness
-from regrade.cli import plan
+from regrade.cli import flow_run, plan
 from regrade.cli.command_list import COMMANDS
-from regrade.cli.output import json_text
+from regrade.cli.output import Output, json_text
+from regrade.cli.terminal import TerminalDisplay
 from regrade.comparing import noise_text
 from regrade.comparing import replay as comparing
 from regrade.comparing.gate_report import GateReport
@@ -30,6 +33,8 @@ from regrade.orchestration.remote.outcome import Outcome
 from regrade.results.results import Evaluation, Gated
 from regrade.scoring.diff import Diff
 from regrade.text.markdown import markdown
+from regrade.tracking import track
+from regrade.tracking.process import call_in_process
 from regrade.tuning.plan.plan import MemoryPlan
 from regrade.tuning.search import result as tuning
 from tasks import sweep_page as sweeps
@@ -50,6 +55,7 @@ from tests.golden.inputs import (
     tuned,
     unscored,
 )
+from tests.stored import tracked_as
 
 VERDICTS = {
     "regression": "gate org/candidate --baseline org/base --answers {answers} --max-drop 10 --error-rate 40",
@@ -88,8 +94,8 @@ def read_labels(door: Door) -> None:
     door.run("label {a-kind} --answers {judged} --read {folder}/labels.csv --rater ana")
 
 
-def tracked(database: Path) -> str:
-    """The runs of MLflow: notes, tags, parameters and metrics."""
+def tracked(database: Path, names: str = "%") -> str:
+    """The runs of MLflow with such names: notes, tags, parameters and metrics."""
     parts = []
     with closing(sqlite3.connect(database)) as stored:
 
@@ -97,7 +103,9 @@ def tracked(database: Path) -> str:
             query = f"select key, value from {table} where run_uuid = ? order by key"
             return dict(stored.execute(query, (run,)).fetchall())
 
-        for run, name in stored.execute("select run_uuid, name from runs").fetchall():
+        for run, name in stored.execute(
+            "select run_uuid, name from runs where name like ?", (names,)
+        ).fetchall():
             tags = values("tags", run)
             note = tags.pop("mlflow.note.content", "")
             for of_this_machine in ("mlflow.user", "mlflow.source.name"):
@@ -133,6 +141,20 @@ def test_a_scoring_is_the_same_everywhere(door: Door, prefect: list[str]):
         prefect.clear()
 
 
+def test_a_training_in_mlflow(door: Door):
+    uri = f"sqlite:///{door.folder / 'mlflow.db'}"
+    answers = door.sets["base"]
+    (file,) = answers.scores_and_damage()[0]
+    for step in (100, 200):
+        specified = answers.manifest.specification
+        model = specified.model.model_copy(update={"name": f"run/checkpoint-{step}"})
+        changes = {"specification": specified.model_copy(update={"model": model})}
+        scoring = tracked_as(answers, file, manifest=answers.manifest.model_copy(update=changes))
+        call_in_process(track, uri, [scoring], step=step, family="run")
+    stored = tracked(door.folder / "mlflow.db", "%(all checkpoints)")
+    door.matches("training.mlflow.txt", stored)
+
+
 def evaluated(door: Door) -> Evaluation:
     """An evaluation, beside a panel of judges."""
     document = of_an_engine(door.run("score --answers {answers} --model org/fast --json").document)
@@ -145,9 +167,20 @@ def panel(door: Door) -> dict[str, Any]:
     return found
 
 
+def followed(found: Evaluation, output: Output) -> Evaluation:
+    """Print two models that came, of which the second failed, as their flow does."""
+    display = TerminalDisplay(quiet=output.quiet)
+    display.report = partial(flow_run._print_followed, output, sys.stdout)
+    for model, error in (("org/fast", None), ("org/gone", "The engine ended.")):
+        display.began(model)
+        if error is None:
+            display.finished(found)
+        display.ended(model, error)
+    return found
+
+
 def refused(_: Door) -> Evaluation:
-    verdict = Gated(verdict="regression", summary="regression: sums: -25.00 points, at best -2.61.")
-    return Evaluation(answer_sets=(), repository="/answers", gate=verdict)
+    return Evaluation(answer_sets=(), repository="/answers", gate=REGRESSION)
 
 
 def replayed(door: Door) -> Replay:
@@ -179,6 +212,7 @@ class Flow(NamedTuple):
     """Makes the result's artifacts in Prefect, or returns the text of one. None: another case has them."""
 
 
+REGRESSION = Gated(verdict="regression", summary="regression: sums: -25.00 points, at best -2.61.")
 MODEL = DEMO / "regrade-demo"
 ASKED = f"--model {MODEL} --benchmark gsm8k --answers {{answers}}"
 FLOWS = {
@@ -224,6 +258,11 @@ def test_the_result_of_a_flow_is_the_same_everywhere(name: str, door: Door, pref
     if flow.page is not None:
         page = flow.page(found) or "\n".join(prefect)
         door.matches(f"{name}.prefect.md", page)
+
+
+def test_each_model_that_comes_is_printed_when_it_is_done(door: Door):
+    found = evaluated(door).model_copy(update={"panels": (), "gate": REGRESSION})
+    door.of_flow("evaluate-follow", f"evaluate {ASKED} --follow 0", partial(followed, found))
 
 
 def test_a_page_that_nobody_sees_has_no_plot(door: Door, prefect: list[str]):

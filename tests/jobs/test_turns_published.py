@@ -23,7 +23,7 @@ from regrade.records import Request
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, Reuse, ScoringOptions
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.job import TuneJob, key_to_tune
+from regrade.tuning.search.job import TuneJob
 from tests.conversations import Said, Talking, last_user, plan_of_turns, write_turns
 from tests.sums import SERVER
 
@@ -246,4 +246,4 @@ def test_what_needs_questions_that_do_not_depend_on_each_other_is_refused(
     with pytest.raises(SettingsError, match="the turns of its conversations depend on each other"):
         Baseline.read(one, one.manifest, [], settings, ScoringOptions())
     with pytest.raises(SettingsError, match="cannot be asked again and again"):
-        key_to_tune(TuneJob(model="org/tiny", benchmarks=("gsm8k",)), plan)
+        TuneJob(model="org/tiny", benchmarks=("gsm8k",)).key(plan)

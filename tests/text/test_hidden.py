@@ -8,7 +8,8 @@ import unicodedata
 
 import pytest
 
-from regrade.text.hidden import as_html, end_of, is_hidden, marked, one_line, with_tokens
+from regrade.pages.viewer.answer_texts import with_tokens
+from regrade.text.hidden import as_html, end_of, is_hidden, marked, one_line
 
 CONTROLS = [chr(code) for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\n\t"]
 BIDIRECTIONAL = list("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")

@@ -9,7 +9,17 @@ from regrade.engines.vllm_process.allowed import refuse_code
 from regrade.engines.vllm_process.extra import parse_extra
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
-from regrade.settings.marks import DECIDES, FIXED, NAME, NO_ARGUMENT, PATH, OnWorker, Option, marked
+from regrade.settings.marks import (
+    DECIDES,
+    DIVIDES,
+    FIXED,
+    NAME,
+    NO_ARGUMENT,
+    PATH,
+    OnWorker,
+    Option,
+    marked,
+)
 
 _SECRET = re.compile(
     r"(?:(?:^|[^a-z])token|key|(?<!\w)(?:(?!secret)\w)*+secret\w*+|passw(?:or)?d|credentials?)[^\w=:]*+[=:]",
@@ -41,11 +51,11 @@ class VllmSettings(Settings):
     """Precision of weights and activations. `auto`: float32 on a CPU, otherwise the checkpoint's."""
     max_model_len: int | None = Field(None, ge=1)
     """Context length in tokens. Default: enough for the longest prompt plus `max_tokens`."""
-    tensor_parallel_size: int = Field(1, ge=1)
+    tensor_parallel_size: Annotated[int, DIVIDES] = Field(1, ge=1)
     """GPUs that share each layer."""
-    pipeline_parallel_size: int = Field(1, ge=1)
+    pipeline_parallel_size: Annotated[int, DIVIDES] = Field(1, ge=1)
     """Groups of GPUs that each hold a part of the layers."""
-    data_parallel_size: int = Field(1, ge=1)
+    data_parallel_size: Annotated[int, DIVIDES] = Field(1, ge=1)
     """Copies of the model that share the questions."""
     gpu_memory_utilization: float | None = Field(None, gt=0, le=1)
     """Share of the GPU's memory that vLLM may use. Default: chosen by vLLM."""
@@ -86,3 +96,7 @@ class VllmSettings(Settings):
         return {
             name: getattr(self, name) for name in VllmSettings.model_fields if name not in others
         }
+
+
+PARALLEL = marked(VllmSettings, DIVIDES)
+"""Settings that divide a model among GPUs: tensor, pipeline and data parallel."""

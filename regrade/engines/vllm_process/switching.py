@@ -14,9 +14,9 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from regrade.engines.base import PARALLEL, EngineInfo
+from regrade.engines.base import EngineInfo
 from regrade.engines.vllm_process.extra import parse_extra, reads_files
-from regrade.engines.vllm_process.settings import VllmSettings
+from regrade.engines.vllm_process.settings import PARALLEL, VllmSettings
 from regrade.models.base import ResolvedModel
 from regrade.models.files import configuration, files_folder, settings_difference, weights_sha256
 from regrade.records.computed import LoadedWeights

@@ -121,11 +121,6 @@ class LabelTask:
         return view_address(self.answers.repository.uri, judged, sample_id=key[0], repeat=key[1])
 
 
-def open_task(answers: AnswerSet, scorer: str | None = None) -> LabelTask:
-    """Return the answers to label by the first field of their verdicts; arguments and errors as in `open_tasks`."""
-    return open_tasks(answers, scorer)[0]
-
-
 def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]:
     """Return the answers to label, once for each field of their verdicts, which all have the same answers.
 

@@ -12,11 +12,12 @@ from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
 from regrade.pages.viewer.library import StoredSet
 from regrade.pages.viewer.provenance import provenance, shown_place
-from regrade.pages.viewer.templating import style_sheet
+from regrade.pages.viewer.templating import interval_of, style_sheet
 from regrade.records.rubrics.facts import answers_per_question
 from regrade.results.results import flat_metrics
 from regrade.settings.project_folder import VERSION
 from regrade.settings.view_address import comparison_address, view_address
+from regrade.stats.numbers import average_text, repeats_text
 from regrade.text.blocks import (
     Badge,
     Block,
@@ -37,7 +38,6 @@ from regrade.text.blocks import (
 )
 from regrade.text.html import html_page
 from regrade.text.markdown import markdown
-from regrade.text.numbers import average_text, interval_of, repeats_text
 
 POSTED_CHARACTERS = 59_900
 """Longest page in markdown, without its last remark: GitHub refuses comments above 65,536 characters."""

@@ -11,8 +11,9 @@ from markupsafe import Markup
 
 from regrade.pages.viewer.formatted import formatted
 from regrade.records.messages import Part, PartedMessage, PartKind, parts_of
+from regrade.records.patterns import compiled
 from regrade.records.trajectory import arguments_text, read_trajectory
-from regrade.text.hidden import Span, as_html, marked, with_tokens
+from regrade.text.hidden import Span, as_html, marked
 
 _Item = TypeVar("_Item")
 Pictures = Mapping[str, Markup]
@@ -20,6 +21,11 @@ Pictures = Mapping[str, Markup]
 EMPTY: Pictures = MappingProxyType({})
 SHOWN_CHARACTERS = 60_000
 """Longest text shown at once; a link shows all of it."""
+SPECIAL_TOKEN = compiled(
+    r"<\|[^|<>\s]{1,48}\|>|<\uff5c[^\uff5c<>]{1,48}\uff5c>|</?s>|<(?:bos|eos|pad|unk)>|<(?:start|end)_of_turn>"
+    r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]|<</?SYS>>|</?think>"
+)
+"""Special tokens of common chat templates, as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,3 +197,16 @@ def _shown_part(part: Part, makers: TextMaker) -> ShownPart:
 def html_of(text: str | None) -> Markup | None:
     """Return a short text as HTML; None for None."""
     return None if text is None else as_html(text)
+
+
+def with_tokens(text: str) -> Markup:
+    """Return a text as HTML, with special tokens dimmed."""
+    parts: list[Markup] = []
+    at = 0
+    for found in SPECIAL_TOKEN.finditer(text):
+        parts += [
+            as_html(text[at : found.start()]),
+            Markup('<span class="tok">{}</span>').format(as_html(found[0])),
+        ]
+        at = found.end()
+    return Markup("").join([*parts, as_html(text[at:])])

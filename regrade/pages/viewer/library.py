@@ -55,7 +55,7 @@ class NotFoundError(UserError):
 
 @dataclass(frozen=True, slots=True)
 class StoredSet:
-    """An answer set with its scorings."""
+    """An answer set with all its scorings, of which there may be none; a `Result` has a single one."""
 
     answers: AnswerSet
     scorings: tuple[ScoreFile, ...]

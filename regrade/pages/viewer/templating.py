@@ -11,9 +11,9 @@ from regrade.comparing.text import p_text
 from regrade.stats.drawing import css
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale, percent
+from regrade.text.blocks import Interval
 from regrade.text.hidden import as_html
 from regrade.text.html import badge, drawn
-from regrade.text.numbers import interval_of
 from regrade.text.text import visible
 
 
@@ -62,3 +62,16 @@ def _duration(seconds: float | None) -> str:
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+def interval_of(metrics: Metrics, scale: Scale, digits: int = 1) -> Interval | str:
+    """Return the interval of a mean, which HTML pages draw; "" without a mean."""
+    if metrics.accuracy is None:
+        return ""
+    low, high = metrics.accuracy_low, metrics.accuracy_high
+    at = scale.shares(metrics.accuracy)
+    if low is None or high is None:
+        return Interval("", at)
+    return Interval(
+        scale.interval_text(low, high, digits), at, scale.shares(low), scale.shares(high)
+    )

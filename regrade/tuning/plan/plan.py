@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from regrade.engines.base import PARALLEL
+from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.settings import StrictModel
 from regrade.stats.speed import gib
 

@@ -11,9 +11,10 @@ import psutil
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import intact_sets
-from regrade.engines.base import PARALLEL, parallel_by_hand
+from regrade.engines.base import parallel_by_hand
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.planner import Length, Machine, Refused, SplitMemory, VllmPlanner
+from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import prompt_rendering
 from regrade.jobs.plans_of_job import plans_of

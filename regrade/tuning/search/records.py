@@ -3,7 +3,7 @@
 import hashlib
 import logging
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import orjson
@@ -11,13 +11,12 @@ from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
-from regrade.engines.base import PARALLEL, BaseEngineSettings, parallel_by_hand
+from regrade.engines.base import BaseEngineSettings, parallel_by_hand
 from regrade.engines.vllm_process.hardware import Hardware, hardware, vllm_version
 from regrade.jobs.plan import Plan
 from regrade.records.specification import ModelIdentity
 from regrade.settings import Method, Seconds, StrictModel, Timestamp
 from regrade.settings.errors import DamagedAnswersError, SettingsError
-from regrade.stats.scale import percent
 from regrade.stats.speed import Speed
 
 logger = logging.getLogger("regrade.tune")
@@ -60,11 +59,12 @@ class TuningKey(StrictModel):
     limits: dict[str, float] = Field(default_factory=dict)
     """Limits on latency that the settings keep, as 99th percentiles in seconds."""
 
-    @property
-    def limits_text(self) -> str:
-        """Limits in words, as the end of a sentence; "" if there are none."""
+    def __str__(self) -> str:
         limits = ", ".join(f"{name} {value:g} s" for name, value in self.limits.items())
-        return limits and f", within the limits {limits}"
+        within = limits and f", within the limits {limits}"
+        return (
+            f"{self.model.name} on {self.hardware} with vLLM {self.vllm}: {self.workload}{within}"
+        )
 
     @property
     def path(self) -> str:
@@ -88,6 +88,11 @@ class TrialRecord(StrictModel):
     """Limit on latency that was exceeded."""
     speed: Speed | None = None
 
+    @property
+    def point(self) -> tuple[object, ...]:
+        """Settings and requests in flight: measurements of equal ones are repetitions."""
+        return (self.in_flight, *sorted(self.settings.items()))
+
 
 class Tuning(StrictModel):
     """Settings that were fastest, and how that was measured."""
@@ -110,34 +115,32 @@ class Tuning(StrictModel):
     trials: tuple[TrialRecord, ...]
     remarks: tuple[str, ...] = ()
 
-    def __str__(self) -> str:
-        return (
-            f"measured on {self.measured_at.date()} with {self.benchmark} ({self.key.hardware}, vLLM {self.key.vllm}): "
-            f"{self.rate:,.1f} per second, noise {percent(self.spread)}{self.key.limits_text}"
-        )
+    def is_for(self, key: TuningKey, split: Mapping[str, int]) -> bool:
+        """Return True if it was measured for a key, whatever its limits on latency, and with a split set by hand."""
+        used = {name: self.settings.get(name, 1) for name in split}
+        return self.key.model_copy(update={"limits": {}}) == key and used == split
 
 
-def kept(repository: Repository, model: ModelIdentity) -> Iterator[Tuning]:
-    """Yield all measurements of a model, in any revision of it, at the newest revision of a repository.
+def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
+    """Return all measurements of a model, in any revision of it, at the newest revision of a repository.
 
-    One that cannot be read, such as that of a newer version, or belongs to another key, is left out with a warning.
+    One that cannot be read, such as that of a newer version, is left out with a warning.
     """
     head = repository.head()
     files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
+    found = []
     for path, file in sorted(files.items()):
         try:
-            tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
-            if tuning.key.path != path:
-                raise DamagedAnswersError(path, "it is of another model or machine.")
+            found.append(
+                read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
+            )
         except DamagedAnswersError as error:
             logger.warning("tuned settings are left out: %s", error)
-            continue
-        if tuning.key.model.name == model.name:  # another name may have the same folder
-            yield tuning
+    return found
 
 
-def key_of(plan: Plan) -> TuningKey:
-    """Return the key of an answer set's measurements on this machine, without limits on latency.
+def key_of(plan: Plan, limits: Mapping[str, float]) -> TuningKey:
+    """Return the key of an answer set's measurements on this machine.
 
     Raises:
         SettingsError: If the hardware or the version of vLLM is not known.
@@ -153,6 +156,7 @@ def key_of(plan: Plan) -> TuningKey:
         hardware=here,
         vllm=version,
         workload=workload_of(plan),
+        limits=dict(limits),
     )
 
 
@@ -196,31 +200,25 @@ def with_tuned(
     """
     if not getattr(engine, "tuned", False):
         return engine
-    key = key_of(plan)
-    known = [*kept(repository, key.model)]
-    alike = [t for t in known if t.key.model_copy(update={"limits": {}}) == key]
-    tuning = max(alike, key=lambda t: (not t.key.limits, t.measured_at), default=None)
-    given = parallel_by_hand(engine)
-    measured = {name: tuning.settings.get(name, 1) for name in PARALLEL} if tuning else {}
-    if tuning is None:
-        reason = f"{repository.uri} has no measurement of {key.model.name} on {key.hardware} with vLLM {key.vllm} for {key.workload}"
-        places = [f"{t.key.hardware}, vLLM {t.key.vllm}, {t.key.workload}" for t in known]
-        more = f" and {len(places) - 3} more" if len(places) > 3 else ""
-        if places:
-            reason += f". There are measurements for: {'; '.join(places[:3])}{more}"
-    elif not given.items() <= measured.items():
-        reason = f"the settings in {repository.uri} were measured with {settings_text(measured)}, and {settings_text(given)} is set by hand"
-    else:
-        by_hand = sorted(tuning.settings.keys() & engine.model_fields_set)
-        used = {name: value for name, value in tuning.settings.items() if name not in by_hand}
-        as_given = f" ({', '.join(by_hand)} as set by hand)" if by_hand else ""
-        logger.info("tuned: %s%s, %s", settings_text(used), as_given, tuning)
-        return type(engine).model_validate({**engine.model_dump(exclude_unset=True), **used})
-    logger.warning(
-        "not tuned: %s. vLLM's own settings are used; `regrade tune` with the same options measures.",
-        reason,
+    key, split = key_of(plan, {}), parallel_by_hand(engine)
+    known = kept(repository, key.model)
+    alike = [tuning for tuning in known if tuning.is_for(key, split)]
+    if not alike:
+        logger.warning(
+            "not tuned: %s has no measurement of %s (%s). It has: %s. vLLM's own settings are used; `regrade tune` with the same "
+            "options measures.",
+            *(repository.uri, key, settings_text(split, "no split set by hand")),
+            "; ".join(f"{t.key} ({settings_text(t.settings)})" for t in known) or "none",
+        )
+        return engine
+    tuning = max(alike, key=lambda t: (not t.key.limits, t.measured_at))
+    by_hand = engine.model_dump(exclude_unset=True)
+    used = {name: value for name, value in tuning.settings.items() if name not in by_hand}
+    logger.info(
+        "tuned: %s, as measured on %s with %s (%s)",
+        *(settings_text(used), tuning.measured_at.date(), tuning.benchmark, tuning.key),
     )
-    return engine
+    return type(engine).model_validate({**by_hand, **used})
 
 
 def settings_text(settings: Mapping[str, int], nothing: str = "nothing to set") -> str:

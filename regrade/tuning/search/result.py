@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from regrade.jobs.time_spent import TimeSpent
 from regrade.settings import StrictModel
 from regrade.stats.scale import percent
+from regrade.stats.speed import Speed
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.records import Tuning, settings_text
-from regrade.tuning.search.rule import TOKENS
+from regrade.tuning.search.rule import best
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 
@@ -32,20 +33,18 @@ class TuneResult(StrictModel):
 
 def trial_rows(tuning: Tuning) -> Iterator[tuple[str, ...]]:
     """Yield a row per measurement, in the order of `COLUMNS`; the chosen settings are marked."""
-    # The chosen settings leave out the default of the tokens of a step, which is that of the first measurement.
-    chosen = {k: v for k, v in tuning.trials[0].settings.items() if k == TOKENS} | tuning.settings
+    chosen, _ = best(tuning.trials)
     for trial in tuning.trials:
-        measured = {} if trial.speed is None else trial.speed.scalars()
-        settings = {"max_num_seqs": tuning.settings["max_num_seqs"], **trial.settings}
-        is_chosen = trial.in_flight == tuning.in_flight and settings == chosen
+        speed = trial.speed or Speed()
+        is_chosen = chosen is not None and trial.point == chosen.point
         yield (
             f"{trial.start + 1}",
             settings_text(trial.settings, "default"),
             f"{trial.in_flight:,}",
             f"{trial.rate:,.1f}",
             *(
-                f"{1000 * measured[name]:,.1f}" if name in measured else "-"
-                for name in ("ttft_p99", "tpot_p99")
+                "-" if latency is None else f"{1000 * latency.p99:,.1f}"
+                for latency in (speed.ttft, speed.tpot)
             ),
             f"{trial.requests:,}",
             trial.broken or ("chosen" if is_chosen else ""),
@@ -65,13 +64,12 @@ def blocks(result: TuneResult) -> list[Block]:
 
 
 def _sentences(result: TuneResult, tuning: Tuning) -> Iterator[str]:
-    key = tuning.key
-    unit = "answers" if key.workload.method == "rank" else "tokens"
+    unit = "answers" if tuning.key.workload.method == "rank" else "tokens"
     yield (
         f"Fastest: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s. Differences below {percent(tuning.spread)} are noise: "
         "of equal settings, the smaller is chosen."
     )
-    yield f"For {key.model.name} on {key.hardware} with vLLM {key.vllm}: {key.workload}{key.limits_text}."
+    yield f"For {tuning.key}."
     yield from (f"{remark.rstrip('.')}." for remark in tuning.remarks)
     yield (
         f"{tuning.starts} engine starts ({result.load_seconds:.0f} s), {result.measure_seconds:.0f} s of measuring; "

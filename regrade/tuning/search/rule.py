@@ -6,13 +6,17 @@ Throughput is not monotonic in the requests in flight (https://github.com/vllm-p
 past the top.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from statistics import fmean
 
 from regrade.jobs.generate import Progress
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.records import TrialRecord, settings_text
+from regrade.settings.project_folder import VERSION
+from regrade.tuning.search.job import TuneJob
+from regrade.tuning.search.records import TrialRecord, Tuning, TuningKey, settings_text
 
 GAIN = 1.04
 """Least ratio of two rates that counts as a gain while the requests in flight are doubled."""
@@ -26,25 +30,15 @@ PRECISION = 1.05
 """Ratio of two neighbours at which the bisection of limits ends."""
 FIRST = 8
 """Requests in flight of the first measurement if latency is not limited."""
-MOST = 1024
-"""Most requests in flight if nothing else limits them."""
 TOKENS = "max_num_batched_tokens"
-Start = tuple[Mapping[str, int], int]
-"""Settings of an engine start, and the requests in flight of its first measurement."""
 
 
 class Search(ABC):
     """Measurements so far, and the settings that follow from them. A subclass starts engines and measures them."""
 
-    def __init__(self, first: int, most_starts: int, *, vary_tokens: bool) -> None:
-        """Begin.
-
-        Args:
-            first: Requests in flight of the first measurement.
-            most_starts: Most engine starts.
-            vary_tokens: False: the tokens of a step were set by hand.
-        """
-        self.first, self.most_starts, self.vary_tokens = first, most_starts, vary_tokens
+    def __init__(self, job: TuneJob) -> None:
+        self.job = job
+        self.tokens_by_hand = job.engine.max_num_batched_tokens is not None
         self.trials: list[TrialRecord] = []
         self.measured: list[Progress] = []
         """Counts of the measurements."""
@@ -87,14 +81,16 @@ class Search(ABC):
                 self.error = error
                 self.remarks.append(f"{settings_text(settings, 'these settings')}: {error}")
 
-    def _starts(self, splits: Sequence[Mapping[str, int]]) -> Iterator[Start]:
-        """Yield each start, by what was measured before it."""
+    def _starts(
+        self, splits: Sequence[Mapping[str, int]]
+    ) -> Iterator[tuple[Mapping[str, int], int]]:
+        """Yield the settings of each start and the requests in flight of its first measurement, by what was measured before."""
         for settings in splits:
             # The tokens of a step need two starts to be tried in both directions.
             kept = 0 if self._why_not_tokens() else 2
-            if self.starts >= max(1, self.most_starts - kept):
+            if self.starts >= max(1, self.job.starts - kept):
                 break
-            yield settings, self.first
+            yield settings, 1 if self.job.limits.given else FIRST
         if reason := self._why_not_tokens():
             self.remarks.append(f"{TOKENS} not varied: {reason}")
         else:
@@ -102,19 +98,20 @@ class Search(ABC):
 
     def _why_not_tokens(self) -> str:
         """Return why the tokens of a step stay as they are; "" if prompts had at least as many tokens as answers."""
+        if self.tokens_by_hand:
+            return "set by hand"
         more_answers = sum(p.completion_tokens - p.prompt_tokens for p in self.measured) > 0
-        reason = "answers are most of the tokens" if more_answers else ""
-        return reason if self.vary_tokens else "set by hand"
+        return "answers are most of the tokens" if more_answers else ""
 
-    def _other_tokens(self) -> Iterator[Start]:
+    def _other_tokens(self) -> Iterator[tuple[Mapping[str, int], int]]:
         """Double the tokens of a step while that helps; if it does not help at all, halve them."""
-        chosen = self.best()
+        chosen, _ = best(self.trials)
         if chosen is None or TOKENS not in chosen.settings:
             return
         first, factor = chosen.settings[TOKENS], 2.0
-        while self.starts < self.most_starts and (tokens := int(chosen.settings[TOKENS] * factor)):
+        while self.starts < self.job.starts and (tokens := int(chosen.settings[TOKENS] * factor)):
             yield {**chosen.settings, TOKENS: tokens}, chosen.in_flight
-            chosen = self.best() or chosen
+            chosen = best(self.trials)[0] or chosen
             if chosen.settings[TOKENS] != tokens:
                 self.remarks.append(f"{TOKENS}={tokens:,}: no gain beyond the noise")
                 if factor < 1 or chosen.settings[TOKENS] != first:
@@ -151,41 +148,53 @@ class Search(ABC):
         smaller = [n for n, rate in rates.items() if n < top and rate >= CLOSE * rates[top]]
         yield from (top, *smaller[:1]) * REPEATS
 
-    def found(self) -> TrialRecord:
+    def tuning(self, key: TuningKey, benchmark: str) -> Tuning:
         """Return the fastest settings; see `best`.
 
         Raises:
             EngineError, SettingsError: If an engine did not start, or no settings keep the limits.
         """
-        if (chosen := self.best()) is not None:
-            return chosen
-        if self.error is not None:
+        chosen, noise = best(self.trials)
+        if chosen is None and self.error is not None:
             raise self.error
-        closest = min((t for t in self.trials if t.broken), key=lambda trial: trial.in_flight)
-        raise SettingsError(
-            f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or leave them out."
+        if chosen is None:
+            closest = min((t for t in self.trials if t.broken), key=lambda trial: trial.in_flight)
+            raise SettingsError(
+                f"No settings keep the limits on latency: with {closest.in_flight} in flight, {closest.broken}. Raise the limits, or leave them out."
+            )
+        # The tokens of a step are kept where they differ from the default.
+        default = self.trials[0].settings.get(TOKENS) if not self.tokens_by_hand else None
+        settings = {k: v for k, v in chosen.settings.items() if k != TOKENS or v != default}
+        # vLLM divides the requests between the copies of a model.
+        per_copy = math.ceil(chosen.in_flight / settings.get("data_parallel_size", 1))
+        return Tuning(
+            key=key,
+            benchmark=benchmark,
+            measured_at=datetime.now(UTC),
+            regrade_version=VERSION,
+            settings={"max_num_seqs": per_copy, **settings},
+            in_flight=chosen.in_flight,
+            rate=chosen.rate,
+            spread=noise,
+            starts=self.starts,
+            trials=tuple(self.trials),
+            remarks=tuple(self.remarks),
         )
 
-    @property
-    def spread(self) -> float:
-        """Noise: largest relative distance between two measurements of the same settings; 0 if none was repeated."""
-        several = [[t.rate for t in alike] for alike in self._within_limits() if len(alike) > 1]
-        return max(((max(rates) - min(rates)) / fmean(rates) for rates in several), default=0.0)
 
-    def best(self) -> TrialRecord | None:
-        """Return the fastest settings, with their mean rate; of those that are as fast within the noise, the first tried and smallest."""
-        means = [
-            alike[0].model_copy(update={"rate": fmean(trial.rate for trial in alike)})
-            for alike in self._within_limits()
-        ]
-        least = max((trial.rate for trial in means), default=0.0) * (1 - self.spread)
-        equal = (trial for trial in means if trial.rate >= least)
-        return min(equal, key=lambda trial: (trial.start, trial.in_flight), default=None)
+def best(trials: Sequence[TrialRecord]) -> tuple[TrialRecord | None, float]:
+    """Return the fastest settings that always kept the limits, with their mean rate, and the noise.
 
-    def _within_limits(self) -> list[list[TrialRecord]]:
-        """Return the measurements of each setting, without settings that exceeded a limit in any measurement."""
-        groups: dict[tuple[object, ...], list[TrialRecord]] = {}
-        for trial in self.trials:
-            place = (trial.in_flight, *sorted(trial.settings.items()))
-            groups.setdefault(place, []).append(trial)
-        return [alike for alike in groups.values() if not any(trial.broken for trial in alike)]
+    The noise is the largest relative distance between two measurements of the same settings. Of settings that are as fast within
+    it, the first tried and smallest are chosen.
+    """
+    groups: dict[object, list[TrialRecord]] = {}
+    for trial in trials:
+        groups.setdefault(trial.point, []).append(trial)
+    within = [alike for alike in groups.values() if not any(trial.broken for trial in alike)]
+    several = [[trial.rate for trial in alike] for alike in within if len(alike) > 1]
+    noise = max(((max(rates) - min(rates)) / fmean(rates) for rates in several), default=0.0)
+    means = [alike[0].model_copy(update={"rate": fmean(t.rate for t in alike)}) for alike in within]
+    least = max((trial.rate for trial in means), default=0.0) * (1 - noise)
+    equal = (trial for trial in means if trial.rate >= least)
+    return min(equal, key=lambda trial: (trial.start, trial.in_flight), default=None), noise

@@ -6,6 +6,7 @@ in `measurements/repeats/<answer_set_id>.json`.
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from math import prod
 from statistics import fmean
 from typing import get_args
 
@@ -19,8 +20,9 @@ from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.likeness import NotComparableError
-from regrade.engines.base import PARALLEL, BaseEngineSettings
+from regrade.engines.base import BaseEngineSettings
 from regrade.settings import AnswerSetId, Difference, Seconds, StrictModel
+from regrade.settings.marks import DIVIDES, marked
 from regrade.stats.estimates import FloatArray
 from regrade.stats.speed import Speed, relative_spread, speed_of_times
 from regrade.tuning.sweep.results import Measured, PairedTest
@@ -37,7 +39,7 @@ _TIMES = ("latency", "time_to_first_token", "completion_tokens")
 
 def gpus_of(engine: BaseEngineSettings) -> int:
     """Return the number of devices that an engine's settings divide a model among; 1 for a server, which is not asked."""
-    return int(np.prod([getattr(engine, name, 1) for name in PARALLEL]))
+    return prod(getattr(engine, name) for name in marked(type(engine), DIVIDES))
 
 
 class RepeatedTimes(StrictModel):
@@ -133,11 +135,8 @@ def measure(point: Result, first: Result | None, *, gpus: int) -> Measured:
         seconds=seconds,
         times=asked,
         spread=_spread(point.answers, asked),
-        load_seconds=totals.load_seconds,
         seconds_per_answer=None if np.isnan(times[0]).all() else float(np.nanmean(times[0])),
         answers_per_second=answered / seconds if seconds and answered else None,
-        prompt_tokens=totals.prompt_tokens,
-        completion_tokens=totals.completion_tokens,
         tokens_per_second=rate,
         tokens_per_second_per_gpu=None if rate is None else rate / gpus,
         tokens_per_second_per_user=1 / tpot if tpot else None,

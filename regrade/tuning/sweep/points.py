@@ -47,10 +47,6 @@ class SweepJob(EvaluationJob):
         settings = [axis.setting for axis in self.axes]
         if twice := [setting for setting in settings if settings.count(setting) > 1]:
             raise ValueError(f"axis '{twice[0]}' is given twice: give its values together")
-        if self.several_models:
-            raise ValueError(
-                f"'{self.model}' names several models: give each as a value of `model`, or `regrade evaluate` them"
-            )
         if getattr(self.engine, "tuned", False):
             raise ValueError(
                 "`engine.tuned`: a sweep measures the settings that it is given. Leave it out, and give those that `regrade "
@@ -65,7 +61,7 @@ class SweepJob(EvaluationJob):
     @property
     def sweep_id(self) -> str:
         """Id of the sweep, 12 hex digits: the same command continues it, another one begins anew."""
-        left_out = marked(SweepJob, SAME_ANSWERS)
+        left_out = {*marked(SweepJob, SAME_ANSWERS)}
         content = self.model_dump(mode="json", exclude_unset=True, exclude=left_out)
         canonical = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
         return hashlib.sha256(canonical).hexdigest()[:12]

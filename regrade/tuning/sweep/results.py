@@ -45,12 +45,9 @@ class Measured(StrictModel):
     """Seconds of each time that all questions were asked, that of the stored answers first."""
     spread: float | None = None
     """Half of the 95 % interval of the mean speed, relative to it; None: not known. See `regrade.stats.speed.relative_spread`."""
-    load_seconds: float
     seconds_per_answer: float | None
     """Mean time from sending a request to its last token."""
     answers_per_second: float | None
-    prompt_tokens: int
-    completion_tokens: int
     tokens_per_second: float | None
     """Tokens of answers per second."""
     tokens_per_second_per_gpu: float | None

@@ -17,7 +17,7 @@ from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.labels.sampling import random_order, random_part
 from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
 from regrade.judging.labels.stored import stored_labels
-from regrade.judging.labels.task import LabelTask, open_task
+from regrade.judging.labels.task import LabelTask
 from regrade.judging.panel import panel
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import PromptIdentity
@@ -25,7 +25,7 @@ from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.scale import SHARES, Scale
 from tests.comparing.sides import answer
-from tests.judged import TRUTH, fill, judge, judged_of, read_in, rows_of
+from tests.judged import TRUTH, fill, judge, judged_of, open_task, read_in, rows_of
 from tests.stored import again, commit_shards, numbers, publish, score
 
 

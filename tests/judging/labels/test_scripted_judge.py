@@ -11,9 +11,8 @@ from regrade.answers.publishing import publish_scores
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.sheet import write_sheet
-from regrade.judging.labels.task import open_task
 from regrade.scoring.score import score_answers
-from tests.judged import fill, read_in, rows_of
+from tests.judged import fill, open_task, read_in, rows_of
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
 from tests.stored import again

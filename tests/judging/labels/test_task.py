@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.judging.labels.task import open_task
 from regrade.settings.errors import SettingsError
 from tests.comparing.sides import answer
-from tests.judged import judge
+from tests.judged import judge, open_task
 from tests.stored import again
 
 

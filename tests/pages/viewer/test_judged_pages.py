@@ -8,9 +8,8 @@ import pytest
 from regrade.answers.labelfile import label_files
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.sheet import write_sheet
-from regrade.judging.labels.task import open_task
 from tests.comparing.sides import answer
-from tests.judged import fill, judge, judged_of, read_in, rows_of
+from tests.judged import fill, judge, judged_of, open_task, read_in, rows_of
 from tests.judging.running import run_judge
 from tests.judging.scripted import ScriptedJudge, candidates
 from tests.pages.viewer.reading import Reader

@@ -5,9 +5,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import pytest
 
 from regrade.jobs.generate import Progress
+from regrade.jobs.job import make_job
 from regrade.settings.errors import EngineError, SettingsError
-from regrade.tuning.search.records import TrialRecord
+from regrade.tuning.search import rule
+from regrade.tuning.search.job import TuneJob
+from regrade.tuning.search.records import TrialRecord, Tuning
+from regrade.tuning.search.result import trial_rows
 from regrade.tuning.search.rule import TOKENS, Search
+from tests.tuning.search.test_records import KEY
 
 Surface = Callable[[Mapping[str, int], int], float]
 
@@ -26,7 +31,14 @@ class Machine(Search):
         vary_tokens: bool = True,
         prompts: bool = True,
     ) -> None:
-        super().__init__(1 if breaks else 8, most_starts, vary_tokens=vary_tokens)
+        job = {
+            "model": "org/tiny",
+            "benchmarks": ["gsm8k"],
+            "starts": most_starts,
+            "limits": {"ttft_p99": 1} if breaks else {},
+            "engine": {} if vary_tokens else {TOKENS: 4096},
+        }
+        super().__init__(make_job(TuneJob, job))
         self.surface, self.most, self.noise = surface, most, noise
         self.measured = [Progress(9, prompt_tokens=9 if prompts else 0, completion_tokens=9)]
         self.breaks = breaks or (lambda _: False)
@@ -68,7 +80,8 @@ def peak_at(top: int) -> Surface:
 
 
 def best(found: Search) -> tuple[int, dict[str, int]]:
-    chosen = found.found()
+    chosen, _ = rule.best(found.trials)
+    assert chosen is not None
     return chosen.in_flight, chosen.settings
 
 
@@ -91,7 +104,7 @@ def test_of_settings_that_differ_less_than_the_noise_the_smaller_wins():
     noise = iter([1.0, 1.0, 1.0, 1.0, 1.02, 0.98, 0.99, 1.01])
     rates = {8: 0.5, 16: 0.985, 32: 1.0, 64: 0.9}
     found = Machine(lambda _, n: rates[n], most=64, noise=noise, most_starts=1).tried()
-    assert found.spread > 0.015
+    assert rule.best(found.trials)[1] > 0.015
     assert best(found)[0] == 16
 
 
@@ -161,9 +174,8 @@ def test_settings_that_break_a_limit_when_measured_again_are_not_chosen():
 
 def test_nothing_is_chosen_if_every_measurement_breaks_a_limit():
     found = Machine(peak_at(8), breaks=lambda _: True).tried()
-    assert found.best() is None
     with pytest.raises(SettingsError, match="with 1 in flight, TTFT p99 2 s is above 1 s"):
-        found.found()
+        found.tuning(KEY, "sums")
 
 
 def test_an_engine_that_does_not_start_costs_only_its_split():
@@ -177,7 +189,7 @@ def test_if_no_engine_starts_its_error_is_that_of_the_search():
     machine = Machine(peak_at(32))
     machine.fails = lambda _: True
     with pytest.raises(EngineError, match="out of memory"):
-        machine.tried().found()
+        machine.tried().tuning(KEY, "sums")
 
 
 @pytest.mark.parametrize("top", [8, 16, 64, 200])
@@ -186,3 +198,61 @@ def test_the_choice_is_within_five_percent_of_the_best(top: int):
     found = Machine(surface, most_starts=1).tried()
     at_top = max(surface({}, n) for n in (8, 16, 32, 64, 128, 256))
     assert surface({}, best(found)[0]) >= 0.95 * at_top
+
+
+def trial(
+    in_flight: int, rate: float, *, start: int = 0, broken: str | None = None, **settings: int
+) -> TrialRecord:
+    return TrialRecord(
+        start=start,
+        settings=settings,
+        in_flight=in_flight,
+        rate=rate,
+        requests=32,
+        seconds=1.0,
+        broken=broken,
+    )
+
+
+def tuning(*trials: TrialRecord, vary_tokens: bool = True) -> Tuning:
+    """A kept document with some measurements."""
+    search = Machine(lambda *_: 0.0, vary_tokens=vary_tokens)
+    search.starts, search.trials = 1, list(trials)
+    return search.tuning(KEY, "sums")
+
+
+@pytest.mark.parametrize(("in_flight", "per_copy"), [(64, 16), (66, 17), (1, 1)])
+def test_requests_in_flight_are_divided_between_the_copies_of_a_model(
+    in_flight: int, per_copy: int
+):
+    split = {"tensor_parallel_size": 1, "data_parallel_size": 4, TOKENS: 4096}
+
+    kept = tuning(trial(in_flight, 9.0, **split), trial(2 * in_flight, 4.0, **split))
+
+    assert kept.settings["max_num_seqs"] == per_copy
+    assert kept.in_flight == in_flight
+    assert [row[-1] for row in trial_rows(kept)] == ["chosen", ""]
+
+
+def test_a_split_with_other_tokens_of_a_step_is_not_marked_as_chosen():
+    split = {"tensor_parallel_size": 2, "data_parallel_size": 2}
+
+    kept = tuning(
+        trial(64, 9.0, **split, **{TOKENS: 4096}),
+        trial(64, 8.0, start=1, **split, **{TOKENS: 8192}),
+    )
+
+    assert kept.settings == {"max_num_seqs": 32, **split}
+    assert [row[-1] for row in trial_rows(kept)] == ["chosen", ""]
+
+
+def test_tokens_of_a_step_that_were_set_by_hand_are_kept_with_what_was_found():
+    measured = trial(64, 9.0, **{TOKENS: 4096})
+
+    assert tuning(measured, vary_tokens=False).settings[TOKENS] == 4096
+    assert TOKENS not in tuning(measured).settings
+
+
+def test_limits_that_only_the_first_measurement_keeps_are_an_error_that_names_the_broken_one():
+    with pytest.raises(SettingsError, match="with 1 in flight, TTFT p99 2 s is above 1 s"):
+        tuning(trial(1, 9.0), trial(1, 9.0, broken="TTFT p99 2 s is above 1 s"))

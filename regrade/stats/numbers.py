@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping
 
-from regrade.stats.metrics import Metrics, average_name, further_averages
+from regrade.stats.metrics import average_name, further_averages
 from regrade.stats.scale import SHARES, Scale
-from regrade.text.blocks import Interval
 
 
 def average_text(
@@ -22,16 +21,3 @@ def repeats_text(metrics: Mapping[str, float | int | None], repeats: int) -> str
     """Return what several answers show besides their average: `pass@8 85.0 ± 2.1 %, maj@8 78.0 ± 2.4 %`; "" without."""
     averages = further_averages(metrics, repeats)
     return ", ".join(f"{name} {SHARES.mean_text(value, error)}" for name, value, error in averages)
-
-
-def interval_of(metrics: Metrics, scale: Scale, digits: int = 1) -> Interval | str:
-    """Return the interval of a mean, which HTML pages draw; "" without a mean."""
-    if metrics.accuracy is None:
-        return ""
-    low, high = metrics.accuracy_low, metrics.accuracy_high
-    at = scale.shares(metrics.accuracy)
-    if low is None or high is None:
-        return Interval("", at)
-    return Interval(
-        scale.interval_text(low, high, digits), at, scale.shares(low), scale.shares(high)
-    )
