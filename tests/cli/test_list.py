@@ -12,7 +12,6 @@ from regrade.records.specification import ModelIdentity
 from tests.builders import session
 from tests.command_line import Ran, regrade
 from tests.comparing.sides import answer
-from tests.golden.inputs import generated
 from tests.judged import fill, open_task, read_in, rows_of
 from tests.stored import again, commit_manifest, numbers, publish, score, score_with_an_older_scorer
 
