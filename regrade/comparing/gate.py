@@ -139,14 +139,14 @@ def gate_report(
     told: dict[str, tuple[Verdict, str]] = {}
     """Verdicts that no comparison gave, with their reasons."""
     others = {n: pair for n, pair in compared.compared.items() if n not in same}
-    for name, pair in list(others.items()):
+    spans = {name: pair.comparison.scale.span for name, pair in compared.compared.items()}
+    for name, pair in compared.compared.items():
         scale = pair.comparison.scale
-        if scale.unit != "%" and name in accepted:
-            drops[name] = accepted[name] / scale.span
-        elif scale.unit != "%":
-            drops[name] = 0.0
-            told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
-            del others[name]
+        if scale.unit != "%":
+            drops[name] = accepted.get(name, 0.0) / scale.span
+            if name in others and name not in accepted:
+                told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+                del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
     for name, pair in same.items():
@@ -161,7 +161,10 @@ def gate_report(
         told[name] = early.verdict, _sure_reason(early, 100 * drops[name])
     for name, (verdict, reason) in told.items():
         verdicts[name] = BenchmarkVerdict(
-            benchmark=name, verdict=verdict, reason=reason, max_drop=drops[name]
+            benchmark=name,
+            verdict=verdict,
+            reason=reason,
+            max_drop=spans.get(name, 1.0) * drops[name],
         )
     ordered = tuple(verdicts[name] for name in asked)
     notes = tuple(
