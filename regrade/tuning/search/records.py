@@ -183,8 +183,8 @@ def with_tuned(
 ) -> BaseEngineSettings:
     """Return engine settings with those that `regrade tune` found; the log says which measurement was used, or why none was.
 
-    Settings that were set by hand stay. A measurement of another split over GPUs than the one set by hand is not used.
-    One without limits on latency goes before those with limits, and of those the newest.
+    Settings that were set by hand stay. A measurement of another split over GPUs than the one set by hand is not used. Of the
+    others, one without limits on latency goes before those with limits, and of those the newest.
 
     Args:
         engine: Settings with `tuned`; others are returned as they are.
@@ -199,18 +199,20 @@ def with_tuned(
     key = key_of(plan)
     known = [*kept(repository, key.model)]
     alike = [t for t in known if t.key.model_copy(update={"limits": {}}) == key]
-    tuning = max(alike, key=lambda t: (not t.key.limits, t.measured_at), default=None)
+    alike.sort(key=lambda t: (not t.key.limits, t.measured_at))
     given = parallel_by_hand(engine)
-    measured = {name: tuning.settings.get(name, 1) for name in PARALLEL} if tuning else {}
-    if tuning is None:
+    fitting = [t for t in alike if given.items() <= _split(t).items()]
+    if not alike:
         reason = f"{repository.uri} has no measurement of {key.model.name} on {key.hardware} with vLLM {key.vllm} for {key.workload}"
         places = [f"{t.key.hardware}, vLLM {t.key.vllm}, {t.key.workload}" for t in known]
         more = f" and {len(places) - 3} more" if len(places) > 3 else ""
         if places:
             reason += f". There are measurements for: {'; '.join(places[:3])}{more}"
-    elif not given.items() <= measured.items():
-        reason = f"the settings in {repository.uri} were measured with {settings_text(measured)}, and {settings_text(given)} is set by hand"
+    elif not fitting:
+        measured = settings_text(_split(alike[-1]))
+        reason = f"the settings in {repository.uri} were measured with {measured}, and {settings_text(given)} is set by hand"
     else:
+        tuning = fitting[-1]
         by_hand = sorted(tuning.settings.keys() & engine.model_fields_set)
         used = {name: value for name, value in tuning.settings.items() if name not in by_hand}
         as_given = f" ({', '.join(by_hand)} as set by hand)" if by_hand else ""
@@ -221,6 +223,11 @@ def with_tuned(
         reason,
     )
     return engine
+
+
+def _split(tuning: Tuning) -> dict[str, int]:
+    """Return the split over GPUs of a measurement."""
+    return {name: tuning.settings.get(name, 1) for name in PARALLEL}
 
 
 def settings_text(settings: Mapping[str, int], nothing: str = "nothing to set") -> str:
