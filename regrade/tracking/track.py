@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import math
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -97,7 +98,7 @@ def draw_training(
     log_values(
         client,
         run,
-        {step: _new_points(client, run_id, headline_metrics(best), step)},
+        {step: changed_values(headline_metrics(best), _points(client, run, step))},
         parameters={"model": family},
         tags={checkpoint: model_id},
     )
@@ -106,17 +107,14 @@ def draw_training(
         client.set_terminated(run_id, end_time=ended)
 
 
-def _new_points(
-    client: "MlflowClient", run_id: str, metrics: Mapping[str, float], step: int
-) -> dict[str, float]:
-    """Return the metrics whose newest point at a step has another value, or that have none there."""
-    new = {}
-    for key, value in metrics.items():
-        points = [point for point in client.get_metric_history(run_id, key) if point.step == step]
-        newest = max(points, key=lambda point: point.timestamp, default=None)
-        if newest is None or newest.value != value:
-            new[key] = value
-    return new
+def _points(client: "MlflowClient", run: "Run", step: int) -> dict[str, float]:
+    """Return the newest point of each headline metric of a run at a step, if it has a value."""
+    newest = {}
+    for key in run.data.metrics:
+        if key.partition("/")[0] in HEADLINE:  # people may add metrics of their own
+            points = [p for p in client.get_metric_history(run.info.run_id, key) if p.step == step]
+            newest |= {p.key: p.value for p in sorted(points, key=lambda p: p.timestamp)}
+    return {key: value for key, value in newest.items() if not math.isnan(value)}
 
 
 @dataclass(frozen=True, slots=True)
