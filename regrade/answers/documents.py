@@ -195,5 +195,7 @@ class NotIntactError(OperationError):
 
     def __str__(self) -> str:
         count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
-        advice = f" `regrade score --intact` scores the intact shards of a damaged answer set. {HEAL}"
+        advice = (
+            f" `regrade score --intact` scores the intact shards of a damaged answer set. {HEAL}"
+        )
         return f"{count} in '{self.uri}'.{advice if self.damaged_shards else ''}"

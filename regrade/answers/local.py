@@ -167,7 +167,10 @@ class LocalRepository:
         for kept in self._files.damaged():
             if kept.stem not in lost:
                 path = kept.relative_to(self.folder).as_posix()
-                yield path, "this copy is damaged: a commit with it can be read only while the file stands at its path."
+                yield (
+                    path,
+                    "this copy is damaged: a commit with it can be read only while the file stands at its path.",
+                )
 
     def tidy(self) -> None:
         """Put files at their paths, and remove shards that no commit lists, as after a kill in a commit."""
