@@ -35,6 +35,15 @@ class PairIndex:
     sample_id: NDArray[np.object_] = field(repr=False)
     """Id in the baseline."""
 
+    def rows(self, filters: PairFilters) -> Rows:
+        """Return the places of the questions that pass the filters."""
+        fits = np.ones(len(self.kind), np.bool_)
+        if filters.kind:
+            fits &= np.isin(self.kind, [KINDS.index(name) for name in filters.kind])
+        if filters.subset is not None:
+            fits &= self.subset == filters.subset
+        return np.flatnonzero(fits)
+
 
 class Pairing:
     """Comparisons, made once and remembered."""

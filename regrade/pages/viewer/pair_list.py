@@ -90,17 +90,12 @@ def pair_list(visit: PairVisit, pairing: Pairing) -> PairList:
             swap_href=swap,
         )
     comparison = found.compared.comparison
-    in_subset = np.ones(len(found.kind), np.bool_)
-    if filters.subset is not None:
-        in_subset = found.subset == filters.subset
-        if not in_subset.any():
-            raise p.AddressError("subset", filters.subset, "a subset of the compared questions")
+    in_subset = found.rows(filters.but(kind=()))
+    if filters.subset is not None and not in_subset.size:
+        raise p.AddressError("subset", filters.subset, "a subset of the compared questions")
     counts = np.bincount(found.kind[in_subset], minlength=len(KINDS))
     present = np.bincount(found.kind, minlength=len(KINDS))
-    of_kind = np.ones(len(found.kind), np.bool_)
-    if filters.kind:
-        of_kind = np.isin(found.kind, [KINDS.index(name) for name in filters.kind])
-    rows = np.flatnonzero(in_subset & of_kind)
+    rows = found.rows(filters)
     shown, number, pages = on_page(rows, filters.page)
     return PairList(
         base,
