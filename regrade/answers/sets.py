@@ -50,6 +50,11 @@ class AnswerSet:
         return f"labels/{self.manifest.specification.folder}"
 
     @property
+    def hashes(self) -> tuple[str, ...]:
+        """sha256 of each shard, in order."""
+        return tuple(shard.sha256 for shard in self.manifest.shards)
+
+    @property
     def images(self) -> StoredImages:
         """Images of the benchmark that are kept beside the answers."""
         benchmark = self.manifest.specification.benchmark.name

@@ -60,10 +60,7 @@ class Pairing:
             UnknownNameError: If the scorer is not installed.
             DamagedAnswersError: If answers are damaged.
         """
-        shards = [
-            tuple(shard.sha256 for shard in stored.answers.manifest.shards)
-            for stored in (base, candidate)
-        ]
+        shards = [stored.answers.hashes for stored in (base, candidate)]
         labels = [tuple(file.label for file in stored.scorings) for stored in (base, candidate)]
         key = base.id, candidate.id, *shards, *labels, filters.allow, filters.scorer
         with self._lock:
