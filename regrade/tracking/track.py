@@ -109,7 +109,7 @@ def draw_training(
 
 def _points(client: "MlflowClient", run: "Run", step: int) -> dict[str, float]:
     """Return the newest point of each headline metric of a run at a step, if it has a value."""
-    newest = {}
+    newest: dict[str, float] = {}
     for key in run.data.metrics:
         if key.partition("/")[0] in HEADLINE:  # people may add metrics of their own
             points = [p for p in client.get_metric_history(run.info.run_id, key) if p.step == step]
