@@ -106,7 +106,9 @@ class Selector:
         return index.tokens if index.has_tokens else self._in_characters(index)
 
     @cachedmethod(
-        attrgetter("_characters"), key=lambda _, index: index.answers.hashes, lock=attrgetter("_lock")
+        attrgetter("_characters"),
+        key=lambda _, index: index.answers.hashes,
+        lock=attrgetter("_lock"),
     )
     def _in_characters(self, index: AnswerIndex) -> Floats:
         return self._readers.characters(index.answers).astype(np.float32)
