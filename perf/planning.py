@@ -60,7 +60,7 @@ def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple
         nonlocal worker_mib
         stages.setdefault(stage, time.monotonic() - planned)
         children = psutil.Process().children(recursive=True)
-        worker_mib = max(worker_mib, *(_rss(child) for child in children))
+        worker_mib = max(worker_mib, *map(_rss, children), 0.0)
 
     engine = settings.open(
         resolved,

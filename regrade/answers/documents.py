@@ -180,6 +180,7 @@ class Verified:
 
     answer_sets: int = 0
     shards: int = 0
+    damaged_shards: int = 0
     rows: int = 0
     scorings: int = 0
     problems: list[Problem] = field(default_factory=list)
@@ -188,13 +189,13 @@ class Verified:
 class NotIntactError(OperationError):
     """Verification found problems, which were reported before."""
 
-    def __init__(self, uri: str, problems: int) -> None:
-        self.uri, self.problems = uri, problems
-        super().__init__(uri, problems)
+    def __init__(self, uri: str, problems: int, damaged_shards: int) -> None:
+        self.uri, self.problems, self.damaged_shards = uri, problems, damaged_shards
+        super().__init__(uri, problems, damaged_shards)
 
     def __str__(self) -> str:
         count = "1 problem" if self.problems == 1 else f"{self.problems} problems"
-        return (
-            f"{count} in '{self.uri}'. `regrade score --intact` scores the intact shards of a damaged answer set. "
-            f"{HEAL}"
+        advice = (
+            f" `regrade score --intact` scores the intact shards of a damaged answer set. {HEAL}"
         )
+        return f"{count} in '{self.uri}'.{advice if self.damaged_shards else ''}"

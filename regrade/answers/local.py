@@ -140,7 +140,7 @@ class LocalRepository:
         return
 
     def differences(self) -> Iterator[tuple[str, str]]:
-        """Yield the files at whose paths something else stands than the head says, and what is wrong.
+        """Yield the files at whose paths something else stands than the head says, then the damaged copies, and what is wrong.
 
         Raises:
             DamagedAnswersError: If a commit is missing or changed.
@@ -149,16 +149,28 @@ class LocalRepository:
         found = dict(self._files.on_disk())  # first: a file is committed before it is at its path
         state = self._head()
         stored = state.files if state else {}
+        lost = set()
         for path in sorted(stored.keys() | found.keys()):
             file = stored.get(path)
             if file is None:
                 if path != CARD:
                     yield path, f"no commit lists it{_SWEEP if SHARD.fullmatch(path) else '.'}"
-            elif path != CARD and not self._files.is_at_its_path(file) and self._files.find(file):
+            elif path == CARD or self._files.is_at_its_path(file):
+                continue
+            elif self._files.find(file):
                 what = (
                     "another file stands at its path" if path in found else "it is not at its path"
                 )
                 yield path, f"{what}, but it is kept{_SWEEP}"
+            else:
+                lost.add(file.sha256)  # which reading it tells
+        for kept in self._files.damaged():
+            if kept.stem not in lost:
+                path = kept.relative_to(self.folder).as_posix()
+                yield (
+                    path,
+                    "this copy is damaged: a commit with it can be read only while the file stands at its path.",
+                )
 
     def tidy(self) -> None:
         """Put files at their paths, and remove shards that no commit lists, as after a kill in a commit."""

@@ -219,6 +219,30 @@ class Files:
                 if not name.startswith(".") and (name == CARD or not at_top):
                     yield (inside / name).as_posix(), Path(root, name)
 
+    def damaged(self) -> Iterator[Path]:
+        """Yield the kept contents that are not those of their names; of former texts, the first that cannot be put together again."""
+        after: dict[str, list[tuple[Path, _Delta]]] = {}
+        texts: list[Path] = []
+        for kept in sorted(self.objects.glob("*")):
+            if kept.suffix:
+                if (delta := self._stored_delta(kept.stem)) is not None:
+                    after.setdefault(delta.base, []).append((kept, delta))
+            elif file_sha256(kept) != kept.name:
+                yield kept
+            else:
+                texts.append(kept)
+        for whole in texts:
+            made = [(whole.name, whole.read_bytes())] if whole.name in after else []
+            while made:
+                base, text = made.pop()
+                for kept, delta in after.get(base, ()):
+                    new = _edited(text, delta)
+                    if hashlib.sha256(new).hexdigest() == kept.stem:
+                        made.append((kept.stem, new))
+                    else:
+                        yield kept
+        yield from (kept for base in after if not self._has(base) for kept, _ in after[base])
+
     def clean(self) -> None:
         """Remove temporary files that killed processes left; those of a day may be another process's."""
         history = self._temporary.parent

@@ -50,6 +50,11 @@ class AnswerSet:
         return f"labels/{self.manifest.specification.folder}"
 
     @property
+    def hashes(self) -> tuple[str, ...]:
+        """sha256 of each shard, in order."""
+        return tuple(shard.sha256 for shard in self.manifest.shards)
+
+    @property
     def images(self) -> StoredImages:
         """Images of the benchmark that are kept beside the answers."""
         benchmark = self.manifest.specification.benchmark.name
@@ -117,25 +122,34 @@ class AnswerSet:
                 known[shard.sha256] = row_states(self.shard(shard, STATE_COLUMNS).batches())
         return known.together(shard.sha256 for shard in self.manifest.shards)
 
-    def scores(self) -> list[ScoreFile]:
-        """Return the score files of all scorings of this answer set.
+    def scores(self, start: str = "") -> list[ScoreFile]:
+        """Return the score files of this answer set that a command is about.
+
+        Args:
+            start: Beginning of their names, such as a scorer's `code_label`. Default: all.
 
         Raises:
             DamagedAnswersError: If a file is not a scoring, has the wrong name, or was written by a newer regrade; or if answers
                 are missing or have another size (`damaged_shards`).
         """
-        files, damaged = self.scores_and_damage()
+        files, damaged = self.scores_and_damage(start)
         if damaged:
             raise damaged[0]
         return files
 
     def intact_scores(self) -> list[ScoreFile]:
-        """Return the score files that can be read, and whose answers are there: those whose numbers may be shown."""
-        return self.scores_and_damage()[0]
+        """Return the score files whose numbers may be shown, to look through; the log names those that cannot be read, once."""
+        files, damaged = self.scores_and_damage()
+        for error in damaged:
+            if error.path.startswith(self.scores_folder):
+                _warn_once(self.repository.uri, self.revision, f"a scoring is left out: {error}")
+        return files
 
-    def scores_and_damage(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
-        """Return the `intact_scores`, and the errors of the other score files and of the answers."""
-        files, damaged = self._readable_scores()
+    def scores_and_damage(
+        self, start: str = ""
+    ) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+        """Return the score files whose numbers may be shown, and the errors of the others and of the answers; see `scores`."""
+        files, damaged = self._readable_scores(start)
         gone = self.damaged_shards()
         intact = [file for file in files if not gone.keys() & set(file.answers)]
         return intact, [*damaged, *gone.values()]
@@ -144,11 +158,14 @@ class AnswerSet:
         """Return the score files that can be read, whether or not their answers are there."""
         return self._readable_scores()[0]
 
-    def _readable_scores(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+    def _readable_scores(
+        self, start: str = ""
+    ) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
         records: list[ScoreFile] = []
         damaged: list[DamagedAnswersError] = []
+        first = f"{self.scores_folder}/{start}"
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):
-            if path.endswith(".json"):
+            if path.startswith(first) and path.endswith(".json"):
                 try:
                     records.append(self.score_file(file))
                 except DamagedAnswersError as error:
@@ -385,12 +402,12 @@ def name_left_out(
 ) -> None:
     """Name damaged answer sets in the log, each once for a revision, however often a command reads it."""
     for error in damaged:
-        _warn_once(repository.uri, revision, str(error))
+        _warn_once(repository.uri, revision, f"an answer set is left out: {error}")
 
 
 @lru_cache(maxsize=1000)
-def _warn_once(uri: str, revision: str, problem: str) -> None:  # noqa: ARG001 - part of the key
-    logger.warning("an answer set is left out: %s", problem)
+def _warn_once(uri: str, revision: str, text: str) -> None:  # noqa: ARG001 - part of the key
+    logger.warning("%s", text)
 
 
 def manifest_paths(files: Iterable[str]) -> list[str]:

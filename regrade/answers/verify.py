@@ -154,6 +154,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         intact, problems = intact_part(answers)
         verified.shards += len(answers.manifest.shards)
         verified.rows += intact.manifest.rows
+        verified.damaged_shards += len(problems)
         verified.problems += problems
         if not problems and (wrong := _state_problem(answers.manifest)):
             verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))

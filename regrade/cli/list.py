@@ -10,7 +10,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
-from regrade.cli.output import TABLE, Output, open_answers
+from regrade.cli.output import TABLE, Output, name_left_out, open_answers
 from regrade.cli.terminal import plain, print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated
@@ -22,7 +22,6 @@ from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
 from regrade.stats.numbers import average_text, repeats_text
 from regrade.text.blocks import Table
-from regrade.text.text import visible
 
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
 MORE_COLUMNS = ("date", "differs in", "remarks")
@@ -94,10 +93,7 @@ def list_answers(
             f"regrade: answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
             "`regrade publish` publishes them\n"
         )
-    for error in damaged:
-        sys.stderr.write(f"regrade: left out: {visible(str(error))}\n")
-    if damaged:
-        raise SystemExit(1)
+    name_left_out(damaged)
 
 
 def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> None:

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from regrade.answers.base import Repository
 from regrade.cli.naming import NAMING
 from regrade.cli.options import WHERE
-from regrade.settings.errors import RegradeError, SettingsError, TrackingError
+from regrade.settings.errors import DamagedAnswersError, RegradeError, SettingsError, TrackingError
 from regrade.settings.files import cache_folder
 from regrade.settings.project_folder import VERSION
 from regrade.text.text import visible
@@ -79,6 +79,15 @@ ERROR_LOG = "errors.log"
 """Log of unforeseen errors, in the cache folder."""
 _written: list[str] = []
 """The documents on stdout: at most one, or one for each model that came."""
+
+
+def name_left_out(damaged: Iterable[DamagedAnswersError]) -> None:
+    """Name on stderr what a result leaves out; the exit code is 1 if there is anything."""
+    errors = [*damaged]
+    for error in errors:
+        sys.stderr.write(f"regrade: left out: {visible(str(error))}\n")
+    if errors:
+        raise SystemExit(1)
 
 
 def _write_text(text: str) -> None:

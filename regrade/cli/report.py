@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Answers
-from regrade.cli.output import TABLE, Output
+from regrade.cli.output import TABLE, Output, name_left_out
 from regrade.settings.errors import SettingsError
 
 FORMATS = (".html", ".md")
@@ -26,7 +26,8 @@ def report(
 ) -> None:
     """Write a report to hand on: one file with results, changes, plots and answers.
 
-    An `.html` file holds everything, without scripts; a `.md` file is for a pull request or a chat.
+    An `.html` file holds everything, without scripts; a `.md` file is for a pull request or a chat. A report of all answer sets
+    leaves out damaged ones, and names them; the exit code is then 1.
 
     Args:
         names: Answer set ids, models or aliases, then the file: `FILE.html` or `FILE.md`. Without names: all answer sets.
@@ -59,5 +60,7 @@ def report(
         examples=examples,
     )
     written = html_report if path.suffix == ".html" else markdown_report
-    write_file(path, written(gather(request)))
+    gathered = gather(request)
+    write_file(path, written(gathered))
     output.files([path])
+    name_left_out(gathered.left_out)

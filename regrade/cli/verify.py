@@ -52,4 +52,4 @@ def verify(
 
     output.show({"repository": repository.uri, "revision": pinned, **asdict(report)}, draw)
     if n_problems:
-        raise NotIntactError(repository.uri, n_problems)
+        raise NotIntactError(repository.uri, n_problems, report.damaged_shards)

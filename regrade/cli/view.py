@@ -99,8 +99,9 @@ def view(
 
 
 def _check_scored(answers: "AnswerSet", scorer: str) -> None:
-    known = {name for file in answers.intact_scores() for name in (file.scorer, file.label)}
-    if scorer not in known:
+    if not any(scorer in (file.scorer, file.label) for file in answers.scores(scorer)):
+        files = answers.intact_scores()
+        known = {name for file in files for name in (file.scorer, file.label)}
         listed = ", ".join(sorted(known)) or "none: it has no scoring"
         raise SettingsError(
             f"`--scorer {scorer}` should be a stored scoring of '{answers.manifest.answer_set_id}', or its scorer: {listed}."

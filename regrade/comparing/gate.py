@@ -67,10 +67,9 @@ def gate(
     """
     accepted_drops(settings)  # fails early if a drop is invalid
     coverage = None if settings.min_coverage is None else settings.min_coverage / 100
-    side, lacking = _side(candidate, answers, benchmarks)
-    base, missing = _side(settings.baseline, settings.base_answers or answers, benchmarks)
-    if missing is not None and not side.sets:
-        raise missing
+    base, side = sides_to_judge(
+        settings.baseline, candidate, answers, settings.base_answers or answers, benchmarks
+    )
     named = isinstance(candidate, str)
     compared = compare_sides(
         base,
@@ -86,21 +85,32 @@ def gate(
         ),
         check=partial(check_pairs, settings) if named else None,
     )
-    report = gate_report(compared, settings, stopped or {}, just_made=not named)
-    problems = [error.problem for error in (missing, lacking) if error is not None]
-    return report.model_copy(update={"notes": (*report.notes, *problems)})
+    return gate_report(compared, settings, stopped or {}, just_made=not named)
 
 
-def _side(
-    name: str | Side, answers: str, benchmarks: Collection[str]
-) -> tuple[Side, IncompleteError | None]:
-    """Return the answer sets of a side; none, and the reason, if it has no complete ones."""
-    if isinstance(name, Side):
-        return name, None
+def sides_to_judge(
+    base: str,
+    candidate: str | Side,
+    answers: str,
+    base_answers: str,
+    benchmarks: Collection[str],
+) -> tuple[Side, Side]:
+    """Return the baseline and the candidate of a gate; one of them may lack complete answers, which is then the verdict's reason.
+
+    Raises:
+        IncompleteError: If both lack them.
+    """
+    side = candidate if isinstance(candidate, Side) else _or_lacking(candidate, answers, benchmarks)
+    if not side.sets:
+        return find_side(base, base_answers, benchmarks), side
+    return _or_lacking(base, base_answers, benchmarks), side
+
+
+def _or_lacking(name: str, answers: str, benchmarks: Collection[str]) -> Side:
     try:
-        return find_side(name, answers, benchmarks), None
+        return find_side(name, answers, benchmarks)
     except IncompleteError as error:
-        return Side(name, {}, one_set=False), error
+        return Side(name, {}, one_set=False, lacking=error.problem)
 
 
 def gate_report(
@@ -129,14 +139,14 @@ def gate_report(
     told: dict[str, tuple[Verdict, str]] = {}
     """Verdicts that no comparison gave, with their reasons."""
     others = {n: pair for n, pair in compared.compared.items() if n not in same}
-    for name, pair in list(others.items()):
+    spans = {name: pair.comparison.scale.span for name, pair in compared.compared.items()}
+    for name, pair in compared.compared.items():
         scale = pair.comparison.scale
-        if scale.unit != "%" and name in accepted:
-            drops[name] = accepted[name] / scale.span
-        elif scale.unit != "%":
-            drops[name] = 0.0
-            told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
-            del others[name]
+        if scale.unit != "%":
+            drops[name] = accepted.get(name, 0.0) / scale.span
+            if name in others and name not in accepted:
+                told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+                del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
     for name, pair in same.items():
@@ -151,7 +161,10 @@ def gate_report(
         told[name] = early.verdict, _sure_reason(early, 100 * drops[name])
     for name, (verdict, reason) in told.items():
         verdicts[name] = BenchmarkVerdict(
-            benchmark=name, verdict=verdict, reason=reason, max_drop=drops[name]
+            benchmark=name,
+            verdict=verdict,
+            reason=reason,
+            max_drop=spans.get(name, 1.0) * drops[name],
         )
     ordered = tuple(verdicts[name] for name in asked)
     notes = tuple(
@@ -159,6 +172,7 @@ def gate_report(
         for name in compared.only_candidate
         if name not in asked
     )
+    lacking = tuple(side.lacking for side in (compared.base, compared.candidate) if side.lacking)
     overall = _worst(benchmark.verdict for benchmark in ordered)
     return GateReport(
         verdict=overall,
@@ -167,7 +181,7 @@ def gate_report(
         candidate=compared.candidate.name,
         error_rate=settings.error_rate / 100,
         benchmarks=ordered,
-        notes=notes,
+        notes=(*notes, *lacking),
     )
 
 

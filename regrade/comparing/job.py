@@ -8,9 +8,10 @@ from pydantic import Field
 
 from regrade.comparing.beforehand import check_pairs
 from regrade.comparing.comparison import CompareOptions
-from regrade.comparing.gate import gate
+from regrade.comparing.gate import gate, sides_to_judge
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.models import Cluster
+from regrade.comparing.sides import Side
 from regrade.comparing.together import ComparedBenchmarks, compare_sides
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import runs_on_cpu
@@ -75,14 +76,21 @@ class CompareJob(Candidate):
     scoring: Scoring = ScoringOptions()
 
     def compared(self) -> ComparedBenchmarks:
-        """Compare the two sides; raises the errors of `compare_sides`, and of `check_pairs` with a gate."""
+        """Compare the two sides; raises the errors of `compare_sides`; with a gate of `sides_to_judge` and `check_pairs`, too."""
         limits = self.gate or GateSettings()
         coverage = limits.min_coverage if self.min_coverage is None else self.min_coverage
+        base_answers = self.base_answers or limits.base_answers or self.answers
+        base: str | Side = self.base
+        candidate: str | Side = self.candidate
+        if self.gate is not None:
+            base, candidate = sides_to_judge(
+                self.base, self.candidate, self.answers, base_answers, self.benchmarks
+            )
         return compare_sides(
-            self.base,
-            self.candidate,
+            base,
+            candidate,
             answers=self.answers,
-            base_answers=self.base_answers or limits.base_answers,
+            base_answers=base_answers,
             benchmarks=self.benchmarks,
             options=CompareOptions(
                 allow=(*self.allow, *limits.allow),

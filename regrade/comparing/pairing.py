@@ -87,8 +87,8 @@ def _in_environments(answers: AnswerSet, scorer: str) -> dict[str, ScoreFile]:
     """Return the scorings of all answers by the scorer's current code, by the suffix of their environment."""
     return {
         environment_suffix(file.environment): file
-        for file in answers.intact_scores()
-        if file.code_label == code_label(scorer) and not is_stale(file, answers)
+        for file in answers.scores(code_label(scorer))
+        if not is_stale(file, answers)
     }
 
 

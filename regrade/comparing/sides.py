@@ -27,9 +27,11 @@ class Side:
     name: str
     """Alias, answer set id or model, as given by the user."""
     sets: dict[str, AnswerSet]
-    """Answer sets by benchmark; empty only of a gate's candidate without complete answers."""
+    """Answer sets by benchmark; empty only of a side of a gate without complete answers."""
     one_set: bool
     """The name is an answer set id, not a model or an alias."""
+    lacking: str | None = None
+    """Reason why a side of a gate has no answer sets."""
 
 
 def find_side(name: str, answers: str, benchmarks: Collection[str] = ()) -> Side:

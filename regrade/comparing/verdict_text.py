@@ -14,7 +14,7 @@ from regrade.comparing.text import (
     p_text,
     view_lines,
 )
-from regrade.stats.scale import SHARES, percent
+from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Details, Heading, Items, Line, Table, Tone, with_code
 from regrade.text.text import counted
 
@@ -43,17 +43,16 @@ _EXPLAINED = (
 def verdict_row(judged: BenchmarkVerdict) -> tuple[str, ...]:
     """Return the cells of a benchmark, in the order of `COLUMNS`."""
     comparison = judged.comparison
-    scale = SHARES if comparison is None else comparison.scale
-    accepted = f"{scale.points_per_unit * judged.max_drop:g}"
     if comparison is None:
-        return judged.benchmark, judged.verdict, "-", "-", "-", accepted, "-", "-", "-", "-", "-"
+        return judged.benchmark, judged.verdict, *["-"] * (len(COLUMNS) - 2)
+    scale = comparison.scale
     return (
         judged.benchmark,
         judged.verdict,
         scale.text(comparison.base_accuracy, 2),
         scale.text(comparison.candidate_accuracy, 2),
         f"{scale.difference_text(comparison.difference)}{mark(comparison)}",
-        accepted,
+        f"{scale.points_per_unit * judged.max_drop:g}",
         f"{scale.difference_text(judged.low)} to {scale.difference_text(judged.high)}{_level(judged)}",
         f"{comparison.right_to_wrong:,}",
         f"{comparison.wrong_to_right:,}",

@@ -12,7 +12,7 @@ import numpy as np
 from regrade.answers.base import Repository
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet
-from regrade.judging.labels.items import judged_key
+from regrade.judging.labels.items import judged_key, nothing_to_judge
 from regrade.judging.readings import run_of
 from regrade.judging.stored import answer_set_at, is_unchanged, judge_runs, known_run
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun
@@ -66,11 +66,14 @@ class Panel:
     run: JudgeRun
     """Facts of all their runs: rubric, judged answers, baseline and criteria."""
     rows: tuple[PanelRow, ...]
+    """The answers that a judge could be asked about, with a verdict or without."""
+    nothing_to_judge: int
+    """Number of the other answers, such as failed requests."""
     agreements: tuple[JudgesAgree, ...]
     unanimous: float | None
     """Share of equal verdicts among the answers with a verdict of all judges; None without such answers."""
     min_coverage: float
-    """Smallest share of rows with a combined value for a mean."""
+    """Smallest share of all answers with a combined value for a mean."""
 
     @property
     def whole(self) -> int:
@@ -82,10 +85,11 @@ class Panel:
         return [value for row in self.rows if (value := row.combined(rule)) is not None]
 
     def mean(self, rule: Rule) -> float | None:
-        """Return the mean of the combined values; None if fewer than `min_coverage` of the rows have one."""
+        """Return the mean of the combined values; None if fewer than `min_coverage` of all answers have one."""
         found = self.values(rule)
         # Rows without draws are no random part of all rows.
-        if not found or len(found) < self.min_coverage * len(self.rows):
+        answers = len(self.rows) + self.nothing_to_judge
+        if not found or len(found) < self.min_coverage * answers:
             return None
         return fmean(found)
 
@@ -134,15 +138,20 @@ def panel(
                 "Leave one of them out (`--without`)."
             )
     found = {name: _verdicts(judge_set) for name, judge_set in kept.items()}
+    keys = set().union(*found.values())
+    nothing: set[RowKey] = set()
+    if any(not any(of.get(key) for of in found.values()) for key in keys):
+        nothing = keys & nothing_to_judge(next(iter(kept.values())), first)
     rows = tuple(
         PanelRow(*key, {judge: fmean(of[key]) for judge, of in found.items() if of.get(key)})
-        for key in sorted(set().union(*found.values()))
+        for key in sorted(keys - nothing)
     )
     whole = [row for row in rows if len(row.values) == len(kept)]
     return Panel(
         judges=tuple(kept),
         run=first,
         rows=rows,
+        nothing_to_judge=len(nothing),
         agreements=tuple(_agreements(rows, tuple(kept))),
         unanimous=_share(len(set(row.values.values())) == 1 for row in whole) if whole else None,
         min_coverage=min_coverage,

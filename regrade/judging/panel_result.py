@@ -48,7 +48,9 @@ class PanelResult(StrictModel):
     """sha256 over the criteria of all questions, for a rubric with criteria."""
     scale: Scale
     answers: int
-    """Judged answers."""
+    """Answers that a judge could be asked about."""
+    nothing_to_judge: int = 0
+    """The other answers, such as failed requests; they are part of no figure."""
     judges: tuple[JudgeFigure, ...]
     combined: tuple[CombinedFigure, ...]
     """One for each rule."""
@@ -84,6 +86,7 @@ def panel_result(panel: Panel, calibrations: Mapping[str, Calibrated]) -> PanelR
         criteria=panel.run.criteria,
         scale=scale_of(panel),
         answers=len(panel.rows),
+        nothing_to_judge=panel.nothing_to_judge,
         judges=tuple(_judge(panel, name, calibrations[name]) for name in panel.judges),
         combined=tuple(
             CombinedFigure(

@@ -21,9 +21,14 @@ def judge_table(panel: PanelResult) -> Table:
         for judge in panel.judges
     ]
     for combined in panel.combined:
-        drawn = panel.answers - combined.n
-        many = ", too many for a mean" if combined.mean is None and combined.n else ""
-        without = f" ({drawn:,} without a result{many})" if drawn else ""
+        counts = {
+            "without a result": panel.answers - combined.n,
+            "with nothing to judge": panel.nothing_to_judge,
+        }
+        told = [f"{count:,} {what}" for what, count in counts.items() if count]
+        if told and combined.mean is None and combined.n:
+            told.append("too many for a mean")
+        without = f" ({', '.join(told)})" if told else ""
         mean = scale.mean_text(combined.mean, combined.stderr)
         rows.append((combined.rule, mean, combined.calibrated.text, f"{combined.n:,}{without}"))
     return Table(("judge", "mean", "by people's labels", "answers"), rows)

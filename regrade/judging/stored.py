@@ -222,7 +222,7 @@ def judged_set(answers: AnswerSet, repeats: int) -> JudgedSet:
         identity=specification.model,
         engine=specification.engine,
         repeats=repeats,
-        shards=digest([shard.sha256 for shard in manifest.shards]),
+        shards=digest(answers.hashes),
     )
 
 

@@ -47,8 +47,8 @@ def _originals(answers: AnswerSet) -> list[ScoreFile]:
     """Return original scores of all answers, the main one first."""
     files = [
         file
-        for file in answers.intact_scores()
-        if file.scorer == ORIGINAL and file.original is not None and not is_stale(file, answers)
+        for file in answers.scores(f"{ORIGINAL}-")
+        if file.original is not None and not is_stale(file, answers)
     ]
     return sorted(files, key=lambda file: file.scored_at, reverse=True)
 

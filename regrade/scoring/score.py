@@ -132,9 +132,8 @@ def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
     A scoring by a scorer that is not installed does not count as older, and neither does one in another environment, such
     as another sandbox: it says where it was made.
     """
-    shards = {shard.sha256 for shard in answers.manifest.shards}
     older = label_now(file.scorer) not in (None, file.code_label)
-    return older or bool(file.left_out) or set(file.answers) != shards
+    return older or bool(file.left_out) or set(file.answers) != {*answers.hashes}
 
 
 def stale_scorers(
@@ -222,7 +221,7 @@ def score_answers(
         source_hash=source_hash(scorer_name),
         environment=_environment(scorer, options),
         answers_revision=answers.revision,
-        answers=tuple(shard.sha256 for shard in scored.manifest.shards),
+        answers=scored.hashes,
         left_out=left_out,
         better_scorers=better_scorers(scored, scorer_name, summary.overall),
         low_coverage=_low_coverage(scorer, summary.overall, options),

@@ -1,6 +1,7 @@
 """Problems of settings in plain words, in place of pydantic's."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -9,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+_Place = tuple[int | str, ...]
 LONGEST = 60
 """Most characters of a wrong value that a message repeats."""
 _GROUP = "a group of settings, such as `{{name: value}}`"
@@ -58,10 +60,12 @@ def one_line(error: ValidationError, model: type[BaseModel] | None = None) -> st
 
     Args:
         error: The error.
-        model: The outermost settings, whose names are listed where an unknown one was given.
+        model: The outermost settings, whose names are listed where an unknown one was given. Of groups among which no `kind`
+            chose, only the one that lacks the fewest of the given names is told about.
     """
     problems = error.errors()
-    found = list(_of_chosen(problems)) or list(_of_unknown_kinds(problems))
+    others = set() if model is None else _not_meant(problems, model)
+    found = list(_of_chosen(problems, others)) or list(_of_unknown_kinds(problems))
     texts = []
     for problem, place in found:
         path = [part for part in problem["loc"][:-1] if isinstance(part, str)]
@@ -120,11 +124,27 @@ def models_at(model: type[BaseModel], path: Sequence[str]) -> list[type[BaseMode
     return models
 
 
+def _not_meant(problems: Sequence["ErrorDetails"], model: type[BaseModel]) -> set[_Place]:
+    """Return the groups among which no `kind` chose, save the first of those that lack the fewest of the given names."""
+    lacking: Counter[_Place] = Counter()
+    for problem in problems:
+        place = problem["loc"]
+        for at, part in enumerate(place):
+            groups = models_at(model, [above for above in place[:at] if isinstance(above, str)])
+            if len(groups) > 1 and part in [group.__name__ for group in groups]:
+                lacking[place[: at + 1]] += problem["type"] == "extra_forbidden"
+    with_kind = {problem["loc"][:-2] for problem in problems if problem["loc"][-1:] == ("kind",)}
+    meant: dict[_Place, _Place] = {}
+    for group in sorted(lacking, key=lacking.__getitem__):
+        meant.setdefault(group[:-1], group)
+    return {g for g in lacking if g[:-1] not in with_kind and g != meant[g[:-1]]}
+
+
 def _of_chosen(
-    problems: Sequence["ErrorDetails"],
-) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
-    """Yield each problem and its place, without classes and groups that `kind` did not choose."""
-    others = {
+    problems: Sequence["ErrorDetails"], others: Collection[_Place]
+) -> Iterator[tuple["ErrorDetails", _Place]]:
+    """Yield each problem and its place, without classes, other groups, and those that `kind` did not choose."""
+    others = {*others} | {
         problem["loc"][:-1]
         for problem in problems
         if problem["type"] == "literal_error" and problem["loc"][-1:] == ("kind",)
@@ -142,7 +162,7 @@ def _of_chosen(
 
 def _of_unknown_kinds(
     problems: Sequence["ErrorDetails"],
-) -> Iterator[tuple["ErrorDetails", tuple[int | str, ...]]]:
+) -> Iterator[tuple["ErrorDetails", _Place]]:
     """Yield one problem and its place for each `kind` that no group has, with all that could be chosen."""
     wrong = [problem for problem in problems if problem["loc"][-1:] == ("kind",)]
     for place in dict.fromkeys(problem["loc"][:-2] for problem in wrong):

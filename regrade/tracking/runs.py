@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from regrade.tracking.scoring import MAX_NAME, MAX_PARAMETER, MAX_TAG, cut
@@ -67,18 +67,25 @@ def changed_values(current: Mapping[str, float], stored: Mapping[str, float]) ->
 
 
 def new_points(
-    client: "MlflowClient", run: "Run", metrics: Mapping[int, Mapping[str, float]]
+    client: "MlflowClient",
+    run: "Run",
+    metrics: Mapping[int, Mapping[str, float]],
+    ours: Collection[str] = (),
 ) -> dict[int, dict[str, float]]:
-    """Return the metrics by step whose newest point at the step has another value, or that have none there."""
-    newest = {
-        (key, point.step): point.value
-        for key in run.data.metrics
-        for point in sorted(
-            client.get_metric_history(run.info.run_id, key), key=lambda point: point.timestamp
-        )
-    }
+    """Return the metrics by step whose newest point at the step has another value, or that have none there.
+
+    Of the names before a `/` in `ours`, those with a point at the step and no value any more are NaN.
+    """
+    newest: dict[int, dict[str, float]] = {step: {} for step in metrics}
+    for key in run.data.metrics:
+        points = client.get_metric_history(run.info.run_id, key)
+        for point in sorted(points, key=lambda point: point.timestamp):
+            if point.step in metrics and (
+                key in metrics[point.step] or key.partition("/")[0] in ours
+            ):
+                newest[point.step][key] = point.value
     return {
-        step: {key: value for key, value in values.items() if newest.get((key, step)) != value}
+        step: changed_values(values, {k: v for k, v in newest[step].items() if not math.isnan(v)})
         for step, values in metrics.items()
     }
 

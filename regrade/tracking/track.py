@@ -98,7 +98,7 @@ def draw_training(
     log_values(
         client,
         run,
-        new_points(client, run, {step: headline_metrics(best)}),
+        new_points(client, run, {step: headline_metrics(best)}, ours=HEADLINE),
         parameters={"model": family},
         tags={checkpoint: model_id},
     )

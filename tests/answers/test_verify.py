@@ -199,6 +199,34 @@ def test_what_a_kill_in_a_commit_left_on_disk_is_named_and_swept(
     assert run(words) == 0  # a plain copy is whole
 
 
+@pytest.mark.parametrize("copy", ["whole", "differences"])
+def test_a_damaged_copy_is_named_and_no_advice_is_about_answers(
+    repository: LocalRepository, answers: AnswerSet, capsys: pytest.CaptureFixture[str], copy: str
+) -> None:
+    lines = [f"line {number}" for number in range(2000)]
+    for number in range(3):  # the first is kept whole, then its differences, and theirs
+        text = "\n".join([*lines[:number], "changed", *lines[number:]]).encode()
+        repository.commit({"questions/notes.txt": text}, "notes", parent=repository.head())
+    words = ["verify", "--answers", repository.uri]
+    assert run(words) == 0
+    objects = repository.folder / ".regrade" / "objects"
+    ((damaged, content),) = [
+        (path, text)
+        for path in objects.iterdir()
+        if b"changed" in (text := path.read_bytes())
+        and (path.suffix == "" if copy == "whole" else b'"chain":1' in text)
+    ]
+    damaged.chmod(0o644)
+    damaged.write_bytes(content.replace(b"changed", b"damaged"))
+    capsys.readouterr()
+
+    assert run(words) == 1
+
+    told = capsys.readouterr()
+    assert told.out.startswith(f".regrade/objects/{damaged.name}: this copy is damaged")
+    assert told.err == f"regrade: 1 problem in '{repository.uri}'.\n"
+
+
 def test_files_that_belong_to_nothing_are_named(
     repository: LocalRepository, answers: AnswerSet
 ) -> None:

@@ -11,6 +11,7 @@ from regrade.cli import flow_run as running
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
 from regrade.jobs import plans_of_job
+from regrade.pages.viewer import serving
 from tests.command_line import DEMO
 from tests.lm_eval.rows import tasks_of_folders
 from tests.stored import numbers, publish
@@ -40,6 +41,7 @@ def no_server(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(running, "prepare", lambda _: None)
     monkeypatch.setattr(plans_of_job, "start_early", lambda *_, **__: None)
     monkeypatch.setattr(running, "TemporaryServer", lambda _: Imported())
+    monkeypatch.setattr(serving, "bound_socket", started)
 
 
 @pytest.fixture(autouse=True)

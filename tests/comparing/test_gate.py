@@ -11,7 +11,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.comparing import verdict_text
 from regrade.comparing.beforehand import check_comparable
-from regrade.comparing.gate import gate
+from regrade.comparing.gate import gate, gate_report
 from regrade.comparing.gate_report import BenchmarkVerdict, GateReport, summarised
 from regrade.comparing.job import CompareJob
 from regrade.comparing.junit import junit
@@ -196,6 +196,11 @@ def test_a_side_with_incomplete_answers_cannot_be_judged_by_name_nor_by_id(
     assert by_name.exit_code == by_id.exit_code == 2
     assert f"the {side} has no complete answers to it" in by_name.summary
     assert f"only {unfinished.answer_set_id} (10 of 400 answers)" in by_name.notes[0]
+    base, candidate = ("baseline", "half") if side == "candidate" else ("half", "base")
+    job = CompareJob(
+        base=base, candidate=candidate, answers=repository.uri, gate=GateSettings(baseline=base)
+    )
+    assert gate_report(job.compared(), job.gate, {}) == by_name
 
 
 def test_a_gate_of_two_sides_with_incomplete_answers_is_refused(

@@ -10,7 +10,10 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.judging.choosing import is_judge_set
-from regrade.judging.panel import one_run_each, panel, panels_at
+from regrade.judging.labels.calibrated import Calibrated
+from regrade.judging.panel import RULES, one_run_each, panel, panels_at
+from regrade.judging.panel_result import panel_result
+from regrade.judging.panel_text import judge_table
 from regrade.judging.readings import judge_sets_of, run_of
 from regrade.judging.stored import answer_set_at
 from regrade.settings import Reuse
@@ -92,6 +95,25 @@ def test_a_mean_needs_a_combined_value_of_nearly_all_answers(
         pytest.approx(1 / 3),
     )
     assert [row.combined("majority") for row in panel(silent).rows] == [1.0, 1.0, None, None]
+
+
+def test_an_answer_with_nothing_to_judge_is_in_no_figure_and_told(tmp_path: Path):
+    candidates(tmp_path / "answers", ["a", "b", None])
+    runs = [judged(tmp_path, name, letters) for name, letters in {"one": "AA", "two": "A-"}.items()]
+
+    found = panel(runs, min_coverage=0.6)
+    calibrations = dict.fromkeys([*found.judges, *RULES], Calibrated())
+    result = panel_result(found, calibrations)
+
+    assert (result.answers, result.nothing_to_judge) == (2, 1)
+    assert found.mean("mean") == 1.0
+    assert panel(runs).mean("mean") is None  # the floor is about all answers
+    assert [row[-1] for row in judge_table(result).rows] == [
+        "2",
+        "1",
+        "2 (1 with nothing to judge)",
+        "2 (1 with nothing to judge)",
+    ]
 
 
 def test_a_judge_that_ran_twice_counts_once_with_the_most_questions_and_then_the_newest(

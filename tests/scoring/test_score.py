@@ -1,3 +1,5 @@
+import re
+
 import pyarrow as pa
 import pytest
 
@@ -5,15 +7,18 @@ from regrade.answers.aliases import move_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
 from regrade.answers.result import Result
+from regrade.answers.scorefile import ORIGINAL, OriginalScoring
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.comparing.pairing import pair, score_sides
 from regrade.exchange.exporting.scored import fresh_result
 from regrade.pages.viewer.library import Library
 from regrade.processes.limited import Limits
 from regrade.records.columns import KEYS
+from regrade.records.specification import ModelIdentity
 from regrade.scorers import load_scorer
 from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scoring.diff_sides import diff_scorings
+from regrade.scoring.originals import first_scorer
 from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_scorers
 from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
@@ -144,6 +149,34 @@ def test_a_stored_number_is_not_taken_for_answers_that_are_damaged_since(
         with pytest.raises(DamagedAnswersError, match=name):
             take()
     assert score_answers(answers, "number", intact=True).file.summary.overall.rows == 3
+
+
+def test_a_damaged_scoring_is_refused_where_it_is_meant_and_named_once_where_all_are_looked_through(
+    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+) -> None:
+    came = {"outcome": "scored", "value": 1.0}
+    tool = OriginalScoring(tool="lm-eval", name="exact_match")
+    model = ModelIdentity(name="org/tiny", kind="imported", revision="a" * 40)
+    imported = publish(repository, numbers(0, 3), model=model)
+    original = score_with_an_older_scorer(imported, lambda _: came, scorer=ORIGINAL, original=tool)
+    label = score(imported).label
+    damaged = [f"{imported.scores_folder}/{name}.json" for name in (label, original.label)]
+    repository.commit(dict.fromkeys(damaged, b"{"), "damage", parent=repository.head())
+    answers = again(imported)
+
+    for take, path in (
+        (lambda: score_sides(answers, answers, "number"), damaged[0]),
+        (lambda: score_sides(answers, answers, ORIGINAL), damaged[1]),
+        (lambda: first_scorer(answers), damaged[1]),
+    ):
+        with pytest.raises(DamagedAnswersError, match=f"'{re.escape(path)}' is damaged"):
+            take()
+    assert score_sides(answers, answers, "exact")[0].file.scorer == "exact"
+    assert [message.partition(": not")[0] for message in caplog.messages] == [
+        f"a scoring is left out: '{path}' is damaged" for path in damaged
+    ]
+    score(answers)
+    assert score_sides(again(answers), again(answers), "number")[0].file.label == label
 
 
 def test_scores_of_other_answers_are_refused_wherever_both_are_read(

@@ -43,11 +43,13 @@ def test_a_wrong_value_is_told_with_what_it_should_be(given: dict[str, Any], say
         assert word not in line
 
 
-def test_only_the_chosen_engine_is_told_about_and_no_class():
-    engine = {"kind": "vllm", "max_num_batched_tokens": -1}
+@pytest.mark.parametrize("kind", [{"kind": "vllm"}, {}])
+def test_only_the_engine_that_is_meant_is_told_about_and_no_class(kind: dict[str, str]):
+    engine = {**kind, "max_num_batched_tokens": -1}
     with pytest.raises(ValidationError) as error:
         GenerationJob.model_validate({**MODEL, "engine": engine})
-    assert one_line(error.value) == "`engine.max_num_batched_tokens` should be 1 or more, not -1"
+    line = one_line(error.value, GenerationJob)
+    assert line == "`engine.max_num_batched_tokens` should be 1 or more, not -1"
 
 
 def test_groups_of_settings_are_found_through_lists_and_choices():

@@ -271,11 +271,20 @@ def test_a_training_is_a_line_over_its_checkpoints(
     assert training.data.params == {"model": "run"}
     assert training.info.run_name == "run (all checkpoints)"
 
+    nothing = {"accuracy": None, "accuracy_stderr": None, "n": 0}
+    failed = Summary(overall=metrics(1, 100).model_copy(update=nothing))
+    gone = scoring(manifest("run/checkpoint-200"), summary=failed)
+    for again in (gone, gone, checkpoint):
+        track(uri, [again], step=200, family="run")
+    *points, (step, no_value), last = histories(uri, training.info.run_id)["accuracy/gsm8k"]
+    assert points == [(100, 0.5), (200, 0.6)]
+    assert (step, math.isnan(no_value), last) == (200, True, (200, 0.6))
+
     other = manifest("run/checkpoint-200")
     specified = other.specification.model_copy(update={"engine": {"dtype": "float16"}})
     changed = {"specification": specified, "answer_set_id": specified.answer_set_id}
     track(uri, [scoring(other.model_copy(update=changed))], step=200, family="run")
-    assert histories(uri, training.info.run_id)["accuracy/gsm8k"] == [(100, 0.5), (200, 0.6)]
+    assert len(histories(uri, training.info.run_id)["accuracy/gsm8k"]) == 4
     assert "another model at step 200" in caplog.text
 
 

@@ -72,7 +72,7 @@ def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
         benchmark = found.judged and found.judged.benchmark
         if same_answers or not same_judge or not same_rubric or benchmark != run.judged.benchmark:
             continue
-        for scoring in other.intact_scores():
+        for scoring in other.scores(verdicts.scoring):
             if scoring.label == verdicts.scoring:
                 table = other.score_table(scoring)
                 yield (

@@ -92,7 +92,7 @@ def store_labels(labels: Sequence[Label], task: LabelTask, seed: int | None, siz
         scale=task.verdicts.scheme.scale,
         sample=None if seed is None else task.drawn(size, seed),
         field=task.field,
-        answers=tuple(shard.sha256 for shard in task.answers.manifest.shards),
+        answers=task.answers.hashes,
         imported_at=datetime.now(UTC),
     )
     return publish_labels(task.answers, record, content)

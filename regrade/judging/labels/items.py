@@ -84,17 +84,21 @@ def verdicts_of(
 def _without_verdict(
     answers: AnswerSet, run: JudgeRun, table: pa.Table, given: Collection[Key]
 ) -> Sequence[Key]:
-    """Return the answers without a verdict, save those that were no answers, so that no judge was asked."""
+    """Return the answers without a verdict, save those with `nothing_to_judge`."""
     found = dict.fromkeys(judged_key(run, key) for key in row_keys(table))
     missing = [key for key in found if key not in given]
-    if not missing:
-        return ()
-    nothing = set()
-    for batch in answers.batches(("sample_id", "repeat", "error")):
-        for row in batch.to_pylist():
-            if (row["error"] or "").startswith(NOTHING_TO_JUDGE):
-                nothing.add(judged_key(run, (row["sample_id"], row["repeat"])))
+    nothing = nothing_to_judge(answers, run) if missing else set()
     return [key for key in missing if key not in nothing]
+
+
+def nothing_to_judge(answers: AnswerSet, run: JudgeRun) -> set[Key]:
+    """Return the judged answers of a judge run that were no answers, such as failed requests, so that no judge was asked."""
+    return {
+        judged_key(run, (row["sample_id"], row["repeat"]))
+        for batch in answers.batches(("sample_id", "repeat", "error"))
+        for row in batch.to_pylist()
+        if (row["error"] or "").startswith(NOTHING_TO_JUDGE)
+    }
 
 
 def _values(table: pa.Table, field: str | None) -> list[float]:

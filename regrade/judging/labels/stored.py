@@ -113,7 +113,7 @@ def is_current(answers: AnswerSet, record: LabelFile) -> bool:
     """
     if judge_run(answers.manifest.specification) is not None:
         return True
-    return {shard.sha256 for shard in answers.manifest.shards}.issuperset(record.answers)
+    return {*answers.hashes}.issuperset(record.answers)
 
 
 def _sources(answers: AnswerSet) -> Iterator[AnswerSet]:
@@ -142,7 +142,7 @@ def _grew(answers: AnswerSet, one: JudgedSet | None, other: JudgedSet | None) ->
     if one.model_copy(update={"shards": other.shards}) != other:
         return False
     judged = answer_set_at(answers.repository, answers.revision, one.answer_set_id)
-    shards = [] if judged is None else [shard.sha256 for shard in judged.manifest.shards]
+    shards = () if judged is None else judged.hashes
     states = {digest(shards[:count]) for count in range(1, len(shards) + 1)}
     return {one.shards, other.shards} <= states
 

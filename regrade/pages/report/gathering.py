@@ -20,7 +20,7 @@ from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.settings import ANSWER_SET_START
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.metrics import SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
 
@@ -87,6 +87,8 @@ class Report:
     examples: tuple[Example, ...]
     available: int
     """Answers of the shown kinds, of which `examples` are a part."""
+    left_out: tuple[DamagedAnswersError, ...]
+    """Damage of answer sets that a report of all sets leaves out."""
 
     @property
     def title(self) -> str:
@@ -103,7 +105,7 @@ def gather(request: Request) -> Report:
     Raises:
         RepositoryError: If a repository, or a named answer set, does not exist.
         SettingsError: If no set is scored by `request.scorer`, or no benchmark can be compared.
-        DamagedAnswersError: If answers or scores are damaged.
+        DamagedAnswersError: If a named answer set or a baseline is damaged, or all sets are.
     """
     if not 0 <= request.examples <= MAX_EXAMPLES:
         raise SettingsError(
@@ -115,7 +117,30 @@ def gather(request: Request) -> Report:
     chosen = [stored.scored_by(request.scorer) for stored in _chosen(request, library, shelf)]
     if not request.names and request.base_answers is None:
         chosen = [stored for stored in chosen if stored.id not in {base.id for base in bases}]
+    left_out = () if request.names else shelf.damaged
+    while True:
+        try:
+            return _report(request, library, shelf.revision, bases, chosen, left_out)
+        except DamagedAnswersError as error:
+            folders = {f"/{stored.manifest.specification.folder}/": stored for stored in chosen}
+            damaged = [stored for folder, stored in folders.items() if folder in error.path]
+            if request.names or not damaged:
+                raise
+            left_out = (*left_out, error)
+            chosen = [stored for stored in chosen if stored not in damaged]
+
+
+def _report(
+    request: Request,
+    library: Library,
+    revision: str,
+    bases: Sequence[StoredSet],
+    chosen: Sequence[StoredSet],
+    left_out: tuple[DamagedAnswersError, ...],
+) -> Report:
     if not chosen:
+        if left_out:
+            raise left_out[0]
         raise SettingsError("There is no answer set beside the baseline: name one.")
     if damaged := [error for stored in chosen for error in stored.damaged]:
         raise damaged[0]
@@ -130,18 +155,17 @@ def gather(request: Request) -> Report:
     return Report(
         request,
         library.repository,
-        shelf.revision,
+        revision,
         datetime.now(UTC),
         sets,
         tuple(examples_of(library, choices)),
         available,
+        left_out,
     )
 
 
 def _chosen(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
     if not request.names:
-        if shelf.damaged:
-            raise shelf.damaged[0]
         return list(shelf.sets)
     found = [stored for name in request.names for stored in _named(name, library, shelf)]
     return list({stored.id: stored for stored in found}.values())

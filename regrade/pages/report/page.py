@@ -82,6 +82,9 @@ def _blocks(
         yield from opening(verdict)
     place, made = shown_place(report.repository.uri), f"{report.made_at:%Y-%m-%d %H:%M} UTC"
     yield Line(f"{place} at {report.revision} · made {made} by regrade {VERSION}", "note")
+    for error in report.left_out:
+        path = error.path.removeprefix(f"{report.repository.uri}/")
+        yield Line(f"An answer set is left out: '{path}' is damaged: {error.problem}", "doubt")
     yield Heading("Results")
     yield Table(_RESULTS, [_result(item, report) for item in report.sets], _TEXT)
     yield Line(

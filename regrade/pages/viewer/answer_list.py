@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from regrade.answers.scorefile import ScoreFile
 from regrade.pages.viewer.answer_facts import with_choice
-from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters, toggled
+from regrade.pages.viewer.filters import PAGE_ROWS, AnswerFilters, on_page, toggled
 from regrade.pages.viewer.index import AnswerIndex
 from regrade.pages.viewer.library import NotFoundError, Shelf, StoredSet
 from regrade.pages.viewer.links import Visit
@@ -101,17 +101,16 @@ def answer_list(visit: Visit) -> AnswerList:
     """
     stored, filters = visit.stored, visit.filters
     index, selection = selected(visit)
-    start = PAGE_ROWS * (filters.page - 1)
-    shown = selection.rows[start : start + PAGE_ROWS].tolist()
+    shown, number, pages = on_page(selection.rows, filters.page)
     return AnswerList(
         stored=stored,
         scoring=index.scoring,
-        filters=filters,
+        filters=filters.but(page=number),
         total=index.rows,
         matching=len(selection.rows),
-        first=start + 1,
-        pages=max(1, -(-len(selection.rows) // PAGE_ROWS)),
-        rows=tuple(_rows(visit, index, shown)),
+        first=PAGE_ROWS * (number - 1) + 1,
+        pages=pages,
+        rows=tuple(_rows(visit, index, shown.tolist())),
         verdicts=tuple(_chips(visit, selection)),
         truncated=_truncated(visit, index, selection),
         subsets=_subsets(visit, index, selection),

@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self, get_args
 
+import numpy as np
+from numpy.typing import NDArray
+
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.verdicts import Verdict
 from regrade.settings import Difference
@@ -100,6 +103,13 @@ class PairFilters(p.PageState):
     view: Literal["plain", "difference"] = "plain"
     """`plain`, or `difference`."""
     at: str | None = None
+
+
+def on_page(rows: NDArray[np.int64], page: int) -> tuple[NDArray[np.int64], int, int]:
+    """Return the rows of a page, its number, and the number of pages; instead of a page beyond the last, the last."""
+    pages = max(1, -(-len(rows) // PAGE_ROWS))
+    page = min(page, pages)
+    return rows[PAGE_ROWS * (page - 1) : PAGE_ROWS * page], page, pages
 
 
 def toggled(chosen: Sequence[str], name: str, every: Sequence[str]) -> tuple[str, ...]:

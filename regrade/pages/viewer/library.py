@@ -242,7 +242,7 @@ class Library:
         Raises:
             DamagedAnswersError: If the answers or the scores are damaged.
         """
-        shards = tuple(shard.sha256 for shard in stored.answers.manifest.shards)
+        shards = stored.answers.hashes
         plain = "", *shards
         key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
         with self._lock:

@@ -35,6 +35,15 @@ class PairIndex:
     sample_id: NDArray[np.object_] = field(repr=False)
     """Id in the baseline."""
 
+    def rows(self, filters: PairFilters) -> Rows:
+        """Return the places of the questions that pass the filters."""
+        fits = np.ones(len(self.kind), np.bool_)
+        if filters.kind:
+            fits &= np.isin(self.kind, [KINDS.index(name) for name in filters.kind])
+        if filters.subset is not None:
+            fits &= self.subset == filters.subset
+        return np.flatnonzero(fits)
+
 
 class Pairing:
     """Comparisons, made once and remembered."""
@@ -51,10 +60,7 @@ class Pairing:
             UnknownNameError: If the scorer is not installed.
             DamagedAnswersError: If answers are damaged.
         """
-        shards = [
-            tuple(shard.sha256 for shard in stored.answers.manifest.shards)
-            for stored in (base, candidate)
-        ]
+        shards = [stored.answers.hashes for stored in (base, candidate)]
         labels = [tuple(file.label for file in stored.scorings) for stored in (base, candidate)]
         key = base.id, candidate.id, *shards, *labels, filters.allow, filters.scorer
         with self._lock:

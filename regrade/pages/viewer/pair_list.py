@@ -12,7 +12,7 @@ from regrade.comparing.models import Comparison
 from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
-from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters, toggled
+from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters, on_page, toggled
 from regrade.pages.viewer.library import StoredSet
 from regrade.pages.viewer.links import PairVisit
 from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
@@ -90,22 +90,17 @@ def pair_list(visit: PairVisit, pairing: Pairing) -> PairList:
             swap_href=swap,
         )
     comparison = found.compared.comparison
-    in_subset = np.ones(len(found.kind), np.bool_)
-    if filters.subset is not None:
-        in_subset = found.subset == filters.subset
-        if not in_subset.any():
-            raise p.AddressError("subset", filters.subset, "a subset of the compared questions")
+    in_subset = found.rows(filters.but(kind=()))
+    if filters.subset is not None and not in_subset.size:
+        raise p.AddressError("subset", filters.subset, "a subset of the compared questions")
     counts = np.bincount(found.kind[in_subset], minlength=len(KINDS))
     present = np.bincount(found.kind, minlength=len(KINDS))
-    of_kind = np.ones(len(found.kind), np.bool_)
-    if filters.kind:
-        of_kind = np.isin(found.kind, [KINDS.index(name) for name in filters.kind])
-    rows = np.flatnonzero(in_subset & of_kind)
-    start = PAGE_ROWS * (filters.page - 1)
+    rows = found.rows(filters)
+    shown, number, pages = on_page(rows, filters.page)
     return PairList(
         base,
         candidate,
-        filters,
+        filters.but(page=number),
         comparison=comparison,
         swap_href=swap,
         remarks=tuple(remarks(comparison)),
@@ -120,10 +115,10 @@ def pair_list(visit: PairVisit, pairing: Pairing) -> PairList:
             if present[place]
         ),
         subsets=_subset_changes(visit, comparison),
-        rows=tuple(_pair_rows(visit, found, rows[start : start + PAGE_ROWS])),
+        rows=tuple(_pair_rows(visit, found, shown)),
         matching=len(rows),
-        first=start + 1,
-        pages=max(1, -(-len(rows) // PAGE_ROWS)),
+        first=PAGE_ROWS * (number - 1) + 1,
+        pages=pages,
     )
 
 

@@ -124,12 +124,7 @@ def pair_page(
             f"Question '{sample_id}' is not compared: it has no value on both sides, or '{base.id}' has no such question."
         )
     place = int(fitting[0])
-    mask = np.ones(len(found.kind), np.bool_)
-    if filters.kind:
-        mask &= np.isin(found.kind, [KINDS.index(name) for name in filters.kind])
-    if filters.subset is not None:
-        mask &= found.subset == filters.subset
-    rows = np.flatnonzero(mask)
+    rows = found.rows(filters)
     spot = spot_in(rows, place, lambda other: visit.question(str(found.sample_id[other])))
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])

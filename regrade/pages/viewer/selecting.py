@@ -106,7 +106,9 @@ class Selector:
         return index.tokens if index.has_tokens else self._in_characters(index)
 
     @cachedmethod(
-        attrgetter("_characters"), key=lambda _, index: _shards(index), lock=attrgetter("_lock")
+        attrgetter("_characters"),
+        key=lambda _, index: index.answers.hashes,
+        lock=attrgetter("_lock"),
     )
     def _in_characters(self, index: AnswerIndex) -> Floats:
         return self._readers.characters(index.answers).astype(np.float32)
@@ -143,7 +145,7 @@ class Selector:
 
     @cachedmethod(
         attrgetter("_found"),
-        key=lambda _, index, column, text: (column, text, *_shards(index)),
+        key=lambda _, index, column, text: (column, text, *index.answers.hashes),
         lock=attrgetter("_lock"),
     )
     def _in_column(self, index: AnswerIndex, column: str, text: str) -> tuple[Mask, Mask]:
@@ -162,7 +164,7 @@ class Selector:
         key=lambda _, index, sort, descending: (
             *(sort, str(descending)),
             "" if index.scoring is None else f"{index.scoring.label} {index.scoring.scored_at}",
-            *_shards(index),
+            *index.answers.hashes,
         ),
         lock=attrgetter("_lock"),
     )
@@ -243,8 +245,3 @@ def _changed(index: AnswerIndex, other: AnswerIndex, change: str | None) -> Mask
     }
     mask: Mask = known & changed[change or "any"]
     return mask
-
-
-def _shards(index: AnswerIndex) -> _Key:
-    """Return the content of an answer set as a part of keys."""
-    return tuple(shard.sha256 for shard in index.answers.manifest.shards)

@@ -187,8 +187,8 @@ def with_tuned(
 ) -> BaseEngineSettings:
     """Return engine settings with those that `regrade tune` found; the log says which measurement was used, or why none was.
 
-    Settings that were set by hand stay. A measurement of another split over GPUs than the one set by hand is not used.
-    One without limits on latency goes before those with limits, and of those the newest.
+    Settings that were set by hand stay. A measurement of another split over GPUs than the one set by hand is not used. Of the
+    others, one without limits on latency goes before those with limits, and of those the newest.
 
     Args:
         engine: Settings with `tuned`; others are returned as they are.

@@ -421,6 +421,21 @@ def test_labels_of_other_answers_under_the_same_judge_correct_too(
     assert found.low < TRUTH < found.high
 
 
+def test_a_judge_whose_labelled_verdicts_on_other_answers_are_damaged_is_uncalibrated(
+    repository: LocalRepository, tmp_path: Path
+) -> None:
+    labelled_set = judged_of(repository, tmp_path, seed=1, labels=150, model="org/a")
+    other = judged_of(repository, tmp_path, seed=2, labels=0, model="org/b")
+    [file] = labelled_set.scores()
+    path = f"{labelled_set.scores_folder}/{file.label}.json"
+    repository.commit({path: b"{"}, "damage", parent=repository.head())
+
+    found = calibration_of(again(other))
+
+    assert found.method is None
+    assert f"'{path}' is damaged" in found.reason
+
+
 def test_labels_of_the_same_answers_count_for_every_judge_of_them(
     repository: LocalRepository, tmp_path: Path
 ) -> None:

@@ -19,8 +19,10 @@ from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_sets, html_report, markdown_report
 from regrade.pages.report.request import Request
 from regrade.settings import SamplingParams
+from regrade.settings.errors import DamagedAnswersError
 from regrade.text.blocks import plain
 from tests.builders import row, session
+from tests.command_line import regrade
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
 from tests.judged import graded
@@ -270,6 +272,30 @@ def test_answers_on_the_hub_are_named_with_their_page(hub: Hub, monkeypatch: pyt
     assert f"regrade view {stored.uri} " in text_of(page)
     assert f"{hub.endpoint}/datasets/{hub.repo_id}/tree/{stored.head()}/answers/sums/" in page
     assert hub.token not in page
+
+
+def test_a_report_of_all_sets_names_the_damaged_ones_and_a_named_set_is_refused(
+    repository: LocalRepository, tmp_path: Path
+):
+    two_sides(repository)
+    unread = answer(repository, "org/unread", right=10, total=10)
+    commit_manifest(unread, schema_version=99)
+    cut = answer(repository, "org/cut", right=10, total=10)
+    shard = repository.folder / cut.folder / cut.manifest.shards[0].name
+    shard.chmod(0o644)
+    shard.write_bytes(bytes(shard.stat().st_size))
+    path = tmp_path / "report.html"
+
+    ran = regrade("report", path, "--answers", repository.uri)
+
+    page = path.read_text()
+    assert {item.stored.model for item in made(repository).sets} == {"org/base", "org/candidate"}
+    for damaged in (unread, cut):
+        assert f"left out: '{damaged.folder}/" in text_of(page)
+    assert (ran.code, ran.err.count("left out: ")) == (1, 2)
+    assert str(tmp_path) not in page
+    with pytest.raises(DamagedAnswersError, match=cut.folder):
+        made(repository, "org/cut")
 
 
 def test_a_report_has_no_path_of_the_machine_that_made_it(

@@ -198,7 +198,9 @@ def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
     last = reader.page(str(reader.page(second).keyed("n")))
     assert len(last.rows) == 20
     assert last.keyed("n") is None
-    assert "first page" in reader.page(f"/sets/{set_id}?page=9").text
+    beyond = reader.page(f"/sets/{set_id}?page=9999")
+    assert (beyond.rows, beyond.keyed("p")) == (last.rows, second)
+    assert "101\N{EN DASH}120 of 120 answers" in beyond.text
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,9 @@ def test_a_split_set_by_hand_is_not_mixed_with_the_settings_of_another_split(
     assert "(tensor_parallel_size=2). It has: " in caplog.text
     same = tuned(plan, repository, data_parallel_size=2)
     assert (same.max_num_seqs, same.tensor_parallel_size, same.data_parallel_size) == (48, 1, 2)
+    limited = KEY.model_copy(update={"limits": {"ttft_p99": 0.5}})
+    keep(repository, tuning(limited, max_num_seqs=4, tensor_parallel_size=2))
+    assert tuned(plan, repository, tensor_parallel_size=2).max_num_seqs == 4
 
 
 def test_settings_without_a_split_are_those_of_one_gpu(
