@@ -36,7 +36,7 @@ def original_scores(
     if original.by_target:
         scores = _compared(scores, generations, scorer)
     table = []
-    for row, generation, score in zip(rows, generations, scores, strict=True):
+    for generation, score in zip(generations, scores, strict=True):
         value, extracted = score.value, score.extracted
         share = None if value is None else (value - original.low) / (original.high - original.low)
         if share is not None and not 0 <= share <= 1:  # outside the scale: kept as text only
@@ -45,13 +45,11 @@ def original_scores(
         outcome = "unparsed" if score.unread else "scored"
         table.append(
             {
-                "sample_id": generation["sample_id"],
-                "repeat": row.repeat,
-                "subset": row.subset,
+                **{name: generation[name] for name in ("sample_id", "repeat", "subset")},
                 "value": share,
                 "extracted": extracted,
                 "outcome": "failed" if share is None else outcome,
-                "truncated": row.finish_reason == "length",
+                "truncated": generation["finish_reason"] == "length",
             }
         )
     return pa.Table.from_pylist(table, schema=SCORING_SCHEMA)
