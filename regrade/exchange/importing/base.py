@@ -43,7 +43,8 @@ class Columns(Settings):
     subset: str | None = None
     """Column by which results are broken down."""
     doc: str | None = None
-    """Column with what a scorer reads beside the target, as JSON: tests of a program, instructions, criteria."""
+    """Column with what a scorer reads beside the target, as JSON: tests of a program, as `{"tests": [{"source": "assert f(1) == 2"}]}` or
+    `{"function": "f", "cases": [{"input": [1], "output": 2}]}`, instructions, criteria; or a row of their benchmark."""
     score: str | None = None
     """Column with the original tool's score of each answer: true or false, or a number from 0 to 1 or in `--score-range`."""
     extracted: str | None = None

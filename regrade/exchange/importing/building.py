@@ -149,6 +149,8 @@ class Built:
 
     file: SourceFile
     format: FormatName
+    benchmark: str
+    """Name of the benchmark as in the file, or as the user gave it."""
     description: SetDescription
     table: pa.Table
     """Rows of `GENERATION_SCHEMA`."""
@@ -191,6 +193,7 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     return Built(
         file,
         format_name,
+        str(names.benchmark or imported.benchmark),
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
         tuple(

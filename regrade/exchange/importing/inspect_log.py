@@ -164,7 +164,9 @@ def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
 def _row(index: int, sample: Record) -> ImportedRow:
     choice = sample.part("output.choices.0")
     text, reasoning = _content(choice.part("message").get("content"), sample)
-    if text is None and choice.names:  # a thought or a call alone is an empty answer, not a missing one
+    if (
+        text is None and choice.names
+    ):  # a thought or a call alone is an empty answer, not a missing one
         text = ""
     error = sample.part("error").text("message") if sample.get("error") else None
     target = sample.get("target")
