@@ -23,7 +23,6 @@ from regrade.answers.sets import AnswerSet
 from regrade.benchmarks.questions.targets import RowError
 from regrade.benchmarks.questions.tools import tools_of
 from regrade.exchange.exporting.scored import (
-    COLUMNS,
     ShownImages,
     asked_messages,
     asked_text,
@@ -42,6 +41,13 @@ from regrade.settings.files import atomic_write
 from regrade.settings.turn_ids import turn_of
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
+
+COLUMNS = (
+    *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
+    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images", "label_logprobs"),
+    *("finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token", "latency"),
+    *("error",),
+)
 
 # Models in Every Eval Ever: the one that answered, and the one that judged.
 

@@ -230,13 +230,15 @@ def _read(messages: Json, sample: Record) -> Sequence[PartedMessage]:
 
 
 def _given(sample: Record, *, is_agent: bool) -> Sequence[PartedMessage]:
-    """Messages before the last answer; of an agent those before its first one."""
+    """Messages before the last answer; of an agent those before its first one; all if the model gave no answer."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return ()
     answers = [i for i, message in enumerate(messages) if _role(message) == "assistant"]
     if is_agent:
         answers = answers[_given_answers(sample) :][:1]
+    elif not sample.get("output.choices"):
+        answers = []  # all are examples: the model gave none
     last = max(answers, default=len(messages))
     known = [message for message in messages[:last] if isinstance(message, dict)]
     return _read(known, sample)

@@ -163,8 +163,10 @@ def test_reasoning_is_kept_apart_from_the_text(tmp_path: Path):
 
 
 def test_a_sample_that_failed_is_missing_and_not_wrong(tmp_path: Path):
-    broken = sample(output={"choices": []}, error={"message": "timed out"}, scores=None)
-    [row] = log(tmp_path, broken).rows
+    examples = [{"role": role, "content": "?"} for role in ("user", "assistant", "user")]
+    failed = {"output": {"choices": []}, "error": {"message": "timed out"}, "scores": None}
+    [row] = log(tmp_path, sample(messages=examples, **failed)).rows
+    assert json.loads(row.prompt or "") == examples
     assert (row.text, row.error, row.scores) == (None, "timed out", {})
     assert log(tmp_path, sample(output={"choices": []})).rows[0].text is None
 
