@@ -482,6 +482,8 @@ def _scoring(
     answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
 ) -> tuple[ScoreFile, pa.Table]:
     reported = original.reported
+    if reported is not None and not 0 <= reported.value <= reported.out_of:
+        reported = None  # on another scale, which is not known
     file = ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=ORIGINAL,

@@ -226,6 +226,11 @@ def test_a_cut_file_is_incomplete_and_keeps_what_was_reported_apart(
     assert file.title == "original (lm-eval exact_match,strict-match, reported 50.0 %, n = 4)"
     card = (repository.folder / "README.md").read_text()
     assert "reported 50.0 %, n = 4" in card
+    results(tmp_path, results={"sums": {"exact_match,strict-match": 35.2}})
+    [[original]] = (
+        one.originals for one in import_files(LocalRepository(tmp_path / "b"), [path]).sets
+    )
+    assert original.title == "original (lm-eval exact_match,strict-match)"
 
 
 def test_several_scorings_of_one_file_are_kept_apart(repository: LocalRepository, tmp_path: Path):
