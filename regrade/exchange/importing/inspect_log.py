@@ -4,7 +4,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pydantic import ValidationError
+import orjson
 
 from regrade.exchange.importing.base import (
     ImportedRow,
@@ -102,8 +102,11 @@ def _with_facts(imported: ImportedSet, facts: Record) -> ImportedSet:
         return imported
     known, groups = facts.part("specification"), facts.part("groups")
     try:
-        prompt = PromptIdentity.model_validate(known.get("prompt"))
-    except ValidationError as error:
+        prompt = PromptIdentity.model_validate_json(as_json(known.get("prompt")))
+        orjson.dumps(
+            prompt.model_dump()
+        )  # refuses what cannot be stored, such as a number of a thousand digits
+    except (ValueError, TypeError, RecursionError) as error:
         raise facts.error(f"the settings of its prompts cannot be read: {error}") from error
     # Only installed ones are loaded: other names lead to files. Those of whole subsets read more of the original than is exported.
     scorers = [name for name in facts.texts("scorers") or () if name in scorer_names()]
