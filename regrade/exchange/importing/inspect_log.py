@@ -103,9 +103,7 @@ def _with_facts(imported: ImportedSet, facts: Record) -> ImportedSet:
     known, groups = facts.part("specification"), facts.part("groups")
     try:
         prompt = PromptIdentity.model_validate_json(as_json(known.get("prompt")))
-        orjson.dumps(
-            prompt.model_dump()
-        )  # refuses what cannot be stored, such as a number of a thousand digits
+        orjson.dumps(prompt.model_dump())  # refuses what cannot be stored, such as 10^1000
     except (ValueError, TypeError, RecursionError) as error:
         raise facts.error(f"the settings of its prompts cannot be read: {error}") from error
     # Only installed ones are loaded: other names lead to files. Those of whole subsets read more of the original than is exported.
