@@ -148,6 +148,9 @@ def _print(imports: Imports, uri: str) -> None:
     stdout.print(f"{plain(uri)} at {imports.revision}")
     if stored := [i.answers.manifest.answer_set_id for i in imports.sets if not i.is_new]:
         _note(f"imported before, answers unchanged: {_listed(stored)}")
+    for name, in_file in imports.benchmarks.items():
+        if name != in_file:
+            _note(f"named {name} here: the benchmark {in_file}")
     for place in imports.skipped:
         _note(f"skipped, unknown format: {place}")
     for imported in imports.sets:

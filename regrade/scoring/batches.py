@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
@@ -145,11 +146,11 @@ def score_batch(
 ) -> pa.RecordBatch:
     """Return the scores of a batch as they are stored (`SCORING_SCHEMA`).
 
-    An answer whose target is unknown, or at which the scorer fails, has no value: it is missing, not wrong. An answer that is
-    unparsed because its reasoning never ended is `unfinished`.
+    A row without an answer, whose target is unknown, or at which the scorer fails, has no value: it is missing, not wrong. An
+    answer that is unparsed because its reasoning never ended is `unfinished`.
 
     Args:
-        score: Scores a batch whose targets are known.
+        score: Scores a batch whose targets are known, of answers and errors.
         columns: `columns` of its scorer.
         batch: As `batches_for` yields it.
         unit: Rows that the scorer has to see at once.
@@ -160,7 +161,9 @@ def score_batch(
     """
     known = np.ones(len(batch), np.bool_)
     if "target" in columns:
-        known = np.asarray(batch["target"].is_valid())
+        known &= np.asarray(batch["target"].is_valid())
+    if "text" in columns and "label_logprobs" not in columns:  # ranked choices have no text
+        known &= np.asarray(pc.or_(batch["text"].is_valid(), batch["error"].is_valid()))
     answerable = batch.filter(pa.array(known))
     failures: list[tuple[str, Exception]] = []
     if unit == "subset":

@@ -49,15 +49,16 @@ def test_fields_that_are_not_imported_are_one_line(tmp_path: Path):
     assert len(again["fields_not_imported"]["lm-eval"]) == 32
 
 
-def test_answers_without_a_usable_target_are_counted(tmp_path: Path):
+def test_answers_without_a_usable_target_are_counted_and_a_new_name_is_told(tmp_path: Path):
     path = jsonl(
         tmp_path / "a.jsonl",
         *({"a": "A", "gold": gold, "options": ["x", "y"]} for gold in ("A", "(B)", "Z", None)),
     )
     options = ("--column.text", "a", "--column.target", "gold", "--column.choices", "options")
-    arguments = ("import", path, *options, "--model", "m", "--benchmark", "b")
+    arguments = ("import", path, *options, "--model", "m", "--benchmark", "org/B")
     ran = regrade(*arguments, "--answers", tmp_path / "answers")
     assert ran.code == 0, ran.err
+    assert "named org-b here: the benchmark org/B\n" in ran.err
     assert "without a usable target: 2 of 4 answers in" in ran.err
     assert "'Z' of question 2" in ran.err
     ran = regrade("import", path, *options[:2], *arguments[-4:], "--answers", tmp_path / "others")

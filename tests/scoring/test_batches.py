@@ -47,6 +47,12 @@ def test_an_answer_after_a_thought_is_read_or_unparsed():
     assert outcome(text="", reasoning="hm", reasoning_open=False) == "unparsed"
 
 
+@pytest.mark.parametrize("scorer", ["number", "exact", "text"])
+def test_a_row_without_an_answer_is_missing_and_an_empty_answer_is_wrong(scorer: str):
+    assert outcome(scorer, text=None, target="7") == "failed"
+    assert outcome(scorer, text="", target="7") == "unparsed"
+
+
 def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():
     rows = [
         row(0),

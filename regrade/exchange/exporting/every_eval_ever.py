@@ -23,7 +23,6 @@ from regrade.answers.sets import AnswerSet
 from regrade.benchmarks.questions.targets import RowError
 from regrade.benchmarks.questions.tools import tools_of
 from regrade.exchange.exporting.scored import (
-    COLUMNS,
     ShownImages,
     asked_messages,
     asked_text,
@@ -42,6 +41,14 @@ from regrade.settings.files import atomic_write
 from regrade.settings.turn_ids import turn_of
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
+
+_COLUMNS = (
+    *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
+    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images", "label_logprobs"),
+    *("finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token", "latency"),
+    *("error",),
+)
+"""Columns of answers that are read."""
 
 # Models in Every Eval Ever: the one that answered, and the one that judged.
 
@@ -94,7 +101,7 @@ def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
     """
     run = scored.run
     if run is None:
-        yield from scored.rows(COLUMNS)
+        yield from scored.rows(_COLUMNS)
         return
     try:
         judged = judged_answers(scored.answers)
@@ -106,7 +113,7 @@ def answer_rows(scored: Result) -> Iterator[dict[str, Any]]:
         for batch in stored.batches(["sample_id", "repeat", *_SAID])
         for row in batch.to_pylist()
     }
-    for row in scored.rows(COLUMNS):
+    for row in scored.rows(_COLUMNS):
         key = row["sample_id"], run.place(row["repeat"])[0]
         given = {"text": judged[key].answer, "target": judged[key].reference}
         yield row | dict.fromkeys(_OF_THE_REPLY) | said[key] | given

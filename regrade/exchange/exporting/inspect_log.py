@@ -11,7 +11,6 @@ import orjson
 
 from regrade.answers.result import Result
 from regrade.exchange.exporting.scored import (
-    COLUMNS,
     ShownImages,
     asked_messages,
     asked_text,
@@ -20,6 +19,7 @@ from regrade.exchange.exporting.scored import (
     results_apart,
     token_usage,
 )
+from regrade.exchange.inspect_rows import COLUMNS, KEY, SHOWN, kept_columns
 from regrade.records.messages import (
     Part,
     PartedMessage,
@@ -44,7 +44,8 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
 
     Answers without a value have no score, and failed requests are errors, as in Inspect. Values of another scale are
     shares of it, from `I` to `C`. Questions that must not be published are left out. Images are in the log, except those that
-    must not be copied.
+    must not be copied. All other columns of a row are in the metadata of its sample, from which an import reads them, except
+    values for each token.
 
     Args:
         scored: Answer set and scoring.
@@ -72,7 +73,7 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     with atomic_write(path) as file, ZipFile(file, "w", ZIP_DEFLATED) as log:
         log.writestr("_journal/start.json", orjson.dumps(start))
         images = ShownImages(scored.answers)
-        for row in scored.rows(COLUMNS):
+        for row in scored.rows((*COLUMNS, *SHOWN)):
             sample = _sample(scored, row, ids, images)
             for key, count in sample["output"].get("usage", {}).items():
                 usage[key] += count
@@ -106,10 +107,11 @@ def _eval(scored: Result, made_at: datetime) -> dict[str, Any]:
         "answers": scored.answers.repository.uri if scored.url else None,
         "commit": scored.answers.revision,
         "page": scored.url,
-        "model": spec.model.model_dump(mode="json"),
-        "dataset_revision": spec.benchmark.source_revision,
-        "prompt_format": spec.prompt.format,
-        "n_shots": spec.prompt.n_shots,
+        KEY: {
+            "specification": spec.model_dump(mode="json"),
+            "scorers": manifest.scorers,
+            "groups": manifest.groups,
+        },
         "scorer": scored.file.title,
         "scorer_source": scored.file.source_hash,
         "judged_model": scored.run.judged.model if scored.run and scored.run.judged else None,
@@ -197,6 +199,7 @@ def _sample(
         "model_usage": {},
         "attachments": writer.attachments,
     }
+    sample["metadata"][KEY] = kept_columns(row, sample)
     if row["error"] is not None:
         error = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
         return sample | {"error": error}
@@ -212,8 +215,6 @@ def _sample(
         sample["output"]["usage"], sample["model_usage"] = usage, {model: usage}
     if row["latency"] is not None:
         sample["output"]["time"] = sample["total_time"] = row["latency"]
-    if row["label_logprobs"] is not None:
-        sample["metadata"]["label_logprobs"] = row["label_logprobs"]
     if row["value"] is not None:
         share = scoring.scale.shares(row["value"])
         score = {"value": {1.0: "C", 0.0: "I"}.get(share, share), "answer": row["extracted"]}
@@ -241,8 +242,7 @@ class _MessageWriter:
     def prompt(self) -> Iterator[dict[str, Any]]:
         """Yield the messages that were sent; a prompt as text is one message of the user."""
         for message in asked_messages(self._row):
-            source = {} if message.role else {"source": "input"}
-            yield from (written | source for written in self.messages(message))
+            yield from (written | {"source": "input"} for written in self.messages(message))
 
     def messages(self, message: PartedMessage) -> Iterator[dict[str, Any]]:
         """Yield a message, and one for each of its results of tools."""
@@ -292,7 +292,7 @@ def _summary(sample: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
         name: sample[name]
         for name in ("id", "epoch", "choices", "scores", "metadata", "model_usage")
     }
-    summary["metadata"] = {k: v for k, v in sample["metadata"].items() if k != "label_logprobs"}
+    summary["metadata"] = {k: v for k, v in sample["metadata"].items() if k != KEY}
     asked = with_short_marks(asked_text(row) or "", row["images"] or ())
     summary["input"] = asked[:_SUMMARY_CHARACTERS]
     target = sample["target"]

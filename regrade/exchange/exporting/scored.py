@@ -13,13 +13,6 @@ from regrade.records.trajectory import read_trajectory
 from regrade.scoring.score import is_stale
 from regrade.settings.errors import SettingsError
 
-COLUMNS = (
-    *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
-    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images", "label_logprobs"),
-    *("finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token", "latency"),
-    *("error",),
-)
-
 
 def by_labels(scored: Result) -> str | None:
     """Return the figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from regrade.exchange.importing.files import SourceFile
 from regrade.records.images import Image
 from regrade.records.messages import PartedMessage
+from regrade.records.specification import PromptIdentity
 from regrade.settings import Method, PromptFormat, ScorerName, Settings
 
 FormatName = Literal[
@@ -42,7 +43,8 @@ class Columns(Settings):
     subset: str | None = None
     """Column by which results are broken down."""
     doc: str | None = None
-    """Column with what a scorer reads beside the target, as JSON: tests of a program, instructions, criteria."""
+    """Column with what a scorer reads beside the target, as JSON: tests of a program, as `{"tests": [{"source": "assert f(1) == 2"}]}` or
+    `{"function": "f", "cases": [{"input": [1], "output": 2}]}`, instructions, criteria; or a row of their benchmark."""
     score: str | None = None
     """Column with the original tool's score of each answer: true or false, or a number from 0 to 1 or in `--score-range`."""
     extracted: str | None = None
@@ -106,6 +108,8 @@ class ImportedRow:
     """Scores of the original tool, by `OriginalScore.name`."""
     images: tuple[Image, ...] = ()
     """Images whose marks are in question and prompt."""
+    stored: Mapping[str, Any] = field(default_factory=dict)
+    """Columns of `GENERATION_SCHEMA` as regrade stored them before it exported the file; they override the fields above."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +164,8 @@ class ImportedSet:
     format: PromptFormat | None = None
     n_shots: int | None = None
     system: str | None = None
+    prompt: PromptIdentity | None = None
+    """All that regrade knew of the prompts when it exported the file; it overrides `format`, `n_shots` and `system`."""
     split: str | None = None
     config: str | None = None
     limit: int | None = None
@@ -169,6 +175,8 @@ class ImportedSet:
     """Metrics of the original tool, the main metric first."""
     scorer: ScorerName | None = None
     """Scorer that reads answers as the original tool does. None: the one that fits the targets."""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Subsets of each category."""
 
 
 Reader = Callable[[SourceFile, TableOptions], ImportedSet | list[ImportedSet]]

@@ -59,6 +59,8 @@ def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | N
     """
     rows = imported.rows
     wanted = wanted or imported.scorer
+    if wanted is not None and all("target" in row.stored for row in rows):
+        return Targets([row.stored["target"] for row in rows], wanted, ())
     kind = None if wanted is None else load_scorer(wanted).targets
     has_choices = all(2 <= len(row.choices) <= len(LETTERS) for row in rows)
     values: list[str | None] | None
@@ -147,6 +149,8 @@ class Built:
 
     file: SourceFile
     format: FormatName
+    benchmark: str
+    """Name of the benchmark as in the file, or as the user gave it."""
     description: SetDescription
     table: pa.Table
     """Rows of `GENERATION_SCHEMA`."""
@@ -174,20 +178,22 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     order = sorted(questions)
     samples = number_samples([questions[index] for index in order])
     ids = {index: sample.id for index, sample in zip(order, samples, strict=True)}
-    if len({(row.index, row.repeat) for row in imported.rows}) != len(imported.rows):
-        raise file.error("two answers to the same question have the same repetition number.")
     rows = [_generation(file, row, ids[row.index], target) for row, target in answered]
+    if len({(row["sample_id"], row["repeat"]) for row in rows}) != len(rows):
+        raise file.error("two answers to the same question have the same repetition number.")
     images = {image.sha256: image for row in imported.rows for image in row.images}
     repeats = max([imported.repeats or 1, *(row.repeat + 1 for row in imported.rows)])
     description = SetDescription(
         specification=_specification(file, format_name, imported, names, repeats),
         n_samples=max(imported.n_samples or 1, len(order)),
         scorers=(targets.scorer,),
+        groups=dict(imported.groups),
         images="stored" if images else None,
     )
     return Built(
         file,
         format_name,
+        str(names.benchmark or imported.benchmark),
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
         tuple(
@@ -231,7 +237,8 @@ def _specification(
             limit=imported.limit,
             parameters={"format": format_name, **recorded},
         ),
-        prompt=PromptIdentity(
+        prompt=imported.prompt
+        or PromptIdentity(
             format=imported.format,
             template="as imported",
             n_shots=imported.n_shots,
@@ -258,7 +265,7 @@ def benchmark_name(text: str) -> str:
 
 
 def _generation(file: SourceFile, row: ImportedRow, sample_id: str, target: str | None) -> Json:
-    """Return a row of `GENERATION_SCHEMA`: the fields of the same names, and those that are stored in another form."""
+    """Return a row of `GENERATION_SCHEMA`: the fields of the same names, those that are stored in another form, and what regrade knew."""
     same = {name: getattr(row, name) for name in GENERATION_SCHEMA.names if hasattr(row, name)}
     return same | {
         "sample_id": sample_id,
@@ -267,6 +274,7 @@ def _generation(file: SourceFile, row: ImportedRow, sample_id: str, target: str 
         "target": target,
         "images": [image.sha256 for image in row.images] or None,
         TRAJECTORY: _trajectory(file, row),
+        **row.stored,
     }
 
 

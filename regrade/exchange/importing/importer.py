@@ -188,6 +188,8 @@ class Imports:
     """Reasons for which the other files were not imported."""
     not_imported: Mapping[FormatName, tuple[str, ...]] = field(default_factory=dict)
     """Fields of the files' rows that are not imported, by format."""
+    benchmarks: Mapping[str, str] = field(default_factory=dict)
+    """Names of the benchmarks in the files, by their names here."""
     time_spent: TimeSpent | None = None
     """Parts of the wall-clock of the run that made the files."""
 
@@ -210,6 +212,24 @@ class _Read:
     built: list[Built] = field(default_factory=list)
     skipped: list[SourceFile] = field(default_factory=list)
     failed: list[UserError] = field(default_factory=list)
+    benchmarks: dict[str, str] = field(default_factory=dict)
+    """Names of the benchmarks in the files, by their names here."""
+
+    def add(self, sets: Sequence[Built]) -> None:
+        """Add the answer sets of a file.
+
+        Raises:
+            ImportFileError: If two benchmarks would get the same name.
+        """
+        for entry in sets:
+            name = entry.description.specification.benchmark.name
+            first = self.benchmarks.setdefault(name, entry.benchmark)
+            if first != entry.benchmark:
+                raise entry.file.error(
+                    f"the benchmarks '{first}' and '{entry.benchmark}' would both be named '{name}'. Import one of them apart, with "
+                    "another name: `--benchmark NAME`."
+                )
+        self.built += sets
 
     def unknown(self) -> list[SourceFile]:
         """Return the skipped files, without those of which another file's reader has taken something."""
@@ -316,6 +336,7 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         tuple(file.name for file in read.unknown()),
         tuple(read.failed),
         _not_imported(unique),
+        read.benchmarks,
     )
 
 
@@ -339,7 +360,7 @@ def _read(
             if format_ is not None:
                 found = load_reader(format_)(file, options)
                 sets = found if isinstance(found, list) else [found]
-                read.built += [build(file, format_, imported, names) for imported in sets]
+                read.add([build(file, format_, imported, names) for imported in sets])
             elif several:
                 read.skipped.append(file)
             else:
@@ -461,6 +482,8 @@ def _scoring(
     answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
 ) -> tuple[ScoreFile, pa.Table]:
     reported = original.reported
+    if reported is not None and not 0 <= reported.value <= reported.out_of:
+        reported = None  # on another scale, which is not known
     file = ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=ORIGINAL,

@@ -1,6 +1,10 @@
 """Reader of Inspect logs (https://inspect.aisi.org.uk/eval-logs.html): `.eval` (a zip of JSON files) and `.json`."""
 
+import logging
 from collections.abc import Sequence
+from dataclasses import replace
+
+import orjson
 
 from regrade.exchange.importing.base import (
     ImportedRow,
@@ -21,9 +25,14 @@ from regrade.exchange.importing.messages import (
 )
 from regrade.exchange.importing.record import Json, Record, as_json
 from regrade.exchange.importing.table import known_doc
+from regrade.exchange.inspect_rows import KEY, read_columns
 from regrade.records.characters import whole_characters
+from regrade.records.columns import TOOL_CALLS
 from regrade.records.messages import PartedMessage
+from regrade.records.specification import PromptIdentity
+from regrade.scorers import load_scorer, scorer_names
 
+logger = logging.getLogger("regrade")
 LETTERS = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}
 """Inspect's values of its grades: correct, partial, incorrect, no answer."""
 _STOPPED = {"max_tokens": "length", "model_length": "length"}
@@ -44,14 +53,15 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     rows = []
     for sample in samples:
         name = str(sample.need("id"))
-        rows.append(_row(places.setdefault(name, len(places)), sample))
+        row = _row(places.setdefault(name, len(places)), sample)
+        rows.append(_with_stored(row, sample))
     rows.sort(key=lambda row: (row.index, row.repeat))
     epochs = config.integer("epochs") or 1
     results = header.part("results")
     total = results.integer("total_samples")
     limit = config.get("limit")
     n_samples = total // epochs if total else eval_.integer("dataset.samples")
-    return ImportedSet(
+    imported = ImportedSet(
         rows,
         model=eval_.text("model"),
         benchmark=eval_.text("task"),
@@ -70,6 +80,63 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             "version": eval_.part("packages").text("inspect_ai"),
         },
         originals=_originals(results, rows),
+    )
+    changed = sum(bool(row.stored) and "sample_id" not in row.stored for row in rows)
+    if changed:
+        logger.warning(
+            "%s: answers whose questions were changed after regrade exported them get new ids, and are not compared with the "
+            "original ones: %d",
+            file.name,
+            changed,
+        )
+    return _with_facts(imported, eval_.part(f"metadata.{KEY}"))
+
+
+def _with_facts(imported: ImportedSet, facts: Record) -> ImportedSet:
+    """Return a set with the facts that regrade exported along; the set as it is without them.
+
+    Raises:
+        ImportFileError: If they cannot be read, as those of a newer version.
+    """
+    if not facts.names:
+        return imported
+    known, groups = facts.part("specification"), facts.part("groups")
+    try:
+        prompt = PromptIdentity.model_validate_json(as_json(known.get("prompt")))
+        orjson.dumps(prompt.model_dump())  # refuses what cannot be stored, such as 10^1000
+    except (ValueError, TypeError, RecursionError) as error:
+        raise facts.error(f"the settings of its prompts cannot be read: {error}") from error
+    # Only installed ones are loaded: other names lead to files. Those of whole subsets read more of the original than is exported.
+    scorers = [name for name in facts.texts("scorers") or () if name in scorer_names()]
+    fitting = (name for name in scorers if getattr(load_scorer(name), "unit", "rows") == "rows")
+    return replace(
+        imported,
+        prompt=prompt,
+        method="rank" if known.get("method") == "rank" else "generate",
+        model_revision=known.text("model.revision"),
+        config=known.text("benchmark.config"),
+        split=known.text("benchmark.split"),
+        scorer=next(fitting, None),
+        groups={whole_characters(name): groups.texts(name) or () for name in groups.names},
+    )
+
+
+def _with_stored(row: ImportedRow, sample: Record) -> ImportedRow:
+    """Return a row with the columns that regrade exported along, if it wrote the log."""
+    shown = {name: sample.peek(name) for name in ("metadata", "messages", "target", "choices")}
+    try:
+        stored = read_columns(shown, lambda text: _resolved(text, sample))
+    except (ValueError, RecursionError) as error:
+        raise sample.error(f"in 'metadata.{KEY}', {error}.") from error
+    if stored is None:
+        return row
+    sample.get("metadata")  # it counts as read
+    is_ranked, has_calls = (stored[name] is not None for name in ("label_logprobs", TOOL_CALLS))
+    return replace(
+        row,
+        stored=stored,
+        text=None if is_ranked else row.text,
+        trajectory=None if has_calls else row.trajectory,
     )
 
 
@@ -98,6 +165,10 @@ def _zipped(file: SourceFile) -> tuple[Record, list[Record]]:
 def _row(index: int, sample: Record) -> ImportedRow:
     choice = sample.part("output.choices.0")
     text, reasoning = _content(choice.part("message").get("content"), sample)
+    if (
+        text is None and choice.names
+    ):  # a thought or a call alone is an empty answer, not a missing one
+        text = ""
     error = sample.part("error").text("message") if sample.get("error") else None
     target = sample.get("target")
     if isinstance(target, list):  # several right answers make no single target
@@ -160,13 +231,15 @@ def _read(messages: Json, sample: Record) -> Sequence[PartedMessage]:
 
 
 def _given(sample: Record, *, is_agent: bool) -> Sequence[PartedMessage]:
-    """Messages before the last answer; of an agent those before its first one."""
+    """Messages before the last answer; of an agent those before its first one; all if the model gave no answer."""
     messages = sample.get("messages")
     if not isinstance(messages, list) or not messages:
         return ()
     answers = [i for i, message in enumerate(messages) if _role(message) == "assistant"]
     if is_agent:
         answers = answers[_given_answers(sample) :][:1]
+    elif not sample.get("output.choices"):
+        answers = []  # all are examples: the model gave none
     last = max(answers, default=len(messages))
     known = [message for message in messages[:last] if isinstance(message, dict)]
     return _read(known, sample)

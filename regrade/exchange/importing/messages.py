@@ -147,7 +147,8 @@ class _MessageReader:
         error = message.get("error")
         failed = error.get("message") if isinstance(error, dict) else error
         texts = [part.text for part in content if part.kind == "text"]
-        texts += [whole_characters(failed)] if isinstance(failed, str) else []
+        if isinstance(failed, str) and (reason := whole_characters(failed)) not in texts:
+            texts.append(reason)
         others = [part for part in content if part.kind != "text"]
         text = "\n".join(text for text in texts if text)
         named = name or self._names.get(call or "")

@@ -1,6 +1,7 @@
 """Scores of the original tool, as rows of `SCORING_SCHEMA`."""
 
 import hashlib
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from regrade.scorers.sessions import SessionScorer
 from regrade.settings import ScorerName
 from regrade.settings.errors import SettingsError
 
+logger = logging.getLogger("regrade")
 _MISSING = RowScore(None)
 
 
@@ -26,6 +28,9 @@ def original_scores(
 ) -> pa.Table:
     """Scores of one metric; rows without a score have the outcome `failed`.
 
+    A value outside of a known scale is kept as text only. If it is outside of the scale from 0 to 1, the scale is not known, and so no
+    value is a share: a mean of the others would be wrong.
+
     Args:
         original: The metric.
         rows: Rows of the file, with the tool's scores.
@@ -35,23 +40,29 @@ def original_scores(
     scores = [row.scores.get(original.name, _MISSING) for row in rows]
     if original.by_target:
         scores = _compared(scores, generations, scorer)
+    outside = [score.value for score in scores if original.refusal(score.value)]
+    has_scale = not outside or (original.low, original.high) != (0.0, 1.0)
+    if not has_scale:
+        logger.warning(
+            "The scale of the score '%s' is not known: it is not from 0 to 1, as %g shows. Its values are kept as text.",
+            original.name,
+            outside[0],
+        )
     table = []
-    for row, generation, score in zip(rows, generations, scores, strict=True):
-        value, extracted = score.value, score.extracted
-        share = None if value is None else (value - original.low) / (original.high - original.low)
-        if share is not None and not 0 <= share <= 1:  # outside the scale: kept as text only
-            share = None
-            extracted = f"{value:g}" if extracted is None else extracted
+    for generation, score in zip(generations, scores, strict=True):
+        value, extracted, share = score.value, score.extracted, None
+        if value is not None and has_scale and not original.refusal(value):
+            share = (value - original.low) / (original.high - original.low)
+        elif value is not None and extracted is None:
+            extracted = f"{value:g}"
         outcome = "unparsed" if score.unread else "scored"
         table.append(
             {
-                "sample_id": generation["sample_id"],
-                "repeat": row.repeat,
-                "subset": row.subset,
+                **{name: generation[name] for name in ("sample_id", "repeat", "subset")},
                 "value": share,
                 "extracted": extracted,
                 "outcome": "failed" if share is None else outcome,
-                "truncated": row.finish_reason == "length",
+                "truncated": generation["finish_reason"] == "length",
             }
         )
     return pa.Table.from_pylist(table, schema=SCORING_SCHEMA)

@@ -1,9 +1,11 @@
 """`regrade export --format inspect`: read back by our importer, and opened by Inspect's own reader."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -14,15 +16,18 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.exchange.importing.base import TableOptions
-from regrade.exchange.importing.files import SourceFile
+from regrade.exchange.importing.building import Built, Names, build
+from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.inspect_log import read
 from regrade.records.messages import Part, PartedMessage
+from regrade.records.specification import PromptIdentity
 from regrade.records.tools import calls_text
 from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
 from tests.builders import row
 from tests.command_line import ROOT
 from tests.exchange.exporting.test_every_eval_ever import mixed, without_images
+from tests.exchange.importing.writing import archive
 from tests.judged import graded
 from tests.pictures import image, publish_showing, showing
 from tests.stored import again, commit_manifest, numbers, publish, score
@@ -111,22 +116,139 @@ def made(repository: LocalRepository, tmp_path: Path) -> Made:
     return make
 
 
-def test_our_importer_reads_what_was_exported(repository: LocalRepository, tmp_path: Path):
-    rows = mixed()
-    answers = publish(repository, rows, sampling=SamplingParams(temperature=0.6))
+def imported_from(path: Path) -> Built:
+    file = SourceFile(path)
+    return build(file, "inspect", read(file, TableOptions()), Names())
+
+
+def of_texts() -> list[dict[str, Any]]:
+    """Own prompts and documents, a cut thought, calls of tools, and a failed request."""
+    turns = [("user", "1+1?"), ("assistant", "2"), ("user", "How many?")]
+    chat = json.dumps([{"role": role, "content": content} for role, content in turns])
+    cut = {"text": "", "reasoning_open": True, "reasoning": "Hm", "finish_reason": "length"}
+    return [
+        row(0, prompt="<|im_start|>user\nHow many?<|im_end|>\n", doc='{"tests": []}', latency=None),
+        row(1, prompt=chat, prompt_kind="messages", question="How many?", time_to_first_token=0.1),
+        row(2, prompt_truncated=True) | cut,
+        *(one | {"index": 40} for one in (row(3), row(3, repeat=1, target=None))),
+        row(4, "", tool_calls=calls_text([("add", '{"x": 1}')])),
+        row(5, error="refused", error_permanent=True) | {"text": None},
+        with_tools()[0] | {"sample_id": "sample-00000#1/2", "index": 50},
+    ]
+
+
+def of_ranked_choices() -> list[dict[str, Any]]:
+    ranked = {"choices": ["A", "B"], "target": "B", "label_logprobs": [-1.0, -2.0], "text": None}
+    known = {"label_method": "per_choice", "label_is_greedy": [True, False]}
+    texts = {"continuations": [" a", " b"], "contexts": ["So", "Thus"]}
+    return [row(0) | ranked | known, row(1) | ranked | texts]
+
+
+@pytest.mark.parametrize(
+    ("rows", "scorer", "changes"),
+    [
+        (of_texts, "number_strict", {"repeats": 2}),
+        (of_ranked_choices, "choice_logprob", {"method": "rank", "sampling": None}),
+    ],
+)
+def test_an_export_that_is_imported_has_the_same_rows_but_for_the_values_of_tokens(
+    repository: LocalRepository,
+    tmp_path: Path,
+    rows: Callable[[], list[dict[str, Any]]],
+    scorer: str,
+    changes: dict[str, Any],
+):
+    prompt = PromptIdentity(format="completion", template="Q: {{ question }}", n_shots=2)
+    answers = publish(repository, rows(), prompt=prompt, scorers=(scorer,), **changes)
+    commit_manifest(answers, groups={"all": ["even", "odd"]})
+    answers = again(answers)
+    score(answers, scorer)
+
+    built = imported_from(exported(answers, tmp_path / "out"))
+
+    key = itemgetter("sample_id", "repeat")
+    assert sorted(built.table.to_pylist(), key=key) == sorted(rows(), key=key)
+    described = built.description
+    assert (described.scorers, described.groups) == ((scorer,), {"all": ("even", "odd")})
+    original, found = answers.manifest.specification, described.specification
+    assert (found.prompt, found.method) == (prompt, original.method)
+    assert found.model.revision == original.model.revision
+    assert (found.model.kind, found.benchmark.split) == ("imported", original.benchmark.split)
+
+
+def test_scores_of_an_export_are_imported_as_original_scores(
+    repository: LocalRepository, tmp_path: Path
+):
+    answers = publish(repository, mixed(), sampling=SamplingParams(temperature=0.6))
     file = score(answers)
     imported = read(SourceFile(exported(answers, tmp_path / "out")), TableOptions())
     assert imported.n_samples == 7
-    for before, after in zip(rows, imported.rows, strict=True):
-        assert (after.text or None) == before["text"]
-        assert after.reasoning == before["reasoning"]
-        assert after.target == before["target"]
-        assert after.error == before["error"]
     assert [row.scores["number"].value for row in imported.rows[:6]] == [1, 1, 1, 1, 0, 0]
     assert "number" not in imported.rows[6].scores
     [original] = imported.originals
     assert original.reported is not None
     assert original.reported.value == file.summary.overall.accuracy
+
+
+def edited(path: Path, edit: Callable[[dict[str, Any]], object]) -> Path:
+    """A log whose first sample a person changed."""
+    found = documents(path)
+    edit(found["samples/sample-00000_epoch_1.json"])
+    return archive(path.with_name("edited.eval"), found)
+
+
+@pytest.mark.parametrize("place", ["messages", "target"])
+def test_a_question_that_was_changed_in_an_export_is_another_one(
+    made: Made, caplog: pytest.LogCaptureFixture, place: str
+):
+    path = made(numbers(0, 2))
+
+    def edit(sample: dict[str, Any]) -> None:
+        if place == "target":
+            sample["target"] = "7"
+        else:
+            sample["messages"][0]["content"] = "What is 7?"
+
+    table = imported_from(edited(path, edit)).table
+
+    changed, kept = table["sample_id"].to_pylist()
+    assert kept == "sample-00001"
+    assert re.fullmatch("[0-9a-f]{16}", changed)
+    assert table["subset"].to_pylist() == ["even", "odd"]
+    assert "compared with the original ones: 1" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        (
+            "label_logprobs",
+            ["x"],
+            r"row 0: in 'metadata\.regrade', 'label_logprobs' cannot be \['x'\]",
+        ),
+        ("subset", None, "'subset' is missing"),
+        ("doc", "\ud800", "'doc' cannot be"),
+    ],
+)
+def test_columns_in_an_export_that_cannot_be_stored_are_refused_with_their_row(
+    made: Made, name: str, value: object, says: str
+):
+    path = made(numbers(0, 1))
+    with pytest.raises(ImportFileError, match=says):
+        imported_from(
+            edited(path, lambda sample: sample["metadata"]["regrade"].update({name: value}))
+        )
+
+
+def test_no_file_is_loaded_for_the_scorer_that_an_export_names(made: Made, tmp_path: Path):
+    (tmp_path / "evil.py").write_text("raise SystemExit")
+    found = documents(made(numbers(0, 1)))
+    named = found["header.json"]["eval"]["metadata"]["regrade"]
+    named["scorers"] = [f"{tmp_path / 'evil.py'}:x", "judge", "exact"]
+    assert imported_from(archive(tmp_path / "a.eval", found)).description.scorers == ("exact",)
+    named["specification"]["prompt"]["format"] = "song"
+    with pytest.raises(ImportFileError, match="the settings of its prompts cannot be read"):
+        imported_from(archive(tmp_path / "b.eval", found))
 
 
 def test_ids_that_are_no_file_names_are_replaced_and_kept_beside(made: Made):
@@ -331,4 +453,4 @@ def test_what_an_agent_did_and_calls_of_tools_are_messages_of_the_log(made: Made
     assert (one["function"], one["arguments"]) == ("add", {"x": 1})
     assert (other["arguments"], other["parse_error"]) == ({}, "no JSON object: {")
     imported = read(SourceFile(path), TableOptions())
-    assert [len(one.trajectory or ()) for one in imported.rows] == [3, 1]
+    assert [len(one.trajectory or ()) for one in imported.rows] == [3, 0]

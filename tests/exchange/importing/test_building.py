@@ -222,6 +222,16 @@ def test_a_scale_is_kept_as_a_share_and_what_lies_outside_as_the_number_alone(fi
     assert scores["extracted"].to_pylist() == [None, None, None, "9.5"]
 
 
+def test_a_score_whose_scale_is_not_known_has_no_mean(
+    file: SourceFile, caplog: pytest.LogCaptureFixture
+):
+    rows = [row(i, scores={"bleu": RowScore(value)}) for i, value in enumerate([35.2, 0.5])]
+    [(_, scores)] = built(file, *rows, originals=(OriginalScore("bleu"),)).originals
+    assert scores["value"].to_pylist() == [None, None]
+    assert scores["extracted"].to_pylist() == ["35.2", "0.5"]
+    assert "scale of the score 'bleu' is not known" in caplog.text
+
+
 def test_what_a_stranger_recorded_stays_small_and_finite(file: SourceFile):
     deep: Any = "x"
     for _ in range(100):

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names, build
 from regrade.exchange.importing.files import SourceFile
+from regrade.exchange.inspect_rows import KEY, kept_columns
 from regrade.settings.errors import UserError
+from tests.builders import row, specification
 from tests.exchange.importing import (
     test_handbook,
     test_helm,
@@ -42,12 +44,19 @@ JSON = st.recursive(
     max_leaves=5,
 )
 LOG = {**test_inspect_log.header(), "samples": [test_inspect_log.sample()]}
+FACTS = {"specification": specification().model_dump(mode="json"), "scorers": ["number"]}
+OF_A_ROW = kept_columns(row(0), test_inspect_log.sample())
+OWN = {
+    **test_inspect_log.header(eval={"metadata": {KEY: {**FACTS, "groups": {"all": ["even"]}}}}),
+    "samples": [test_inspect_log.sample(metadata={KEY: OF_A_ROW})],
+}
 RANKED = {"target": "0", "resps": [[["-1", "False"]], [["-2", "False"]]], "arguments": {}}
 CHAT = [{"role": "HUMAN", "prompt": "q"}]
 FILES: list[tuple[FormatName, object]] = [
     ("lm-eval", [test_lm_eval.sample(0, "0", 1.0)]),
     ("lm-eval", [test_lm_eval.sample(0, "0", 1.0) | RANKED]),
     ("inspect", LOG),
+    ("inspect", OWN),
     ("opencompass", {"0": {"origin_prompt": CHAT, "prediction": "a", "gold": "4"}}),
     ("zeroeval", [test_zeroeval.ROW]),
     ("helm", test_helm.scenario_of(test_helm.state())),

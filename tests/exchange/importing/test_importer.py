@@ -68,6 +68,16 @@ def test_importing_a_file_again_changes_nothing(repository: LocalRepository, tmp
     assert len(again.sets) == 1
 
 
+def test_two_benchmarks_do_not_become_one(repository: LocalRepository, tmp_path: Path):
+    paths = [tmp_path / f"samples_{task}_{TIME}.jsonl" for task in ("a_b", "A_b", "c")]
+    for path in paths:
+        jsonl(path, sample(0, ["4"], 1.0))
+    found = import_files(repository, paths, names=Names(model="org/model"))
+    assert found.benchmarks == {"a_b": "a_b", "c": "c"}
+    [error] = found.failed
+    assert "the benchmarks 'a_b' and 'A_b' would both be named 'a_b'" in str(error)
+
+
 def test_many_files_make_two_commits(
     repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -216,6 +226,11 @@ def test_a_cut_file_is_incomplete_and_keeps_what_was_reported_apart(
     assert file.title == "original (lm-eval exact_match,strict-match, reported 50.0 %, n = 4)"
     card = (repository.folder / "README.md").read_text()
     assert "reported 50.0 %, n = 4" in card
+    results(tmp_path, results={"sums": {"exact_match,strict-match": 35.2}})
+    [[original]] = (
+        one.originals for one in import_files(LocalRepository(tmp_path / "b"), [path]).sets
+    )
+    assert original.title == "original (lm-eval exact_match,strict-match)"
 
 
 def test_several_scorings_of_one_file_are_kept_apart(repository: LocalRepository, tmp_path: Path):

@@ -157,12 +157,18 @@ def test_reasoning_is_kept_apart_from_the_text(tmp_path: Path):
     output = {"choices": [{"message": {"content": content}, "stop_reason": "max_tokens"}]}
     [row] = log(tmp_path, sample(output=output)).rows
     assert (row.text, row.reasoning, row.finish_reason) == ("4", "Two twos.", "length")
+    del content[1]
+    [row] = log(tmp_path, sample(output=output)).rows
+    assert (row.text, row.reasoning) == ("", "Two twos.")
 
 
 def test_a_sample_that_failed_is_missing_and_not_wrong(tmp_path: Path):
-    broken = sample(output={"choices": []}, error={"message": "timed out"}, scores=None)
-    [row] = log(tmp_path, broken).rows
+    examples = [{"role": role, "content": "?"} for role in ("user", "assistant", "user")]
+    failed = {"output": {"choices": []}, "error": {"message": "timed out"}, "scores": None}
+    [row] = log(tmp_path, sample(messages=examples, **failed)).rows
+    assert json.loads(row.prompt or "") == examples
     assert (row.text, row.error, row.scores) == (None, "timed out", {})
+    assert log(tmp_path, sample(output={"choices": []})).rows[0].text is None
 
 
 def test_several_right_answers_are_no_one_target(tmp_path: Path):

@@ -165,8 +165,12 @@ SANITIZED_MBPP = {"test_list": ["assert f(1) == 1"], "test_imports": ["import ma
 
 
 def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_path: Path):
-    own = {"function": "f", "cases": [{"input": [1], "output": 1}]}
-    rows = [{"text": "x", "doc": doc} for doc in (IFEVAL, HUMANEVAL, MBPP, own, json.dumps(own))]
+    own = {"function": "f", "cases": [{"input": [1], "output": 2}]}
+    asserted = {
+        "tests": [{"source": "assert f(1) == 2"}]
+    }  # as docs/import.md and the option's help have them
+    given = (IFEVAL, HUMANEVAL, MBPP, own, json.dumps(own), asserted)
+    rows = [{"text": "x", "doc": doc} for doc in given]
     path = jsonl(tmp_path / "a.jsonl", *rows)
 
     docs = [str(row.doc) for row in read(path, Columns(text="text", doc="doc")).rows]
@@ -176,7 +180,7 @@ def test_a_document_reaches_the_scorers_also_as_its_benchmark_publishes_it(tmp_p
     assert json.loads(docs[0]) == {"prompt": "Write # twice.", "instructions": [instruction]}
     tasks = [read_task("s", doc) for doc in docs[1:]]
     assert [(task.function, task.has_check) for task in tasks] == [
-        ("f", True), (None, False), ("f", False), ("f", False)
+        ("f", True), (None, False), ("f", False), ("f", False), (None, False)
     ]  # fmt: skip
     assert tasks[1].tests[0].source == "import math\nassert f(1) == 1"
 
