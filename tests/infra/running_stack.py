@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import psutil
 from infra.stack.layout import Layout
 from infra.stack.login import read_login
 from infra.stack.processes import Known, read_state
+from regrade.processes.tree import is_running
 from tests.command_line import ROOT, Ran, run
 from tests.prefect_login import Login
+from tests.processes import trees
 from tests.server_process import free_port
 
 
@@ -43,24 +45,12 @@ PYTHON, PATHS = stack_python()
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
-def wait_until(met: Callable[[], Any], seconds: float, problem: Callable[[], str] | str) -> Any:
-    """Call `met` until it returns a true value, and return the value."""
-    deadline = time.monotonic() + seconds
-    while not (value := met()):
-        text = problem if isinstance(problem, str) else problem()
-        assert time.monotonic() < deadline, f"after {seconds} s: {text}"
-        time.sleep(0.3)
-    return value
+wait_until = partial(trees.wait_until, pause=0.3)
 
 
 def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Return the processes that are running; zombies are not."""
-    found = []
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return [*filter(is_running, processes)]
 
 
 @dataclass

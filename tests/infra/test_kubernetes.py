@@ -1,6 +1,5 @@
 """The Job that Prefect creates for a flow run of the `gpu` pool, checked with the schemas of Kubernetes."""
 
-import copy
 from typing import Any
 
 import kubernetes_validate
@@ -26,13 +25,6 @@ def job(**given: Any) -> dict[str, Any]:
     pod = manifest["spec"]["template"]["spec"]
     assert pod.pop("parallelism") == pod.pop("completions") == 1
     return dict(manifest)
-
-
-def test_the_schema_notices_a_wrong_field():
-    wrong = copy.deepcopy(job())
-    wrong["spec"]["template"]["spec"]["terminationGracePeriod"] = 120
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(wrong, VERSION, strict=True)
 
 
 def test_every_placeholder_is_a_variable_of_the_pool():

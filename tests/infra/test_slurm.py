@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.crash.harness import spooled
 from tests.engines.openai_api.test_client import misbehaving_server
 from tests.infra.slurm import Slurm, running_slurm
 from tests.prefect_fixtures import state_of
+from tests.processes.trees import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 SCRIPTS = ROOT / "infra/slurm"
@@ -79,10 +79,7 @@ def told(slurm: Slurm, logs: Path) -> str:
 
 
 def until(met: Callable[[], bool], slurm: Slurm, logs: Path, seconds: float = 150) -> None:
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, told(slurm, logs)
-        time.sleep(0.3)
+    wait_until(met, seconds, lambda: told(slurm, logs), 0.3)
 
 
 def published(answers: Path) -> int:
