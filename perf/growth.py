@@ -13,9 +13,7 @@ its copy without `.regrade` (`bare`), and of a bare folder with as many answer s
 
 # ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
-import argparse
 import hashlib
-import json
 import math
 import os
 import shutil
@@ -24,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from perf.measuring import RESULTS, arguments_of, python, report
+from perf.measuring import RESULTS, arguments_of, call, python, report
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,14 +34,14 @@ SHARD_ROWS = 20
 LAST = 100
 
 
-def commit(n: int, folder: Path) -> None:
-    """Make `n` commits to a folder in this process, and print the measurements as JSON."""
+def commit(n: int, folder: str) -> dict[str, float]:
+    """Make `n` commits to a folder in this process, and return the measurements."""
     from perf.synthetic import description, table
     from regrade.answers.documents import json_bytes
     from regrade.answers.local import LocalRepository
 
     os.fsync = lambda _: None
-    repository = LocalRepository(folder / "answers")
+    repository = LocalRepository(Path(folder) / "answers")
     described = description(n * SHARD_ROWS + 1, 0)  # not complete: shards are not joined
     own = f"answers/{described.specification.folder}"
     empty = json_bytes(described.manifest((), (), datetime.now(UTC))).decode()
@@ -66,8 +64,7 @@ def commit(n: int, folder: Path) -> None:
         )
         seconds.append(time.process_time() - started)
     each = (_history_bytes(repository.folder) - size) / window / 1024
-    ms = 1000 * sum(seconds[-window:]) / window
-    print(json.dumps({"seconds": sum(seconds), "ms": ms, "KiB": each}))
+    return {"seconds": sum(seconds), "ms": 1000 * sum(seconds[-window:]) / window, "KiB": each}
 
 
 def shard_of(number: int, rows: "pa.Table") -> "tuple[Shard, bytes]":
@@ -125,13 +122,13 @@ def measure(kind: str, n: int) -> dict[str, Any]:
     scratch.mkdir(parents=True)
     more: dict[str, float] = {}
     if kind == "commits":
-        ran = python("-m", "perf.growth", "--commit-one", str(n), str(scratch))
+        ran = call("perf.growth:commit", n, scratch)
         more = {name: round(ran.document[name], 2) for name in ("ms", "KiB")} | read(n, scratch)
     else:
         from perf.synthetic import write_answers
 
         write_answers(scratch / "answers", n)
-        ran = python("-m", "perf.scoring", "--score", str(scratch / "answers"))
+        ran = call("perf.scoring:score", scratch / "answers")
     shutil.rmtree(scratch)
     seconds = round(ran.document["seconds"], 2)
     return {"kind": kind, "n": n, "seconds": seconds, "peak MiB": round(ran.peak_mib)} | more
@@ -143,12 +140,7 @@ def main() -> None:
     parser.add_argument("--score", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--commits", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--only", choices=KINDS)
-    parser.add_argument("--commit-one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.commit_one:
-        n, folder = options.commit_one
-        commit(int(n), Path(folder))
-        return
     rows: list[dict[str, Any]] = []
     for kind in KINDS:
         if options.only not in (None, kind):
