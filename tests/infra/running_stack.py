@@ -157,12 +157,18 @@ class Stack:
 
     def finish(self, flow_run_id: str, seconds: float = 540) -> dict[str, Any]:
         """Wait for the end of a flow run, and return it."""
-        wait_until(
-            lambda: self.flow_run(flow_run_id)["state_type"] in FINAL,
-            seconds,
-            lambda: self.told(flow_run_id),
-        )
+        told = partial(self.told, flow_run_id)
+        wait_until(lambda: self.has_ended(flow_run_id), seconds, told)
         return self.flow_run(flow_run_id)
+
+    def has_ended(self, flow_run_id: str) -> bool:
+        return self.flow_run(flow_run_id)["state_type"] in FINAL
+
+    def completed(self, flow_run_id: str) -> dict[str, Any]:
+        """Wait for the end of a flow run, check that it is completed, and return it."""
+        ended = self.finish(flow_run_id)
+        assert ended["state_type"] == "COMPLETED", self.told(flow_run_id)
+        return ended
 
     def told(self, flow_run_id: str) -> str:
         """State and log of a flow run, for the message of a failing test."""
@@ -173,6 +179,11 @@ class Stack:
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
         return list(self.ask("/artifacts/filter", asked))
+
+    def pages(self, flow_run_id: str) -> list[str]:
+        """Pages of markdown."""
+        found = self.artifacts(flow_run_id)
+        return [artifact["data"] for artifact in found if artifact["type"] == "markdown"]
 
     def progress(self, flow_run_id: str) -> float:
         """Percentage of the answers on the run's page; 0 before the first answer."""
