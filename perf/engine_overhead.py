@@ -1,6 +1,6 @@
 """Compare regrade's engine, which runs in a separate process, with bare `LLM.generate` on the same prompts.
 
-    python -m perf.engine_overhead [--model infra/demo/regrade-demo] [--repeats 5] [--json FILE] [--extra load_format=dummy]
+    python -m perf.engine_overhead [--model infra/demo/regrade-demo] [--repeats 5] [--extra load_format=dummy]
 
 Both sides are loaded with the same arguments and take turns, so that other work on the machine slows both. `ratio`
 compares the fastest times, because other work only adds time; `ratios` are those of all pairs. CPU seconds exclude
@@ -9,9 +9,7 @@ returns lists, as in the simplest script; regrade's engine reads requests lazily
 """
 
 import argparse
-import json
 import os
-import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +22,7 @@ from typing import Any
 
 import psutil
 
-from perf.measuring import arguments_of
+from perf.measuring import arguments_of, ratio, report, spread
 from perf.workloads import CACHE, CACHE_BYTES, MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.vllm import VllmEngine
@@ -128,23 +126,23 @@ def compare(
     run_bare: Measure, run_ours: Measure, workload: Workload, repeats: int
 ) -> dict[str, Any]:
     """Row of a workload."""
-    pairs = [(run_bare(workload), run_ours(workload)) for _ in range(repeats)]
-    ratios = [ours / bare for (bare, _), (ours, _) in pairs]
+    pairs = [(*run_bare(workload), *run_ours(workload)) for _ in range(repeats)]
+    bare, bare_cpu, ours, ours_cpu = zip(*pairs, strict=True)
     return {
         "workload": workload.name,
-        "bare": min(seconds for (seconds, _), _ in pairs),
-        "ours": min(seconds for _, (seconds, _) in pairs),
-        "bare_cpu": statistics.median(processor for (_, processor), _ in pairs),
-        "ours_cpu": statistics.median(processor for _, (_, processor) in pairs),
-        "ratio": min(seconds for _, (seconds, _) in pairs) / min(s for (s, _), _ in pairs),
-        "ratios": ratios,
+        "bare": round(min(bare), 3),
+        "ours": round(min(ours), 3),
+        "bare CPU": spread(bare_cpu),
+        "ours CPU": spread(ours_cpu),
+        "ratio": round(min(ours) / min(bare), 3),
+        "ratios": ratio(ours, bare, 3),
         "goal": workload.goal,
     }
 
 
 def main() -> None:
-    """Print the table; write JSON if `--json` is given."""
-    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--json")
+    """Measure and report."""
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", dest="enforce_eager", action="store_false")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the requests")
@@ -161,15 +159,7 @@ def main() -> None:
             with ours(arguments, logs / "ours.log") as run_ours:
                 run_ours(WARM_UP)
                 rows = [compare(run_bare, run_ours, w, arguments.repeats) for w in workloads]
-    print(f"{'workload':<20}  bare s  ours s  bare CPU  ours CPU  ratio   goal  ratios")
-    for row in rows:
-        print(
-            f"{row['workload']:<20} {row['bare']:>7.2f} {row['ours']:>7.2f} {row['bare_cpu']:>9.2f} "
-            f"{row['ours_cpu']:>9.2f} {row['ratio']:>6.3f} {row['goal']:>6.2f}  "
-            + " ".join(f"{ratio:.2f}" for ratio in sorted(row["ratios"]))
-        )
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(rows, indent=2))
+    report("engine_overhead", rows)
 
 
 if __name__ == "__main__":

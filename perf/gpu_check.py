@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import ROOT, arguments_of, called, log_file, report
+from perf.measuring import RESULTS, ROOT, arguments_of, called, log_file, report
 from perf.workloads import CACHE, checkpoint
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
@@ -447,11 +447,12 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
     options = ["--model", str(model)]
     options += [] if cpu else ["--gpu", "--extra", "load_format=dummy"]
     if not table.without_time("time against bare LLM.generate", 150):
-        found = scratch / "overhead.json"
         more = ["--scale", "0.02"] if cpu else ["--compile"]
-        more += ["--repeats", "2", "--json", str(found)]
+        more += ["--repeats", "2"]
+        found = RESULTS / "engine_overhead.json"
+        found.unlink(missing_ok=True)
         _run(table, "perf.engine_overhead", "-m", "perf.engine_overhead", *options, *more)
-        for row in json.loads(found.read_text()) if found.exists() else ():
+        for row in json.loads(found.read_text())["rows"] if found.exists() else ():
             rate = row["bare"] / row["ours"]
             table.add(
                 f"rate against bare LLM.generate, {row['workload']}",

@@ -36,7 +36,6 @@ _USUAL: dict[str, dict[str, Any]] = {
     "--data": {"type": Path, "help": "folder with mmlu/ and gsm8k/; else PERF_DATA"},
     "--repetitions": {"type": int, "default": 3},
     "--repeats": {"type": int, "default": 3},
-    "--json": {"type": Path},
 }
 """Options that several scripts have."""
 
