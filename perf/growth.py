@@ -11,8 +11,6 @@ that of one of the last hundred, `KiB` what one adds to `.regrade`; then the CPU
 its copy without `.regrade` (`bare`), and of a bare folder with as many answer sets (`sets`, up to 1,000).
 """
 
-# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
-
 import hashlib
 import math
 import os
@@ -20,14 +18,16 @@ import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from perf.measuring import RESULTS, arguments_of, call, python, report
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from regrade.answers.manifest import Shard
+from perf.synthetic import description, table, write_answers
+from regrade.answers.documents import json_bytes
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Shard
+from regrade.answers.parquet import parquet_bytes
 
 KINDS = ("score", "commits")
 SHARD_ROWS = 20
@@ -36,10 +36,6 @@ LAST = 100
 
 def commit(n: int, folder: str) -> dict[str, float]:
     """Make `n` commits to a folder in this process, and return the measurements."""
-    from perf.synthetic import description, table
-    from regrade.answers.documents import json_bytes
-    from regrade.answers.local import LocalRepository
-
     os.fsync = lambda _: None
     repository = LocalRepository(Path(folder) / "answers")
     described = description(n * SHARD_ROWS + 1, 0)  # not complete: shards are not joined
@@ -67,11 +63,8 @@ def commit(n: int, folder: str) -> dict[str, float]:
     return {"seconds": sum(seconds), "ms": 1000 * sum(seconds[-window:]) / window, "KiB": each}
 
 
-def shard_of(number: int, rows: "pa.Table") -> "tuple[Shard, bytes]":
+def shard_of(number: int, rows: pa.Table) -> tuple[Shard, bytes]:
     """Return a shard of rows, as a manifest lists it, and its content."""
-    from regrade.answers.manifest import Shard
-    from regrade.answers.parquet import parquet_bytes
-
     content = parquet_bytes(rows)
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"part-{number:05d}-{sha256[:8]}.parquet"
@@ -86,8 +79,6 @@ def _history_bytes(folder: Path) -> int:
 
 def read(n: int, folder: Path) -> dict[str, float]:
     """Return the CPU seconds of commands that read what `commit` made, and copies without history."""
-    from perf.synthetic import description, table
-    from regrade.answers.documents import json_bytes
 
     def seconds(command: str, *arguments: str) -> float:
         ran = python("-m", "regrade.cli.main", command, *arguments, "--quiet")
@@ -125,8 +116,6 @@ def measure(kind: str, n: int) -> dict[str, Any]:
         ran = call("perf.growth:commit", n, scratch)
         more = {name: round(ran.document[name], 2) for name in ("ms", "KiB")} | read(n, scratch)
     else:
-        from perf.synthetic import write_answers
-
         write_answers(scratch / "answers", n)
         ran = call("perf.scoring:score", scratch / "answers")
     shutil.rmtree(scratch)
