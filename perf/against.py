@@ -136,7 +136,7 @@ def engine_measures(
     if "generate" in chosen:
         found["generate"] = partial(program, name="generate", model=MODEL, requests=requests)
     if "choice" in chosen:
-        asked: dict[str, object] = {"model": MODEL, "cpu": True, "extra": (), "suffix": ""}
+        asked: dict[str, Any] = {"model": MODEL, "cpu": True, "extra": (), "suffix": ""}
         asked |= {"questions": str(select(data_folder(data, "mmlu"), 10, scratch / "mmlu"))}
         asked |= {"prompts": None, "benchmark": "mmlu", "shots": (0, 5), "max_model_len": 8192}
         found["choice"] = partial(program, name="choice", **asked)

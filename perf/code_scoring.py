@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=764)
     parser.add_argument("--sandbox", choices=("bwrap", "landlock"), default="bwrap")
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(options.questions):
         sample = question(number, options.inputs)
         for repeat in range(options.answers):

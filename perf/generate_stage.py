@@ -116,6 +116,7 @@ def main() -> None:
         n = options.requests or requests
         questions = write_questions(RESULTS / "generate" / f"{n}x{max_tokens}.jsonl", n)
         seen: dict[str, list[float]] = {"bare": [], "ours": [], "engine": [], "load": []}
+        tokens = 0
         for _ in range(options.repetitions):
             reference = call("perf.generate_stage:bare", model, n, max_tokens).document
             stage = ours(model, questions, max_tokens, profile=options.profile)
@@ -123,6 +124,7 @@ def main() -> None:
                 print(
                     f"tokens differ: {reference['tokens']} and {stage['tokens']}", file=sys.stderr
                 )
+            tokens = int(reference["tokens"])
             times = (reference["seconds"], stage["seconds"], stage["engine"], os.getloadavg()[0])
             for name_of, value in zip(seen, times, strict=True):
                 seen[name_of].append(value)
@@ -131,7 +133,7 @@ def main() -> None:
             {
                 "workload": name,
                 "n": n,
-                "tokens": int(reference["tokens"]),
+                "tokens": tokens,
                 "bare, s": spread(seen["bare"]),
                 "regrade, s": spread(seen["ours"]),
                 "its engine, s": spread(seen["engine"]),

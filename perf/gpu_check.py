@@ -174,7 +174,8 @@ def by_transformers(
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    network = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
+    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+    network.eval()
 
     def ids(text: str) -> list[int]:
         return list(tokenizer.encode(text, add_special_tokens=False))
@@ -269,7 +270,7 @@ def check_answers(table: Table, n: int, scratch: Path, *, cpu: bool) -> None:
         rounded = (
             exact
             if info.dtype == "float32"
-            else by_transformers(model, requests, completions, info.dtype)
+            else by_transformers(model, requests, completions, str(info.dtype))
         )
         _compare(table, "transformers", first, exact, rounded)
         hits = 0.0 if speed is None else speed.prefix_hit_rate or 0.0

@@ -36,7 +36,7 @@ LAST = 100
 
 def commit(n: int, folder: str) -> dict[str, float]:
     """Make `n` commits to a folder in this process, and return the measurements."""
-    os.fsync = lambda _: None
+    os.fsync = lambda fd: None  # noqa: ARG005 - the signature of fsync
     repository = LocalRepository(Path(folder) / "answers")
     described = description(n * SHARD_ROWS + 1, 0)  # not complete: shards are not joined
     own = f"answers/{described.specification.folder}"

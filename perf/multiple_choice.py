@@ -38,7 +38,7 @@ def select(data: Path, per_subject: int, folder: Path) -> Path:
     table = pq.read_table(data / "test.parquet")
     seen: dict[str, int] = {}
     keep = []
-    for subject in table["subject"].to_pylist():
+    for subject in map(str, table["subject"].to_pylist()):
         seen[subject] = seen.get(subject, 0) + 1
         keep.append(seen[subject] <= per_subject)
     folder.mkdir(parents=True, exist_ok=True)

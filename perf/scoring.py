@@ -22,7 +22,7 @@ from regrade.answers.sets import list_sets
 from regrade.scoring.score import score_answers
 
 
-def score(folder: str) -> dict[str, float]:
+def score(folder: str) -> dict[str, float | None]:
     """Score and publish all answers of a repository in this process, and return the measurements."""
     began = time.monotonic()
     repository = LocalRepository(Path(folder))

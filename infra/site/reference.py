@@ -33,7 +33,7 @@ Made from the code when this site is built:
 - [scorers](reference/scorers.md), [benchmarks and suites](reference/benchmarks.md), [figures](reference/figures.md),
   [metrics for Prometheus](reference/metrics.md)
 """
-_TITLES = {
+_TITLES: dict[type[BaseModel], str] = {
     EvaluationJob: "evaluate, generate, and their flows",
     JudgeJob: "judge",
     ScoringJob: "score",
