@@ -15,16 +15,19 @@ PY
 log=.venv/install.log
 say() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*"; }
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" >>"$log" 2>&1; }
-# Shows what is downloaded, and how much is left of so many packages.
-pip_shown() { .venv/bin/python -m pip --disable-pip-version-check install --no-deps "${@:2}" 2>&1 | .venv/bin/python infra/pip_progress.py "$log" "$1"; }
-pip_list() { pip_shown "$(grep -c '^[A-Za-z0-9].*==' "$1")" --require-hashes --requirement "$1"; }
+# Shows each package when pip begins to collect it.
+pip_shown() {
+    .venv/bin/python -m pip --disable-pip-version-check install --no-deps "$@" 2>&1 | tee -a "$log" |
+        sed -un 's/^\(Collecting [^ ]*\).*/  \1/p; s/^\(Installing collected packages\).*/  \1/p'
+}
+pip_list() { pip_shown --require-hashes --requirement "$1"; }
 fail() { tail -n 25 "$log" >&2; say "the installation failed; the output of pip is in $log" >&2; exit 1; }
 
 say "installing the pinned CPU environment into .venv (about 4.5 GB; two minutes or more)"
 pip --upgrade pip || fail
 # The CPU build of torch: from the configured package indexes, else from PyTorch's index.
 say "torch (about 200 MB)"
-pip_shown 1 "$torch" || pip_shown 1 --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
+pip_shown "$torch" || pip_shown --index-url https://download.pytorch.org/whl/cpu "$torch" || fail
 packages=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
 # Before torchvision, whose import fails without it beside a CPU build of torch.
 cp infra/torchvision_operators.py "$packages/"

@@ -93,7 +93,7 @@ def build(root: Path, tools: Path, dist: Path) -> None:
     """Build sdist and wheel into an empty folder, and check both."""
     shutil.rmtree(dist, ignore_errors=True)
     python = environment(tools)
-    pinned = ["install", "--no-deps", "--require-hashes", "--requirement", PACKAGES]
+    pinned = ["install", "--no-deps", "--require-hashes", "--requirement", str(PACKAGES)]
     run("installing requirements/release.txt", python, "-m", "pip", *pinned)
     run("building sdist and wheel", python, "-m", "build", "--no-isolation", "--outdir", dist, root)
     run("checking both", python, "-m", "twine", "check", "--strict", *sorted(dist.iterdir()))

@@ -54,4 +54,4 @@ def _define(folder: str) -> None:
         _kept.append(definitions)
 
 
-sys.meta_path.insert(0, _OfTorchvision)  # type: ignore[arg-type]
+sys.meta_path.insert(0, _OfTorchvision)

@@ -12,6 +12,7 @@ programs, whose processes end in namespaces that do not count them. Killed proce
 """
 
 import io
+import json
 import re
 import shutil
 import subprocess
@@ -20,11 +21,12 @@ import tarfile
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from perf.measuring import ROOT, Ran, arguments_of, data_folder, python, report, spread
+from perf.measuring import ROOT, Ran, arguments_of, data_folder, python, ratio, report, spread
 from perf.multiple_choice import select
 from perf.server import SERVER_OPTIONS
 from perf.serving import NAME, vllm_server
@@ -35,13 +37,28 @@ SCORING = ("number", "code", "math")
 ENGINE = ("generate", "choice", "server")
 MODEL = str(ROOT / "infra/demo/regrade-demo")
 IN_FLIGHT = 64
-_GENERATE = """
-import json, sys
+PROGRAMS = {
+    "number": """
+from perf.scoring import score
+found = score(Path(given["answers"]))
+""",
+    "generate": """
 from perf.generate_stage import RESULTS, endless, ours, write_questions
-n, tokens = int(sys.argv[2]), 64
+n, tokens = given["requests"], 64
 questions = write_questions(RESULTS / "generate" / f"{n}x{tokens}.jsonl", n)
-print(json.dumps(ours(endless(sys.argv[1]), questions, tokens, profile=False)))
-"""
+found = ours(endless(given["model"]), questions, tokens, profile=False)
+""",
+    "choice": """
+from argparse import Namespace
+from perf.multiple_choice import ours
+found = {"found": ours(Namespace(**given))}
+""",
+    "server": """
+from perf.server import ours
+found = ours(given["address"], given["served"], given["requests"], 64, given["in_flight"])
+""",
+}
+"""Programs of either tree. A function of an older one may print what it found, and return nothing."""
 _REAPING = """
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
@@ -77,6 +94,13 @@ def in_tree(tree: Path, *arguments: str) -> Ran:
     return python(*reaped, folder=tree, environment={"PYTHONPATH": str(tree)})
 
 
+def program(tree: Path, name: str, **given: object) -> Ran:
+    """Run one of `PROGRAMS` in a tree."""
+    begin = "import json, sys\nfrom pathlib import Path\ngiven = json.loads(sys.argv[1])"
+    end = 'if found is not None: print("\\n" + json.dumps(found))'
+    return in_tree(tree, "-c", f"{begin}{PROGRAMS[name]}{end}", json.dumps(given))
+
+
 def measures(
     scratch: Path, *, rows: int, programs: tuple[int, int], answers: int
 ) -> dict[str, Measured]:
@@ -89,7 +113,7 @@ def measures(
             write = f"{make}; write_answers(Path(sys.argv[1]), {rows})"
             in_tree(tree, "-c", write, str(written))
         shutil.copytree(written, copy, copy_function=shutil.copyfile)
-        ran = in_tree(tree, "-m", "perf.scoring", "--score", str(copy))
+        ran = program(tree, "number", answers=str(copy))
         shutil.rmtree(copy)
         return ran
 
@@ -110,20 +134,21 @@ def engine_measures(
     """Return what is measured with real vLLM, by its name; a server runs until the stack ends."""
     found: dict[str, Measured] = {}
     if "generate" in chosen:
-        found["generate"] = lambda tree: in_tree(tree, "-c", _GENERATE, MODEL, str(requests))
+        found["generate"] = partial(program, name="generate", model=MODEL, requests=requests)
     if "choice" in chosen:
-        questions = str(select(data_folder(data, "mmlu"), 10, scratch / "mmlu"))
-        ours = ("--side", "ours", "--model", MODEL, "--questions", questions)
-        found["choice"] = lambda tree: in_tree(tree, "-m", "perf.multiple_choice", *ours)
+        asked: dict[str, Any] = {"model": MODEL, "cpu": True, "extra": (), "suffix": ""}
+        asked |= {"questions": str(select(data_folder(data, "mmlu"), 10, scratch / "mmlu"))}
+        asked |= {"prompts": None, "benchmark": "mmlu", "shots": (0, 5), "max_model_len": 8192}
+        found["choice"] = partial(program, name="choice", **asked)
     if "server" in chosen:
-        count, at = (str(requests), str(IN_FLIGHT)), ["--served", NAME, "--base-url"]
+        asked = {"served": NAME, "requests": requests, "in_flight": IN_FLIGHT}
         addresses: list[str] = []
 
         def server(tree: Path) -> Ran:
             if not addresses:  # no other engine runs beside it
                 addresses.append(stack.enter_context(vllm_server(MODEL, SERVER_OPTIONS)))
-                in_tree(tree, "-m", "perf.server", *at, *addresses, "--ours", *count)  # warms it
-            return in_tree(tree, "-m", "perf.server", *at, *addresses, "--ours", *count)
+                program(tree, "server", address=addresses[0], **asked)  # warms it
+            return program(tree, "server", address=addresses[0], **asked)
 
         found["server"] = server
     return found
@@ -161,14 +186,12 @@ def compare(
                     f"{name} {tree}: {seconds[tree][-1]:.4g} s, CPU {cpu[tree][-1]:.2f} s",
                     flush=True,
                 )
-    times = [now / before for before, now in zip(seconds["before"], seconds["now"], strict=True)]
-    ratios = [now / before for before, now in zip(cpu["before"], cpu["now"], strict=True)]
     return {
         "scorer": name,
         **{f"{tree}, s": spread(seconds[tree], 4) for tree in TREES},
-        "ratio": spread(times),
+        "ratio": ratio(seconds["now"], seconds["before"]),
         **{f"{tree}, CPU s": spread(cpu[tree]) for tree in TREES},
-        "ratio of CPU": spread(ratios),
+        "ratio of CPU": ratio(cpu["now"], cpu["before"]),
     }
 
 

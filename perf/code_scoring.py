@@ -7,10 +7,13 @@ https://arxiv.org/abs/2305.01210). Of the answers 70 % are right, 24 % wrong, 5 
 """
 
 import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+from rich.progress import track
 
 from perf.measuring import arguments_of
 from regrade.records import Completion, Sample
@@ -66,6 +69,16 @@ def answer(number: int, repeat: int, position: int) -> str:
     return f"Here it is:\n```python\n{source}\n```"
 
 
+def outcomes(score: Callable[[pa.RecordBatch], Any], batch: pa.RecordBatch) -> Counter[str]:
+    """Score answers in the pieces in which stored ones are scored, and count the outcomes."""
+    found: Counter[str] = Counter()
+    for start in track(range(0, len(batch), PIECE_ROWS), "scoring"):
+        for row in score(batch.slice(start, PIECE_ROWS)).to_pylist():
+            wrong = "wrong" if row["outcome"] == "scored" else str(row["outcome"])
+            found["right" if row["value"] == 1 else wrong] += 1
+    return found
+
+
 def main() -> None:
     """Score the answers and print the time."""
     parser = arguments_of(__doc__)
@@ -74,7 +87,7 @@ def main() -> None:
     parser.add_argument("--inputs", type=int, default=764)
     parser.add_argument("--sandbox", choices=("bwrap", "landlock"), default="bwrap")
     options = parser.parse_args()
-    rows = []
+    rows: list[dict[str, Any]] = []
     for number in range(options.questions):
         sample = question(number, options.inputs)
         for repeat in range(options.answers):
@@ -88,19 +101,14 @@ def main() -> None:
     if not isinstance(scorer, SessionScorer):
         raise TypeError("the scorer 'code' is not opened")
     started = time.monotonic()
-    outcomes: dict[str, int] = {}
     context = replace(CONTEXT, options=ScoringOptions(sandbox=options.sandbox))
     with scorer.session(context) as score:
         opened = time.monotonic() - started
-        for start in range(0, len(batch), PIECE_ROWS):
-            for row in score(batch.slice(start, PIECE_ROWS)).to_pylist():
-                name = "right" if row["value"] == 1 else str(row["outcome"])
-                outcomes[name] = outcomes.get(name, 0) + 1
-            print(f"{min(start + PIECE_ROWS, len(batch))} of {len(batch)}", flush=True)
+        found = outcomes(score, batch)
     seconds = time.monotonic() - started
     print(
         f"{len(batch)} programs in {seconds:.1f} s ({1000 * seconds / len(batch):.0f} ms each, of which {opened:.1f} s to open "
-        f"and test the sandbox): {outcomes}"
+        f"and test the sandbox): {dict(found)}"
     )
 
 

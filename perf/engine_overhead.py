@@ -1,6 +1,6 @@
 """Compare regrade's engine, which runs in a separate process, with bare `LLM.generate` on the same prompts.
 
-    python -m perf.engine_overhead [--model infra/demo/regrade-demo] [--repeats 5] [--json FILE] [--extra load_format=dummy]
+    python -m perf.engine_overhead [--model infra/demo/regrade-demo] [--repeats 5] [--extra load_format=dummy]
 
 Both sides are loaded with the same arguments and take turns, so that other work on the machine slows both. `ratio`
 compares the fastest times, because other work only adds time; `ratios` are those of all pairs. CPU seconds exclude
@@ -9,26 +9,25 @@ returns lists, as in the simplest script; regrade's engine reads requests lazily
 """
 
 import argparse
-import json
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import psutil
 
-from perf.measuring import arguments_of
-from perf.workloads import CACHE, MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
+from perf.measuring import arguments_of, ratio, report, spread
+from perf.workloads import CACHE, CACHE_BYTES, MAX_MODEL_LEN, WARM_UP, WORKLOADS, Workload, prompts
 from regrade.engines.base import Engine, PromptRendering
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.records import Request
 from regrade.settings import SamplingParams
 
@@ -36,32 +35,54 @@ Measure = Callable[[Workload], tuple[float, float]]
 """Runs a workload and returns wall-clock and CPU seconds, the latter without vLLM's engine core."""
 
 
+_loaded: list[Any] = []
+"""The `LLM` of the process of `bare`."""
+
+
+def load(log: str, settings: dict[str, Any]) -> None:
+    """Load bare vLLM in this process, whose output goes to the log from now on."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(output, stream)
+    from vllm import LLM  # noqa: PLC0415 - not in the process of regrade's side
+
+    _loaded.append(LLM(max_model_len=MAX_MODEL_LEN, **settings))
+
+
+def generate(workload: Workload) -> tuple[float, float]:
+    """Run a workload on what `load` has loaded."""
+    from vllm import SamplingParams  # noqa: PLC0415 - as above
+
+    params = SamplingParams(temperature=0, max_tokens=workload.max_tokens)
+    texts = prompts(workload.requests)
+    started, processor = time.perf_counter(), time.process_time()
+    outputs = _loaded[0].generate(texts, params, use_tqdm=False)
+    times = time.perf_counter() - started, time.process_time() - processor
+    if len(outputs) != workload.requests:
+        raise RuntimeError(f"{len(outputs)} of {workload.requests} requests were answered")
+    return times
+
+
+def unload() -> None:
+    """End what `load` has loaded."""
+    _loaded.clear()
+
+
 @contextmanager
 def bare(arguments: argparse.Namespace, log: Path) -> Iterator[Measure]:
     """Run `LLM.generate` in a separate process."""
-    reading, writing = os.pipe()
-    names = ("model", "cpu", "extra", "enforce_eager", "gpu_memory_utilization")
-    settings = {name: getattr(arguments, name) for name in names}
-    command = [sys.executable, "-m", "perf.bare_generate", json.dumps(settings), str(writing)]
-    with log.open("wb") as output, os.fdopen(reading) as measurements:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=output,
-            stderr=output,
-            text=True,
-            pass_fds=[writing],
-        )
-        os.close(writing)
-
-        def measure(workload: Workload) -> tuple[float, float]:
-            asked = [workload.requests, workload.max_tokens]
-            print(json.dumps(asked), file=process.stdin, flush=True)
-            seconds, processor = json.loads(measurements.readline())
-            return seconds, processor
-
-        with process:  # closes stdin and waits
-            yield measure
+    settings = {"model": arguments.model, "enforce_eager": arguments.enforce_eager}
+    if arguments.cpu:
+        settings |= {"dtype": "float32", "kv_cache_memory_bytes": CACHE_BYTES}
+    else:
+        settings |= {"gpu_memory_utilization": arguments.gpu_memory_utilization}
+    settings |= parse_extra(arguments.extra)
+    given = (str(log), settings)
+    with ProcessPoolExecutor(1, get_context("spawn"), initializer=load, initargs=given) as pool:
+        try:
+            yield lambda workload: pool.submit(generate, workload).result()
+        finally:
+            pool.submit(unload).result()  # its process would wait for that of vLLM at its exit
 
 
 @contextmanager
@@ -105,23 +126,23 @@ def compare(
     run_bare: Measure, run_ours: Measure, workload: Workload, repeats: int
 ) -> dict[str, Any]:
     """Row of a workload."""
-    pairs = [(run_bare(workload), run_ours(workload)) for _ in range(repeats)]
-    ratios = [ours / bare for (bare, _), (ours, _) in pairs]
+    pairs = [(*run_bare(workload), *run_ours(workload)) for _ in range(repeats)]
+    bare, bare_cpu, ours, ours_cpu = zip(*pairs, strict=True)
     return {
         "workload": workload.name,
-        "bare": min(seconds for (seconds, _), _ in pairs),
-        "ours": min(seconds for _, (seconds, _) in pairs),
-        "bare_cpu": statistics.median(processor for (_, processor), _ in pairs),
-        "ours_cpu": statistics.median(processor for _, (_, processor) in pairs),
-        "ratio": min(seconds for _, (seconds, _) in pairs) / min(s for (s, _), _ in pairs),
-        "ratios": ratios,
+        "bare": round(min(bare), 3),
+        "ours": round(min(ours), 3),
+        "bare CPU": spread(bare_cpu),
+        "ours CPU": spread(ours_cpu),
+        "ratio": round(min(ours) / min(bare), 3),
+        "ratios": ratio(ours, bare, 3),
         "goal": workload.goal,
     }
 
 
 def main() -> None:
-    """Print the table; write JSON if `--json` is given."""
-    parser = arguments_of(__doc__, "--model", "--gpu", "--extra", "--json")
+    """Measure and report."""
+    parser = arguments_of(__doc__, "--model", "--gpu", "--extra")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--compile", dest="enforce_eager", action="store_false")
     parser.add_argument("--scale", type=float, default=1.0, help="share of the requests")
@@ -138,15 +159,7 @@ def main() -> None:
             with ours(arguments, logs / "ours.log") as run_ours:
                 run_ours(WARM_UP)
                 rows = [compare(run_bare, run_ours, w, arguments.repeats) for w in workloads]
-    print(f"{'workload':<20}  bare s  ours s  bare CPU  ours CPU  ratio   goal  ratios")
-    for row in rows:
-        print(
-            f"{row['workload']:<20} {row['bare']:>7.2f} {row['ours']:>7.2f} {row['bare_cpu']:>9.2f} "
-            f"{row['ours_cpu']:>9.2f} {row['ratio']:>6.3f} {row['goal']:>6.2f}  "
-            + " ".join(f"{ratio:.2f}" for ratio in sorted(row["ratios"]))
-        )
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(rows, indent=2))
+    report("engine_overhead", rows)
 
 
 if __name__ == "__main__":

@@ -171,7 +171,7 @@ def _few_scenarios(
     decided = ", decided" if spread < 0.5 else ""
     for repeats in all_repeats:
         for name, drop, shape in cases:
-            fixed = {"n": n, "repeats": repeats, "drop": drop, "max_drop": max_drop}
+            fixed: dict[str, Any] = {"n": n, "repeats": repeats, "drop": drop, "max_drop": max_drop}
             draw = partial(few, **fixed, shape=shape, spread=spread)
             what = f"{repeats} repeats{decided}, {name}"
             yield "few", what, n, float("nan"), drop, max_drop, [draw]

@@ -12,7 +12,6 @@ committed). `engine` is the time until the last row is in the spool. perf/engine
 
 # ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
 
-import argparse
 import json
 import os
 import shutil
@@ -22,7 +21,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from perf.measuring import RESULTS, arguments_of, folders_in, python, report, spread
+from perf.measuring import RESULTS, arguments_of, call, folders_in, python, ratio, report, spread
 from perf.workloads import (
     CACHE_BYTES,
     ENGINE_OPTIONS,
@@ -36,8 +35,8 @@ WORKLOADS = {"5,000 x 64": (5_000, 64, 1.02), "20,000 x 1": (20_000, 1, 1.02)}
 """Number of requests, tokens of each answer, and highest accepted ratio."""
 
 
-def bare(model: str, n: int, max_tokens: int) -> None:
-    """Run bare vLLM in this process and print the measurements as JSON."""
+def bare(model: str, n: int, max_tokens: int) -> dict[str, float]:
+    """Run bare vLLM in this process and return the measurements."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(
@@ -50,7 +49,7 @@ def bare(model: str, n: int, max_tokens: int) -> None:
     outputs = llm.generate(texts, params, use_tqdm=False)
     seconds = time.monotonic() - started
     tokens = sum(len(output.outputs[0].token_ids) for output in outputs)
-    print("\n" + json.dumps({"seconds": seconds, "tokens": tokens}))
+    return {"seconds": seconds, "tokens": tokens}
 
 
 def ours(model: str, questions: Path, max_tokens: int, *, profile: bool) -> dict[str, float]:
@@ -108,11 +107,7 @@ def main() -> None:
     parser.add_argument("--only", choices=[*WORKLOADS])
     parser.add_argument("--requests", type=int, help="instead of the workload's number")
     parser.add_argument("--profile", action="store_true", help="record our side with py-spy")
-    parser.add_argument("--bare", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.bare:
-        bare(options.model, *options.bare)
-        return
     model = options.model or endless("infra/demo/regrade-demo")
     rows = []
     for name, (requests, max_tokens, goal) in WORKLOADS.items():
@@ -121,28 +116,28 @@ def main() -> None:
         n = options.requests or requests
         questions = write_questions(RESULTS / "generate" / f"{n}x{max_tokens}.jsonl", n)
         seen: dict[str, list[float]] = {"bare": [], "ours": [], "engine": [], "load": []}
+        tokens = 0
         for _ in range(options.repetitions):
-            command = ["-m", "perf.generate_stage", "--model", model]
-            reference = python(*command, "--bare", str(n), str(max_tokens)).document
+            reference = call("perf.generate_stage:bare", model, n, max_tokens).document
             stage = ours(model, questions, max_tokens, profile=options.profile)
             if reference["tokens"] != stage["tokens"]:
                 print(
                     f"tokens differ: {reference['tokens']} and {stage['tokens']}", file=sys.stderr
                 )
+            tokens = int(reference["tokens"])
             times = (reference["seconds"], stage["seconds"], stage["engine"], os.getloadavg()[0])
             for name_of, value in zip(seen, times, strict=True):
                 seen[name_of].append(value)
             print(f"{name}: {reference['seconds']:.2f} s, {stage}", file=sys.stderr)
-        ratios = [a / b for a, b in zip(seen["ours"], seen["bare"], strict=True)]
         rows.append(
             {
                 "workload": name,
                 "n": n,
-                "tokens": int(reference["tokens"]),
+                "tokens": tokens,
                 "bare, s": spread(seen["bare"]),
                 "regrade, s": spread(seen["ours"]),
                 "its engine, s": spread(seen["engine"]),
-                "ratio": spread(ratios, 3),
+                "ratio": ratio(seen["ours"], seen["bare"], 3),
                 "ratio of least": round(min(seen["ours"]) / min(seen["bare"]), 3),
                 "goal": goal,
                 "load average": round(statistics.median(seen["load"]), 1),

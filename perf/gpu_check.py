@@ -23,13 +23,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, ROOT, arguments_of, log_file, machine
+from perf.measuring import RESULTS, ROOT, arguments_of, called, log_file, report
 from perf.workloads import CACHE, checkpoint
 from regrade.engines.base import PromptRendering
 from regrade.engines.vllm import VllmEngine
@@ -174,7 +174,8 @@ def by_transformers(
     from transformers import AutoModelForCausalLM, AutoTokenizer  # noqa: PLC0415
 
     tokenizer = AutoTokenizer.from_pretrained(model)
-    network = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype)).eval()
+    network: Any = AutoModelForCausalLM.from_pretrained(model, dtype=getattr(torch, dtype))
+    network.eval()
 
     def ids(text: str) -> list[int]:
         return list(tokenizer.encode(text, add_special_tokens=False))
@@ -224,6 +225,13 @@ class Parts:
         )
 
 
+def demo_settings(*, cpu: bool, share: float) -> VllmEngine:
+    """Return settings for the demo model: vLLM's defaults on a GPU, of whose memory it gets a share."""
+    if cpu:
+        return VllmEngine(enforce_eager=True, extra=(CACHE,))
+    return VllmEngine(dtype="bfloat16", gpu_memory_utilization=share)
+
+
 def opened(
     settings: VllmEngine, model: Path, requests: Sequence[Request], name: str, parts: Parts
 ) -> VllmProcess:
@@ -240,21 +248,10 @@ def opened(
 
 def check_answers(table: Table, n: int, scratch: Path, *, cpu: bool) -> None:
     """Add the rows of `answers`."""
-    extra = (CACHE,) if cpu else ()
-    usual = VllmEngine(
-        dtype="auto" if cpu else "bfloat16",
-        gpu_memory_utilization=None if cpu else 0.4,
-        enforce_eager=cpu,
-        extra=extra,
-    )
-    chunked = usual.model_copy(
-        update={
-            "enable_prefix_caching": False,
-            "max_num_batched_tokens": CHUNK,
-            "max_num_seqs": 64,
-            "extra": (*extra, "enable_chunked_prefill=true"),
-        }
-    )
+    usual = demo_settings(cpu=cpu, share=0.4)
+    changes = {"enable_prefix_caching": False, "max_num_batched_tokens": CHUNK, "max_num_seqs": 64}
+    chunks = {"extra": (*usual.extra, "enable_chunked_prefill=true")}
+    chunked = usual.model_copy(update=changes | chunks)
     model, requests, parts = DEMO / "regrade-demo", questions(n), Parts()
     if table.without_time("answers of a small model", 60):
         return
@@ -273,7 +270,7 @@ def check_answers(table: Table, n: int, scratch: Path, *, cpu: bool) -> None:
         rounded = (
             exact
             if info.dtype == "float32"
-            else by_transformers(model, requests, completions, info.dtype)
+            else by_transformers(model, requests, completions, str(info.dtype))
         )
         _compare(table, "transformers", first, exact, rounded)
         hits = 0.0 if speed is None else speed.prefix_hit_rate or 0.0
@@ -396,12 +393,7 @@ def check_noise(table: Table, n: int, *, cpu: bool) -> None:
         if table.without_time(f"noise, {name}", 60):
             return
         os.environ[BATCH_INVARIANT] = value
-        settings = VllmEngine(
-            dtype="auto" if cpu else "bfloat16",
-            gpu_memory_utilization=None if cpu else 0.2,
-            enforce_eager=cpu,
-            extra=(CACHE,),
-        )
+        settings = demo_settings(cpu=cpu, share=0.2)
         with opened(settings, DEMO / "regrade-demo", requests, f"noise-{name}", Parts()) as engine:
             first, _ = answered(engine, requests)
             engine.limit(FEW)
@@ -423,7 +415,7 @@ def check_sleep(table: Table, n: int, scratch: Path) -> None:
     if table.without_time("sleep", 90):
         return
     requests, model = questions(n), DEMO / "regrade-demo"
-    settings = VllmEngine(dtype="bfloat16", gpu_memory_utilization=0.4).able_to_sleep()
+    settings = demo_settings(cpu=False, share=0.4).able_to_sleep()
     with opened(settings, model, requests, "sleep", Parts()) as engine:
         first, _ = answered(engine, requests)
         target = settings.resolve(str(checkpoint(model, scratch / "sleeping", 7)))
@@ -456,10 +448,12 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
     options = ["--model", str(model)]
     options += [] if cpu else ["--gpu", "--extra", "load_format=dummy"]
     if not table.without_time("time against bare LLM.generate", 150):
-        found = scratch / "overhead.json"
         more = ["--scale", "0.02"] if cpu else ["--compile"]
-        _run(table, "perf.engine_overhead", *options, *more, "--repeats", "2", "--json", str(found))
-        for row in json.loads(found.read_text()) if found.exists() else ():
+        more += ["--repeats", "2"]
+        found = RESULTS / "engine_overhead.json"
+        found.unlink(missing_ok=True)
+        _run(table, "perf.engine_overhead", "-m", "perf.engine_overhead", *options, *more)
+        for row in json.loads(found.read_text())["rows"] if found.exists() else ():
             rate = row["bare"] / row["ours"]
             table.add(
                 f"rate against bare LLM.generate, {row['workload']}",
@@ -470,9 +464,12 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
     if not table.without_time("rate of MMLU", 90):
         n = 60 if cpu else 5_000
         source = write_mmlu(scratch / "mmlu", n)
-        more = ["--side", "ours", "--questions", str(source), "--shots", "5"]
-        more += ["--max-model-len", "2048"]
-        output = _run(table, "perf.multiple_choice", *options, *more)
+        asked: dict[str, object] = {"model": str(model), "questions": str(source), "cpu": cpu}
+        asked |= {"shots": (5,), "max_model_len": 2048, "benchmark": "mmlu", "suffix": ""}
+        asked |= {"prompts": None, "extra": () if cpu else ("load_format=dummy",)}
+        output = _run(
+            table, "rate of MMLU", *called("perf.multiple_choice:measured", "ours", asked)
+        )
         for line in [line for line in output.splitlines() if line.startswith('{"found"')][-1:]:
             (ranked,) = json.loads(line)["found"]
             rate = len(ranked["logprobs"]) / ranked["seconds"]
@@ -485,17 +482,17 @@ def check_rates(table: Table, scratch: Path, *, cpu: bool) -> None:
 
     if not cpu and not table.without_time("ten benchmarks in one stream", 120):
         options[1] = str(shaped(scratch / "large", LARGE))
-        output = _run(table, "perf.pooling", *options, "--drawn", "short", "--repeats", "2")
+        drawn = ["--drawn", "short", "--repeats", "2"]
+        output = _run(table, "perf.pooling", "-m", "perf.pooling", *options, *drawn)
         for line in output.splitlines():
             table.add("ten benchmarks of 40 to 200 questions, the shape of Qwen3-8B", line)
 
 
-def _run(table: Table, module: str, *options: str) -> str:
-    """Run a script and return its output; one that fails or takes too long is a row."""
-    command = [sys.executable, "-m", module, *options]
+def _run(table: Table, name: str, *arguments: str) -> str:
+    """Run Python and return its output; a process that fails or takes too long is a row."""
     try:
         done = subprocess.run(
-            command,
+            [sys.executable, *arguments],
             cwd=ROOT,
             capture_output=True,
             text=True,
@@ -503,11 +500,11 @@ def _run(table: Table, module: str, *options: str) -> str:
             timeout=max(table.left, 1),
         )
     except subprocess.TimeoutExpired:
-        table.add(module, "took longer than the time that was left", right=False)
+        table.add(name, "took longer than the time that was left", right=False)
         return ""
     if done.returncode:
         print(done.stderr[-3000:], file=sys.stderr)
-        table.add(module, f"ended with exit code {done.returncode}", right=False)
+        table.add(name, f"ended with exit code {done.returncode}", right=False)
     return done.stdout
 
 
@@ -529,24 +526,15 @@ def write_mmlu(folder: Path, n: int) -> Path:
 
     subjects = ("anatomy", "astronomy", "philosophy")
     rows = rows_of("choice")
-
-    def table(count: int, subject_of: Mapping[int, str]) -> pa.Table:
-        made = [
-            {
-                **rows[number % len(rows)],
-                "question": f"{number}. {rows[number % len(rows)]['question']}",
-                "subject": subject_of[number],
-            }
-            for number in range(count)
-        ]
-        return pa.Table.from_pylist(made)
-
     folder.mkdir()
-    per_subject = -(-n // len(subjects))
-    pq.write_table(
-        table(n, {k: subjects[k // per_subject] for k in range(n)}), folder / "test.parquet"
-    )
-    pq.write_table(table(15, {k: subjects[k // 5] for k in range(15)}), folder / "dev.parquet")
+    for split, count in (("test", n), ("dev", 5 * len(subjects))):
+        per_subject = -(-count // len(subjects))
+        made = []
+        for number in range(count):
+            row = rows[number % len(rows)]
+            question, subject = f"{number}. {row['question']}", subjects[number // per_subject]
+            made.append({**row, "question": question, "subject": subject})
+        pq.write_table(pa.Table.from_pylist(made), folder / f"{split}.parquet")
     return folder
 
 
@@ -572,21 +560,8 @@ def main() -> int:
         if "rates" in options.only:
             check_rates(table, scratch, cpu=cpu)
     print()
-    for line in markdown(table.rows):
-        print(line)
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    (RESULTS / "gpu_check.json").write_text(
-        json.dumps({"machine": machine(), "rows": table.rows}, indent=2)
-    )
+    report("gpu_check", table.rows)
     return int(any(row["reached"] == "no" for row in table.rows))
-
-
-def markdown(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table in perf/gpu.md."""
-    yield "| check | found | expected | reached |"
-    yield "| --- | --- | --- | --- |"
-    for row in rows:
-        yield f"| {row['check']} | {row['found']} | {row['expected']} | {row['reached']} |"
 
 
 if __name__ == "__main__":

@@ -11,39 +11,33 @@ that of one of the last hundred, `KiB` what one adds to `.regrade`; then the CPU
 its copy without `.regrade` (`bare`), and of a bare folder with as many answer sets (`sets`, up to 1,000).
 """
 
-# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
-
-import argparse
 import hashlib
-import json
 import math
 import os
 import shutil
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, python, report
+import pyarrow as pa
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from regrade.answers.manifest import Shard
+from perf.measuring import RESULTS, arguments_of, call, python, report
+from perf.synthetic import description, table, write_answers
+from regrade.answers.documents import json_bytes
+from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Shard
+from regrade.answers.parquet import parquet_bytes
 
 KINDS = ("score", "commits")
 SHARD_ROWS = 20
 LAST = 100
 
 
-def commit(n: int, folder: Path) -> None:
-    """Make `n` commits to a folder in this process, and print the measurements as JSON."""
-    from perf.synthetic import description, table
-    from regrade.answers.documents import json_bytes
-    from regrade.answers.local import LocalRepository
-
-    os.fsync = lambda _: None
-    repository = LocalRepository(folder / "answers")
+def commit(n: int, folder: str) -> dict[str, float]:
+    """Make `n` commits to a folder in this process, and return the measurements."""
+    os.fsync = lambda fd: None  # noqa: ARG005 - the signature of fsync
+    repository = LocalRepository(Path(folder) / "answers")
     described = description(n * SHARD_ROWS + 1, 0)  # not complete: shards are not joined
     own = f"answers/{described.specification.folder}"
     empty = json_bytes(described.manifest((), (), datetime.now(UTC))).decode()
@@ -66,15 +60,11 @@ def commit(n: int, folder: Path) -> None:
         )
         seconds.append(time.process_time() - started)
     each = (_history_bytes(repository.folder) - size) / window / 1024
-    ms = 1000 * sum(seconds[-window:]) / window
-    print(json.dumps({"seconds": sum(seconds), "ms": ms, "KiB": each}))
+    return {"seconds": sum(seconds), "ms": 1000 * sum(seconds[-window:]) / window, "KiB": each}
 
 
-def shard_of(number: int, rows: "pa.Table") -> "tuple[Shard, bytes]":
+def shard_of(number: int, rows: pa.Table) -> tuple[Shard, bytes]:
     """Return a shard of rows, as a manifest lists it, and its content."""
-    from regrade.answers.manifest import Shard
-    from regrade.answers.parquet import parquet_bytes
-
     content = parquet_bytes(rows)
     sha256 = hashlib.sha256(content).hexdigest()
     name = f"part-{number:05d}-{sha256[:8]}.parquet"
@@ -89,8 +79,6 @@ def _history_bytes(folder: Path) -> int:
 
 def read(n: int, folder: Path) -> dict[str, float]:
     """Return the CPU seconds of commands that read what `commit` made, and copies without history."""
-    from perf.synthetic import description, table
-    from regrade.answers.documents import json_bytes
 
     def seconds(command: str, *arguments: str) -> float:
         ran = python("-m", "regrade.cli.main", command, *arguments, "--quiet")
@@ -125,13 +113,11 @@ def measure(kind: str, n: int) -> dict[str, Any]:
     scratch.mkdir(parents=True)
     more: dict[str, float] = {}
     if kind == "commits":
-        ran = python("-m", "perf.growth", "--commit-one", str(n), str(scratch))
+        ran = call("perf.growth:commit", n, scratch)
         more = {name: round(ran.document[name], 2) for name in ("ms", "KiB")} | read(n, scratch)
     else:
-        from perf.synthetic import write_answers
-
         write_answers(scratch / "answers", n)
-        ran = python("-m", "perf.scoring", "--score", str(scratch / "answers"))
+        ran = call("perf.scoring:score", scratch / "answers")
     shutil.rmtree(scratch)
     seconds = round(ran.document["seconds"], 2)
     return {"kind": kind, "n": n, "seconds": seconds, "peak MiB": round(ran.peak_mib)} | more
@@ -143,12 +129,7 @@ def main() -> None:
     parser.add_argument("--score", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--commits", type=int, nargs="+", default=[100, 1_000, 10_000])
     parser.add_argument("--only", choices=KINDS)
-    parser.add_argument("--commit-one", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.commit_one:
-        n, folder = options.commit_one
-        commit(int(n), Path(folder))
-        return
     rows: list[dict[str, Any]] = []
     for kind in KINDS:
         if options.only not in (None, kind):

@@ -7,7 +7,6 @@ Counts: all requests of one process with an empty download cache: its first publ
 Report: requests, and of these the pages of listings (the server has 1,000 entries on a page)
 """
 
-import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -18,6 +17,9 @@ from typing import Any
 
 os.environ["HF_HUB_DISABLE_XET"] = "1"  # read at the import of huggingface_hub
 
+import pyarrow as pa
+
+from perf.growth import shard_of
 from perf.measuring import arguments_of, report
 from regrade.answers.documents import json_bytes
 from regrade.answers.hub import HubRepository
@@ -29,21 +31,19 @@ from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
+from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import score_answers
 from tests.builders import description, row, session
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry, Repo
-from tests.stored import parquet_bytes, publish
+from tests.stored import publish
 
 N_SAMPLES = 100_000
 """Questions of the answer set that is generated: more than there are rows, so that it stays incomplete."""
 
 
 def _shard(number: int) -> tuple[Shard, bytes]:
-    content = parquet_bytes([row(number)])
-    sha256 = hashlib.sha256(content).hexdigest()
-    name = f"part-{number:05d}-{sha256[:8]}.parquet"
-    return Shard(name=name, rows=1, bytes=len(content), sha256=sha256), content
+    return shard_of(number, pa.Table.from_pylist([row(number)], schema=GENERATION_SCHEMA))
 
 
 def _score_file() -> ScoreFile:

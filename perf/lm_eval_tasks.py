@@ -30,13 +30,14 @@ GOALS = {"letters": 5.0, "endings": 2.0}
 
 def letters(data: Path, task: str, count: int, folder: Path) -> Path:
     """Write questions of a subject of MMLU as the task reads them."""
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     folder.mkdir(parents=True, exist_ok=True)
     for split in ("test", "dev"):
         table = pq.read_table(data / "mmlu" / f"{split}.parquet")
-        chosen = table.filter(pc.equal(table["subject"], task.removeprefix("mmlu_")))
+        chosen = table.filter(pc.equal(table["subject"], pa.scalar(task.removeprefix("mmlu_"))))
         pq.write_table(chosen.slice(0, count), folder / f"{split}.parquet")
     return folder
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 from math_verify import parse, verify
 from rich.progress import track
 
+from perf.code_scoring import outcomes
 from perf.measuring import arguments_of
 from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.scorers.math import MathScorer
-from regrade.scoring.score import PIECE_ROWS
 from regrade.settings import ScoringOptions
 from tests.scorers.batches import CONTEXT
 
@@ -65,7 +65,6 @@ def answers(count: int, rng: np.random.Generator) -> list[tuple[str, str]]:
 
 def score(pairs: list[tuple[str, str]]) -> Counter[str]:
     """Score all pairs with `math`, in the pieces in which stored answers are scored."""
-    found: Counter[str] = Counter()
     rows = [
         generation_row(
             Sample(str(number), number, target, {}),
@@ -77,13 +76,7 @@ def score(pairs: list[tuple[str, str]]) -> Counter[str]:
     batch = pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA).combine_chunks().to_batches()[0]
     context = replace(CONTEXT, options=ScoringOptions(processes=os.cpu_count() or 1))
     with MathScorer().session(context) as scored:
-        for start in track(range(0, len(rows), PIECE_ROWS), "scoring"):
-            for row in scored(batch.slice(start, PIECE_ROWS)).to_pylist():
-                outcome = row["outcome"]
-                found[
-                    ("right" if row["value"] else "wrong") if outcome == "scored" else outcome
-                ] += 1
-    return found
+        return outcomes(scored, batch)
 
 
 def score_naively(pairs: list[tuple[str, str]]) -> Counter[str]:

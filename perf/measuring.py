@@ -36,7 +36,6 @@ _USUAL: dict[str, dict[str, Any]] = {
     "--data": {"type": Path, "help": "folder with mmlu/ and gsm8k/; else PERF_DATA"},
     "--repetitions": {"type": int, "default": 3},
     "--repeats": {"type": int, "default": 3},
-    "--json": {"type": Path},
 }
 """Options that several scripts have."""
 
@@ -117,7 +116,7 @@ def run(
     seconds, busy = time.monotonic() - started, _busy_seconds() - busy
     if process.returncode == -signal.SIGABRT and _has_document(output):
         # Threads of torch sometimes abort while the process exits, after its output is complete.
-        print(f"{command[2]} aborted while exiting, after its result", file=sys.stderr)
+        print("the process aborted while exiting, after its result", file=sys.stderr)
     elif process.returncode != code:
         sys.exit(
             f"{' '.join(command)} failed with exit code {process.returncode}:\n"
@@ -146,6 +145,29 @@ def python(*arguments: str, peers: bool = False, **options: Any) -> Ran:  # noqa
     if peers and not PEERS_PYTHON.exists():
         sys.exit("the compared tools are not installed: run infra/install-peers.sh")
     return run([str(PEERS_PYTHON) if peers else sys.executable, *arguments], **options)
+
+
+_CALL = """
+import json, sys
+from pkgutil import resolve_name
+name, arguments = json.loads(sys.argv[1])
+print("\\n" + json.dumps(resolve_name(name)(*arguments)))
+"""
+
+
+def called(function: str, *arguments: object) -> tuple[str, str, str]:
+    """Return the arguments of a Python that calls a function, such as `perf.growth:commit`, and prints what it returns."""
+    return "-c", _CALL, json.dumps([function, arguments], default=str)
+
+
+def call(function: str, *arguments: object, **options: Any) -> Ran:  # noqa: ANN401 - as `run`
+    """Call a function in a new process; what it returns is the document of the run."""
+    return python(*called(function, *arguments), **options)
+
+
+def ratio(over: Sequence[float], under: Sequence[float], digits: int = 2) -> dict[str, Any]:
+    """Spread of the quotients of repetitions that took turns."""
+    return spread([a / b for a, b in zip(over, under, strict=True)], digits)
 
 
 def spread(values: Sequence[float], digits: int = 2) -> dict[str, Any]:

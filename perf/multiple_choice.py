@@ -17,10 +17,11 @@ import os
 import shutil
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, data_folder, log_file, python, report, spread
+from perf.measuring import RESULTS, arguments_of, call, data_folder, log_file, ratio, report, spread
 from perf.workloads import CACHE, CACHE_BYTES
 
 GOALS = {0: 5.0, 5: 12.0}
@@ -37,7 +38,7 @@ def select(data: Path, per_subject: int, folder: Path) -> Path:
     table = pq.read_table(data / "test.parquet")
     seen: dict[str, int] = {}
     keep = []
-    for subject in table["subject"].to_pylist():
+    for subject in map(str, table["subject"].to_pylist()):
         seen[subject] = seen.get(subject, 0) + 1
         keep.append(seen[subject] <= per_subject)
     folder.mkdir(parents=True, exist_ok=True)
@@ -87,8 +88,14 @@ def ours(options: argparse.Namespace) -> list[dict[str, Any]]:
             )
             if options.prompts:
                 asked = [[request.prompt, request.labels] for request in requests]
-                options.prompts.with_suffix(f".{shots}.json").write_text(json.dumps(asked))
+                Path(options.prompts).with_suffix(f".{shots}.json").write_text(json.dumps(asked))
     return found
+
+
+def measured(side: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Measure a side in this process, with options of this script, and the `questions`, `prompts` and `benchmark` of `compare`."""
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    return {"found": {"ours": ours, "theirs": theirs}[side](argparse.Namespace(**asked))}
 
 
 def _rows(path: Path) -> dict[str, tuple[str, list[float]]]:
@@ -121,7 +128,7 @@ def theirs(options: argparse.Namespace) -> list[dict[str, Any]]:
     lm.loglikelihood(warm_up)
     found = []
     for shots in options.shots:
-        requests = json.loads(options.prompts.with_suffix(f".{shots}.json").read_text())
+        requests = json.loads(Path(options.prompts).with_suffix(f".{shots}.json").read_text())
         instances = [
             Instance("loglikelihood", {}, (prompt, label), number)
             for prompt, labels in requests
@@ -174,16 +181,7 @@ def main() -> None:
         default="",
         help="append to each label; a label of several tokens is ranked with a pass of its own",
     )
-    parser.add_argument("--side", choices=["ours", "theirs"], help=argparse.SUPPRESS)
-    parser.add_argument("--questions", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--prompts", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--benchmark", default="mmlu", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.side:
-        os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-        print("\n" + json.dumps({"found": {"ours": ours, "theirs": theirs}[options.side](options)}))
-        return
-
     scratch = RESULTS / "multiple_choice"
     data = data_folder(options.data, "mmlu")
     questions = select(data, options.per_subject, scratch / "mmlu")
@@ -196,26 +194,18 @@ def compare(
     options: argparse.Namespace, questions: Path, scratch: Path, benchmark: str = "mmlu"
 ) -> list[dict[str, Any]]:
     """Measure both sides in turns; return a row per number of shots."""
-    command = ["-m", "perf.multiple_choice", "--model", options.model, "--benchmark", benchmark]
-    command += ["--questions", str(questions), "--prompts", str(scratch / "prompts.json")]
-    command += ["--max-model-len", str(options.max_model_len)]
-    command += ["--shots", *(str(shots) for shots in options.shots)]
-    command += [
-        *([] if options.cpu else ["--gpu"]),
-        *(f"--extra={argument}" for argument in options.extra),
-        f"--suffix={options.suffix}",
-    ]
+    asked = {"questions": questions, "prompts": scratch / "prompts.json", "benchmark": benchmark}
+    asked = vars(options) | asked
     seen: dict[str, list[list[dict[str, Any]]]] = {"ours": [], "theirs": []}
     for _ in range(options.repetitions):
         for side in seen:
-            ran = python(*command, "--side", side, peers=side == "theirs")
+            ran = call("perf.multiple_choice:measured", side, asked, peers=side == "theirs")
             seen[side].append(ran.document["found"])
             print(side, [round(result["seconds"], 2) for result in seen[side][-1]], flush=True)
     rows = []
     for number, shots in enumerate(options.shots):
         our_seconds = [run[number]["seconds"] for run in seen["ours"]]
         their_seconds = [run[number]["seconds"] for run in seen["theirs"]]
-        ratios = [b / a for a, b in zip(our_seconds, their_seconds, strict=True)]
         last = {side: seen[side][-1][number] for side in seen}
         rows.append(
             {
@@ -223,7 +213,7 @@ def compare(
                 "questions": len(last["ours"]["logprobs"]),
                 "regrade, s": spread(our_seconds),
                 "lm_eval, s": spread(their_seconds),
-                "faster": spread(ratios, 1),
+                "faster": ratio(their_seconds, our_seconds, 1),
                 "goal": GOALS.get(shots, ""),
                 "ranked by": json.dumps(last["ours"]["methods"]),
                 **differing(last["ours"]["logprobs"], last["theirs"]["logprobs"]),

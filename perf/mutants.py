@@ -26,23 +26,19 @@ TEXTS = (CORPUS, *TEXT, EVERY, HOSTILE)
 ALL_SCORERS = (CORPUS, *LETTER, *TEXT, *NUMBER, EVERY, HOSTILE)
 COMPARING = ("tests/comparing",)
 
+ALONE = (
+    *("hub/retries", "records/specification", "scoring/diff", "stats/agreement", "stats/bias"),
+    *("stats/corrected", "stats/decision", "stats/estimates", "stats/paired", "stats/metrics"),
+)
+"""Modules whose tests are one file of the same name."""
 MODULES: dict[str, Sequence[str]] = {
-    "records/specification": ("tests/records/test_specification.py",),
-    "hub/retries": ("tests/hub/test_retries.py",),
-    "stats/estimates": ("tests/stats/test_estimates.py",),
+    **{name: (f"tests/{name.replace('/', '/test_')}.py",) for name in ALONE},
     "stats/margins": ("tests/stats/test_margins.py", "tests/stats/test_decision.py"),
-    "stats/decision": ("tests/stats/test_decision.py",),
     "stats/power": ("tests/stats/test_power.py", "tests/stats/test_decision.py"),
     "stats/unseen": ("tests/stats/test_unseen.py", "tests/stats/test_decision.py"),
-    "stats/paired": ("tests/stats/test_paired.py",),
-    "stats/agreement": ("tests/stats/test_agreement.py",),
-    "stats/bias": ("tests/stats/test_bias.py",),
-    "stats/corrected": ("tests/stats/test_corrected.py",),
     "judging/labels/sampling": ("tests/judging/labels/test_labels.py",),
     "judging/labels/sheet": ("tests/judging/labels/test_labels.py",),
-    "stats/metrics": ("tests/stats/test_metrics.py",),
     "stats/significance": ("tests/stats/test_significance.py", "tests/stats/test_metrics.py"),
-    "scoring/diff": ("tests/scoring/test_diff.py",),
     "comparing/verdict": COMPARING,
     "comparing/pairing": COMPARING,
     "scorers/number": NUMBERS,

@@ -64,7 +64,8 @@ def changed_lines(source: str, mutant: str, path: str) -> str:
 def _applied(module: cst.Module, mutation: Mutation) -> str:
     changed = module.deep_replace(mutation.original_node, mutation.mutated_node)
     assert isinstance(changed, cst.Module)  # noqa: S101 - a node inside the module is replaced
-    return changed.code
+    code: str = changed.code
+    return code
 
 
 def _wording(module: cst.Module) -> set[int]:

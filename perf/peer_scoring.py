@@ -1,4 +1,4 @@
-"""Measure the tools that `perf/scoring.py` compares with: `python -m perf.peer_scoring lm_eval|inspect_ai FILE`.
+"""Measure the tools that `perf/scoring.py` compares with.
 
 Runs in the environment .peers. The measurement starts after all imports, with the answers in memory (lm_eval) or in a log
 file (inspect_ai), and ends with the metrics in memory (lm_eval) or in the log file (inspect_ai).
@@ -10,7 +10,6 @@ import asyncio
 import importlib.metadata
 import json
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -102,14 +101,9 @@ def inspect_ai(rows: list[Row]) -> tuple[float, float]:
     return seconds, float(results.scores[0].metrics["accuracy"].value)
 
 
-def main() -> None:
-    """Measure one tool and print JSON."""
-    tool, path = sys.argv[1:]
+def measured(tool: str, path: str) -> dict[str, Any]:
+    """Measure one tool with the answers in a file."""
     rows = [json.loads(line) for line in Path(path).read_text().splitlines()]
     seconds, accuracy = {"lm_eval": lm_eval, "inspect_ai": inspect_ai}[tool](rows)
     version = importlib.metadata.version(tool)
-    print(json.dumps({"seconds": seconds, "accuracy": accuracy, "version": version}))
-
-
-if __name__ == "__main__":
-    main()
+    return {"seconds": seconds, "accuracy": accuracy, "version": version}

@@ -10,28 +10,29 @@ model is loaded, since they decide the context; with it, or with 20,000 question
 
 # ruff: noqa: PLC0415 - import time of the library is part of no measurement
 
-import argparse
 import json
 import resource
 import shutil
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
-from perf.measuring import RESULTS, arguments_of, log_file, python, report
+from perf.measuring import RESULTS, arguments_of, call, log_file, report
 from perf.workloads import WORDS
 
 CHARACTERS = 600
-
-
 CONTEXT = 1024
 """`max_model_len` of the second measurement, in tokens; prompts have 188."""
 
 
-def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple[str, ...]) -> None:
-    """Plan in this process, start the engine, and print the measurements as JSON."""
+def measure(
+    model: str, questions: str, extra: Sequence[str], max_model_len: int | None
+) -> dict[str, Any]:
+    """Plan in this process, start the engine, and return the measurements."""
     from regrade.benchmarks import open_dataset
     from regrade.engines.base import PromptRendering
     from regrade.engines.vllm import VllmEngine
@@ -40,12 +41,12 @@ def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple
 
     dataset = DatasetBenchmark(
         name="workload",
-        path=str(questions),
+        path=questions,
         format="chat",
         scorer="number",
         sampling=SamplingParams(max_tokens=64),
     )
-    settings, prompt = VllmEngine(max_model_len=max_model_len, extra=extra), PromptSettings()
+    settings, prompt = VllmEngine(max_model_len=max_model_len, extra=tuple(extra)), PromptSettings()
     resolved = settings.resolve(model)
     started = time.monotonic()
     plan = make_plan(
@@ -72,19 +73,15 @@ def measure(model: str, questions: Path, max_model_len: int | None, extra: tuple
     with engine:
         ready = time.monotonic() - planned
     own_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(
-        json.dumps(
-            {
-                "max_model_len": max_model_len or "from the prompts",
-                "plan, s": round(planned - started, 1),
-                "imported, s": round(stages["tokenising the prompts"], 1),
-                "loads, s": round(stages["loading the model"], 1),
-                "ready, s": round(ready, 1),
-                "regrade, MiB": round(own_mib),
-                "worker, MiB": round(worker_mib),
-            }
-        )
-    )
+    return {
+        "max_model_len": max_model_len or "from the prompts",
+        "plan, s": round(planned - started, 1),
+        "imported, s": round(stages["tokenising the prompts"], 1),
+        "loads, s": round(stages["loading the model"], 1),
+        "ready, s": round(ready, 1),
+        "regrade, MiB": round(own_mib),
+        "worker, MiB": round(worker_mib),
+    }
 
 
 def _rss(process: psutil.Process) -> float:
@@ -108,21 +105,15 @@ def main() -> None:
     parser = arguments_of(__doc__, "--model", "--extra")
     parser.add_argument("--questions", type=int, default=300_000)
     parser.add_argument("--repetitions", type=int, default=1)
-    parser.add_argument("--max-model-len", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.measure:
-        measure(options.model, options.measure, options.max_model_len, tuple(options.extra))
-        return
     scratch = RESULTS / "planning"
-    write_questions(scratch / "questions.jsonl", options.questions)
-    command = ["-m", "perf.planning", "--model", options.model]
-    command += ["--measure", str(scratch / "questions.jsonl")]
-    command += [f"--extra={pair}" for pair in options.extra]
+    questions = scratch / "questions.jsonl"
+    write_questions(questions, options.questions)
+    fixed = ("perf.planning:measure", options.model, questions, options.extra)
     rows = [
-        {"questions": options.questions, **python(*command, *more).document}
+        {"questions": options.questions, **call(*fixed, max_model_len).document}
         for _ in range(options.repetitions)
-        for more in ((), ("--max-model-len", str(CONTEXT)))
+        for max_model_len in (None, CONTEXT)
     ]
     shutil.rmtree(scratch)
     report("planning", rows)

@@ -8,47 +8,31 @@ lm-evaluation-harness scores them like its task `gsm8k` (two filters, metric `ex
 without a model); Inspect scores a log file with `inspect score` and the scorer `match(numeric=True)`.
 """
 
-# ruff: noqa: PLC0415 - each side imports only packages of its environment, and import time is not measured
-
-import argparse
 import json
 import shutil
 import sys
 import time
 from pathlib import Path
 
-from perf.measuring import RESULTS, arguments_of, python, report, spread
+from perf.measuring import RESULTS, arguments_of, call, ratio, report, spread
+from perf.synthetic import answer_texts, write_answers
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_scores
+from regrade.answers.sets import list_sets
+from regrade.scoring.score import score_answers
 
 
-def score(folder: Path) -> None:
-    """Score and publish all answers of a repository in this process, and print the measurements as JSON."""
+def score(folder: str) -> dict[str, float | None]:
+    """Score and publish all answers of a repository in this process, and return the measurements."""
     began = time.monotonic()
-    from regrade.answers.local import LocalRepository
-    from regrade.answers.publishing import publish_scores
-    from regrade.answers.sets import list_sets
-    from regrade.scoring.score import score_answers
-
-    imported = time.monotonic()
-    repository = LocalRepository(folder)
+    repository = LocalRepository(Path(folder))
     (answers,) = list_sets(repository, str(repository.head()))
     scored = score_answers(answers, "number")
     if scored.table is None:
         sys.exit("the answers in this folder are already scored")
-    scored_at = time.monotonic()
     publish_scores(repository, [(scored.answers, scored.file, scored.table)])
-    done = time.monotonic()
-    overall = scored.file.summary.overall
-    print(
-        json.dumps(
-            {
-                "seconds": done - imported,
-                "import_seconds": imported - began,
-                "publish_seconds": done - scored_at,
-                "rows": overall.rows,
-                "accuracy": overall.accuracy,
-            }
-        )
-    )
+    seconds = time.monotonic() - began
+    return {"seconds": seconds, "accuracy": scored.file.summary.overall.accuracy}
 
 
 def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
@@ -57,7 +41,7 @@ def measure(folder: Path, repetitions: int) -> dict[str, list[float]]:
     for _ in range(repetitions):
         copy = folder.with_name("copy")
         shutil.copytree(folder, copy, copy_function=shutil.copyfile)
-        ran = python("-m", "perf.scoring", "--score", str(copy))
+        ran = call("perf.scoring:score", copy)
         shutil.rmtree(copy)
         seen["seconds"].append(ran.document["seconds"])
         seen["accuracy"].append(ran.document["accuracy"])
@@ -72,14 +56,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=600_000)
     parser.add_argument("--peer-rows", type=int, default=3_000)
     parser.add_argument("--no-peers", action="store_true")
-    parser.add_argument("--score", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.score:
-        score(options.score)
-        return
-
-    from perf.synthetic import answer_texts, write_answers
-
     scratch = RESULTS / "scoring"
     shutil.rmtree(scratch, ignore_errors=True)
     write_answers(scratch / "answers", options.rows)
@@ -111,12 +88,9 @@ def main() -> None:
 
 def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> dict[str, object]:
     """Row of a peer, with the ratio of regrade's rates to its rates."""
-    runs = [
-        python("-m", "perf.peer_scoring", tool, str(path), peers=True) for _ in range(repetitions)
-    ]
+    runs = [call("perf.peer_scoring:measured", tool, path, peers=True) for _ in range(repetitions)]
     seconds = [ran.document["seconds"] for ran in runs]
     rates = [n / value for value in seconds]
-    ratios = [our_rate / rate for our_rate, rate in zip(ours, rates, strict=True)]
     return {
         "tool": f"{tool} {runs[0].document['version']}",
         "rows": n,
@@ -125,7 +99,7 @@ def peer(tool: str, path: Path, n: int, repetitions: int, ours: list[float]) -> 
         "peak MiB": spread([ran.peak_mib for ran in runs], 0),
         "CPU of the process, s": spread([ran.cpu_seconds for ran in runs]),
         "accuracy": round(runs[0].document["accuracy"], 4),
-        "regrade is faster": spread(ratios, 1),
+        "regrade is faster": ratio(ours, rates, 1),
     }
 
 

@@ -22,7 +22,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from perf.measuring import RESULTS, arguments_of, folders_in, python, report, spread
+from perf.measuring import RESULTS, arguments_of, call, folders_in, python, ratio, report, spread
 from perf.serving import NAME, vllm_server
 from perf.workloads import CACHE_BYTES, PROMPT, prompts, write_questions
 
@@ -34,8 +34,8 @@ SERVER_OPTIONS = (
 )
 
 
-def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> None:
-    """Measure the engine `openai` in this process, and print the rate as JSON."""
+def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> dict[str, Any]:
+    """Measure the engine `openai` in this process, and return the rate."""
     from regrade.engines.base import PromptRendering
     from regrade.engines.openai import OpenAIEngine
     from regrade.records import Request
@@ -55,7 +55,7 @@ def ours(address: str, served: str, n: int, max_tokens: int, in_flight: int) -> 
         seconds = time.monotonic() - started
     failed = sum(completion.error is not None for completion in done)
     tokens = sum(completion.completion_tokens or 0 for completion in done)
-    print(json.dumps({"rate": n / seconds, "failed": failed, "tokens": tokens}))
+    return {"rate": n / seconds, "failed": failed, "tokens": tokens}
 
 
 def theirs(options: argparse.Namespace, address: str, n: int, in_flight: int) -> dict[str, Any]:
@@ -84,21 +84,20 @@ def rates(options: argparse.Namespace, address: str) -> None:
     rows = []
     for in_flight in options.in_flight:
         n = min(options.requests, max(64, 64 * in_flight))
-        command = ["-m", "perf.server", "--served", options.served, "--base-url", address]
-        command += ["--max-tokens", str(options.max_tokens), "--ours", str(n), str(in_flight)]
-        python(*command)  # warms the prefix cache
+        asked = ("perf.server:ours", address, options.served, n, options.max_tokens, in_flight)
+        call(*asked)  # warms the prefix cache
         our_runs, their_runs = [], []
         for _ in range(options.repetitions):
-            our_runs.append(python(*command).document)
+            our_runs.append(call(*asked).document)
             their_runs.append(theirs(options, address, n, in_flight))
-        pairs = zip(our_runs, their_runs, strict=True)
+        our_rates, their_rates = ([run["rate"] for run in runs] for runs in (our_runs, their_runs))
         rows.append(
             {
                 "in flight": in_flight,
                 "requests": n,
-                "regrade, 1/s": spread([run["rate"] for run in our_runs], 1),
-                "bench, 1/s": spread([run["rate"] for run in their_runs], 1),
-                "ratio": spread([a["rate"] / b["rate"] for a, b in pairs], 3),
+                "regrade, 1/s": spread(our_rates, 1),
+                "bench, 1/s": spread(their_rates, 1),
+                "ratio": ratio(our_rates, their_rates, 3),
                 "goal": GOAL,
                 "failed": sum(run["failed"] for run in (*our_runs, *their_runs)),
                 "tokens": f"{our_runs[-1]['tokens']:,} / {their_runs[-1]['tokens']:,}",
@@ -152,7 +151,7 @@ def evaluated(
     (manifest,) = answers.glob("answers/*/*/*/manifest.json")
     (scores,) = answers.glob("scores/*/*/*/*.parquet")
     (session,) = json.loads(manifest.read_text())["sessions"]
-    latencies: list[float] = []
+    latencies: list[Any] = []
     for shard in manifest.parent.glob("*.parquet"):
         latencies += pq.read_table(shard, columns=["latency"])["latency"].to_pylist()
     scored = pq.read_table(scores, columns=["sample_id", "value"]).to_pydict()
@@ -174,12 +173,7 @@ def main() -> None:
     parser.add_argument("--table-in-flight", type=int, nargs="+", default=[1, 4, 16])
     parser.add_argument("--questions", type=Path, default=Path("infra/demo/data/arithmetic.jsonl"))
     parser.add_argument("--prompt", default=PROMPT)
-    parser.add_argument("--ours", nargs=2, type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.ours:
-        n, in_flight = options.ours
-        ours(options.base_url, options.served, n, options.max_tokens, in_flight)
-        return
     given = nullcontext(options.base_url) if options.base_url else None
     with given or vllm_server(options.model, SERVER_OPTIONS) as address:
         (table if options.table else rates)(options, address)

@@ -3,8 +3,8 @@
 import socket
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from perf.measuring import log_file
 from regrade.engines.vllm_process.process import EngineProcess
@@ -31,19 +31,18 @@ def vllm_server(model: str, options: Sequence[str]) -> Iterator[str]:
     server = EngineProcess(command, log)  # supervised: ends with this process
     address = f"http://127.0.0.1:{port}"
     try:
-        deadline = time.monotonic() + 600
-        while not is_up(f"{address}/health"):
-            if time.monotonic() > deadline or server.channel.has_message():
-                sys.exit(f"vLLM did not start within 600 s; its log: {log}")
-            time.sleep(0.5)
+        wait_until_up(f"{address}/health", server.channel.has_message, f"vLLM; its log: {log}")
         yield address
     finally:
         server.end()
 
 
-def is_up(url: str) -> bool:
-    """Check that a GET of the URL succeeds."""
-    try:
-        return send(url, seconds=5).status < 400
-    except NoResponseError:
-        return False
+def wait_until_up(url: str, has_ended: Callable[[], bool], server: str) -> None:
+    """Wait until a GET of the URL succeeds; exit if the server ends, or is not up after ten minutes."""
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline and not has_ended():
+        with suppress(NoResponseError):
+            if send(url, seconds=5).status < 400:
+                return
+        time.sleep(0.3)
+    sys.exit(f"not started: {server}")

@@ -19,7 +19,6 @@ import shutil
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from pathlib import Path
 import psutil
 
 from perf.measuring import RESULTS, Ran, arguments_of, python, report, spread
-from perf.serving import free_port, is_up
+from perf.serving import free_port, wait_until_up
 from perf.synthetic import write_answers
 from perf.workloads import ENGINE_OPTIONS, evaluate_options, write_questions
 
@@ -108,11 +107,7 @@ def prefect_server(environment: dict[str, str]) -> Iterator[tuple[str, psutil.Pr
     ) as server:
         address = f"http://127.0.0.1:{port}/api"
         try:
-            deadline = time.monotonic() + 180
-            while not is_up(f"{address}/health"):
-                if time.monotonic() > deadline or server.poll() is not None:
-                    sys.exit("the Prefect server did not start within 180 s")
-                time.sleep(0.3)
+            wait_until_up(f"{address}/health", lambda: server.poll() is not None, "Prefect")
             yield address, psutil.Process(server.pid)
         finally:
             server.terminate()

@@ -59,8 +59,10 @@ def simulate(judge: Judge, simulations: int) -> dict[str, Any]:
         errors["raw"].append(float(wins.mean()) - truth)
         for name, estimate in (("length", found.length), ("style", found.style)):
             assert estimate is not None  # noqa: S101 - no trait decides every pair
-            errors[name].append(estimate.value - truth)
-            covered[name].append(estimate.low <= truth <= estimate.high)
+            value, low, high = estimate.value, estimate.low, estimate.high
+            assert value is not None and low is not None and high is not None  # noqa: PT018, S101
+            errors[name].append(value - truth)
+            covered[name].append(low <= truth <= high)
     means = {name: f"{100 * float(np.mean(values)):+.2f}" for name, values in errors.items()}
     shares = {
         f"{name} covered": f"{100 * float(np.mean(values)):.1f} %"

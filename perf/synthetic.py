@@ -93,13 +93,9 @@ def table(n: int, seed: int, start: int = 0) -> pa.Table:
         "time_to_first_token": [0.05] * n,
         "latency": [1.0 + i % 100 / 100 for i in range(n)],
     }
-    arrays = [
-        pa.array(columns[field.name], field.type)
-        if field.name in columns
-        else pa.nulls(n, field.type)
-        for field in GENERATION_SCHEMA
-    ]
-    return pa.table(arrays, schema=GENERATION_SCHEMA)
+    missing = [None] * n
+    filled = {name: columns.get(name, missing) for name in GENERATION_SCHEMA.names}
+    return pa.table(filled, schema=GENERATION_SCHEMA)
 
 
 def description(n: int, seed: int) -> SetDescription:

@@ -4,7 +4,6 @@ CPU time is nearly independent of other work on the machine. The exit code is 1 
 """
 
 import asyncio
-import json
 import resource
 import sys
 import tempfile
@@ -14,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from perf.measuring import python, report
+from perf.measuring import call, report
 from perf.synthetic import write_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
@@ -59,20 +58,12 @@ MOST_MIB = 600
 
 def main(arguments: list[str]) -> int:
     """Make answers in one process, measure the pages in another, and report milliseconds per page."""
-    match arguments:
-        case ["--make", folder, rows]:
-            _make(Path(folder), int(rows))
-            return 0
-        case ["--measure", folder]:
-            print(json.dumps(_measured(Path(folder))))
-            return 0
     rows: list[dict[str, Any]] = []
     missed = []
     for size in map(int, arguments or ROWS):
         with tempfile.TemporaryDirectory() as folder:
-            python("-m", "perf.viewing", "--make", folder, str(size))
-            command = ("-m", "perf.viewing", "--measure", folder)
-            found = [python(*command).document for _ in range(PROCESSES)]
+            call("perf.viewing:make", folder, size)
+            found = [call("perf.viewing:measured", folder).document for _ in range(PROCESSES)]
         peak = median(measured["peak_mib"] for measured in found)
         pages = [
             _middle(same) for same in zip(*(measured["pages"] for measured in found), strict=True)
@@ -95,15 +86,17 @@ def _middle(pages: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {"page": pages[0]["page"], **times}
 
 
-def _make(folder: Path, rows: int) -> None:
-    answers = write_answers(folder / "answers", rows)
+def make(folder: str, rows: int) -> None:
+    """Write answers with their scores."""
+    answers = write_answers(Path(folder) / "answers", rows)
     scored = score_answers(answers, "number", force=True)
     if scored.table is not None:
         publish_scores(answers.repository, [(answers, scored.file, scored.table)])
 
 
-def _measured(folder: Path) -> dict[str, Any]:
-    repository = LocalRepository(folder / "answers")
+def measured(folder: str) -> dict[str, Any]:
+    """Return the milliseconds of each page, and the peak of this process."""
+    repository = LocalRepository(Path(folder) / "answers")
     head = repository.head()
     [answers] = list_sets(repository, str(head))
     sample = answers.shard(answers.manifest.shards[0], ["sample_id"]).take([0])
@@ -114,7 +107,8 @@ def _measured(folder: Path) -> dict[str, Any]:
     for name, path, times in PAGES:
         wall, cpu = _times(app, path.format(**given), times)
         pages.append({"page": name, "wall ms": round(wall), "CPU ms": round(cpu)})
-    return {"pages": pages, "peak_mib": round(_peak_mib())}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return {"pages": pages, "peak_mib": round(peak)}
 
 
 def _times(app: Any, path: str, times: int) -> tuple[float, float]:  # noqa: ANN401 - an ASGI application
@@ -161,10 +155,6 @@ async def _get(app: Any, path: str) -> None:  # noqa: ANN401
     await app(scope, receive, send)
     if status[0][0] != 200:
         raise RuntimeError(f"{path}: {status[0]}")
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
-"""Panels of the dashboards: each is a title, a query in PromQL, a unit and a legend."""
+"""Panels of the dashboards: each is a title, an expression, a unit and a legend."""
 
+import re
 from dataclasses import dataclass
+
+_METRIC = re.compile(r"\b(regrade_\w+|vllm:\w+)(?:\{(.+?)\})?")
+_RATE = re.compile(r"\brate\(([^()]+)\)")
+_BY = re.compile(r"\w+ by \((.+?)\)")
 
 
 @dataclass(frozen=True)
@@ -8,11 +13,32 @@ class Panel:
     """A panel with one line per result of its query."""
 
     title: str
-    query: str
-    legend: str
+    expression: str
+    """Query in PromQL, without what all have in common: the chosen machines, and the time of a rate."""
     unit: str = "short"
     """Unit of Grafana: `short`, `s`, `percentunit`, `bytes`, `reqps`."""
     description: str = ""
+    name: str = ""
+    """Name of each line. "": the labels by which the expression groups, else benchmark and model."""
+
+    @property
+    def query(self) -> str:
+        """Query in PromQL."""
+        selected = _METRIC.sub(_selected, self.expression)
+        return _RATE.sub(r"rate(\1[$__rate_interval])", selected)
+
+    @property
+    def legend(self) -> str:
+        """Name of each line, with Grafana's places for labels."""
+        grouped = _BY.match(self.expression)
+        labels = (grouped[1] if grouped else "benchmark, model").split(", ")
+        return self.name or " ".join(f"{{{{{label}}}}}" for label in labels)
+
+
+def _selected(metric: re.Match[str]) -> str:
+    """Return a metric of the chosen machines."""
+    labels = filter(None, ['instance=~"$instance"', metric[2]])
+    return f"{metric[1]}{{{','.join(labels)}}}"
 
 
 @dataclass(frozen=True)
@@ -27,30 +53,20 @@ class Dashboard:
     panels: tuple[Panel, ...]
 
 
-HERE = 'instance=~"$instance"'
-SERVED = f'{{{HERE},model_name=~".*"}}'
-RATE = "[$__rate_interval]"
-
-
 def _quantiles(title: str, metric: str, description: str) -> Panel:
     """Return a panel with the median and the 99th percentile of a histogram of vLLM."""
-    return Panel(
-        title,
-        f'label_replace(histogram_quantile(0.5, sum by (le, model_name) (rate({metric}_bucket{SERVED}{RATE}))), "q", "50", "", "") '
-        f'or label_replace(histogram_quantile(0.99, sum by (le, model_name) (rate({metric}_bucket{SERVED}{RATE}))), "q", "99", "", "")',
-        "{{model_name}} p{{q}}",
-        "s",
-        f"{description} Values below the histogram's first bucket are interpolated.",
+    lines = " or ".join(
+        f"label_replace(histogram_quantile({quantile}, sum by (le, model_name) (rate({metric}_bucket))), "
+        f'"q", "{name}", "", "")'
+        for quantile, name in ((0.5, "50"), (0.99, "99"))
     )
+    below = "Values below the histogram's first bucket are interpolated."
+    return Panel(title, lines, "s", f"{description} {below}", "{{model_name}} p{{q}}")
 
 
-def _served(
-    title: str, metric: str, unit: str = "short", description: str = "", *, of: str = "sum"
-) -> Panel:
-    """Return a panel with a line for each model of each machine; the rate of a counter, whose name ends in `_total`."""
-    value = f"rate({metric}{SERVED}{RATE})" if metric.endswith("_total") else f"{metric}{SERVED}"
-    query = f"{of} by (instance, model_name) ({value})"
-    return Panel(title, query, "{{instance}} {{model_name}}", unit, description)
+def _served(title: str, value: str, unit: str = "short", description: str = "") -> Panel:
+    """Return a panel with a line for each model of each machine."""
+    return Panel(title, f"sum by (instance, model_name) ({value})", unit, description)
 
 
 VLLM = Dashboard(
@@ -61,8 +77,8 @@ VLLM = Dashboard(
     (
         _served("Requests running", "vllm:num_requests_running"),
         _served("Requests waiting", "vllm:num_requests_waiting"),
-        _served("Output tokens per second", "vllm:generation_tokens_total"),
-        _served("Prompt tokens per second", "vllm:prompt_tokens_total"),
+        _served("Output tokens per second", "rate(vllm:generation_tokens_total)"),
+        _served("Prompt tokens per second", "rate(vllm:prompt_tokens_total)"),
         _quantiles(
             "Time to first token (TTFT)",
             "vllm:time_to_first_token_seconds",
@@ -82,25 +98,27 @@ VLLM = Dashboard(
         _quantiles(
             "In the queue", "vllm:request_queue_time_seconds", "From arrival until scheduled."
         ),
-        _served("KV cache in use", "vllm:kv_cache_usage_perc", "percentunit", of="max"),
+        Panel(
+            "KV cache in use",
+            "max by (instance, model_name) (vllm:kv_cache_usage_perc)",
+            "percentunit",
+        ),
         Panel(
             "Prefix cache hits",
-            f"sum by (instance, model_name) (rate(vllm:prefix_cache_hits_total{SERVED}{RATE})) / "
-            f"sum by (instance, model_name) (rate(vllm:prefix_cache_queries_total{SERVED}{RATE}))",
-            "{{instance}} {{model_name}}",
+            "sum by (instance, model_name) (rate(vllm:prefix_cache_hits_total)) / "
+            "sum by (instance, model_name) (rate(vllm:prefix_cache_queries_total))",
             "percentunit",
             "Share of prompt tokens read from the prefix cache.",
         ),
         _served(
             "Preemptions per second",
-            "vllm:num_preemptions_total",
+            "rate(vllm:num_preemptions_total)",
             "reqps",
             "Requests whose KV cache was taken away while they ran.",
         ),
         Panel(
             "Finished requests per second",
-            f"sum by (finished_reason) (rate(vllm:request_success_total{SERVED}{RATE}))",
-            "{{finished_reason}}",
+            "sum by (finished_reason) (rate(vllm:request_success_total))",
             "reqps",
         ),
     ),
@@ -114,72 +132,41 @@ EVALUATION = Dashboard(
     (
         Panel(
             "Answers done",
-            f"(regrade_answers_stored{{{HERE}}} + on (instance, benchmark, model, answer_set) "
-            f"regrade_answers_total{{{HERE}}}) / on (instance, benchmark, model, answer_set) "
-            f"regrade_answers_planned{{{HERE}}}",
-            "{{benchmark}} {{model}}",
+            "(regrade_answers_stored + on (instance, benchmark, model, answer_set) regrade_answers_total) "
+            "/ on (instance, benchmark, model, answer_set) regrade_answers_planned",
             "percentunit",
         ),
         Panel(
             "Time left",
-            f"min by (benchmark, model, answer_set) (regrade_answers_left{{{HERE}}}) / "
-            f"(sum by (benchmark, model, answer_set) (rate(regrade_answers_total{{{HERE}}}{RATE})) > 0)",
-            "{{benchmark}} {{model}}",
+            "min by (benchmark, model, answer_set) (regrade_answers_left) / "
+            "(sum by (benchmark, model, answer_set) (rate(regrade_answers_total)) > 0)",
             "s",
             "At the speed of all machines in the last minutes.",
-        ),
-        Panel(
-            "Answers per second",
-            f"rate(regrade_answers_total{{{HERE}}}{RATE})",
             "{{benchmark}} {{model}}",
-            "reqps",
         ),
-        Panel(
-            "Tokens per second",
-            f"sum by (instance, kind) (rate(regrade_tokens_total{{{HERE}}}{RATE}))",
-            "{{instance}} {{kind}}",
-        ),
-        Panel("Answers left", f"regrade_answers_left{{{HERE}}}", "{{benchmark}} {{model}}"),
-        Panel(
-            "Requests in the engine",
-            f"sum by (instance) (regrade_requests_in_engine{{{HERE}}})",
-            "{{instance}}",
-        ),
+        Panel("Answers per second", "rate(regrade_answers_total)", "reqps"),
+        Panel("Tokens per second", "sum by (instance, kind) (rate(regrade_tokens_total))"),
+        Panel("Answers left", "regrade_answers_left"),
+        Panel("Requests in the engine", "sum by (instance) (regrade_requests_in_engine)"),
         Panel(
             "Answers that failed",
-            f"sum by (benchmark, reason) (regrade_failed_answers_total{{{HERE}}})",
-            "{{benchmark}} {{reason}}",
+            "sum by (benchmark, reason) (regrade_failed_answers_total)",
             description="`failed` is sent again by the next run, `refused` cannot succeed.",
         ),
         Panel(
             "Answers that are not published",
-            f"regrade_spool_rows{{{HERE}}}",
-            "{{benchmark}} {{model}}",
+            "regrade_spool_rows",
             description="They are on the machine's disk, in the spool.",
         ),
-        Panel(
-            "Spool on disk",
-            f"sum by (instance) (regrade_spool_bytes{{{HERE}}})",
-            "{{instance}}",
-            "bytes",
-        ),
-        Panel(
-            "Commits",
-            f"sum by (instance, outcome) (regrade_commits_total{{{HERE}}})",
-            "{{instance}} {{outcome}}",
-        ),
+        Panel("Spool on disk", "sum by (instance) (regrade_spool_bytes)", "bytes"),
+        Panel("Commits", "sum by (instance, outcome) (regrade_commits_total)"),
         Panel(
             "Since the last commit",
-            f"time() - max by (instance) (regrade_last_commit_timestamp_seconds{{{HERE}}})",
-            "{{instance}}",
+            "time() - max by (instance) (regrade_last_commit_timestamp_seconds)",
             "s",
+            name="{{instance}}",
         ),
-        Panel(
-            "Engine's loading time",
-            f"max by (instance) (regrade_engine_load_seconds{{{HERE}}})",
-            "{{instance}}",
-            "s",
-        ),
+        Panel("Engine's loading time", "max by (instance) (regrade_engine_load_seconds)", "s"),
     ),
 )
 
@@ -189,54 +176,37 @@ FLEET = Dashboard(
     "All machines that evaluate: what they do, and which of them has stopped.",
     "regrade_info",
     (
-        Panel("Runs", f"count by (version) (regrade_info{{{HERE}}})", "regrade {{version}}"),
+        Panel("Runs", "count by (version) (regrade_info)", name="regrade {{version}}"),
         Panel(
             "Targets that do not answer",
             'sum by (job) (up{job=~"regrade|vllm"} == bool 0)',
-            "{{job}}",
             description="A port without a run counts too: a worker uses one for each run.",
         ),
         Panel(
             "Answers per second, all machines",
-            f"sum by (model) (rate(regrade_answers_total{{{HERE}}}{RATE}))",
-            "{{model}}",
+            "sum by (model) (rate(regrade_answers_total))",
             "reqps",
         ),
         Panel(
             "Answers per second, each machine",
-            f"sum by (instance) (rate(regrade_answers_total{{{HERE}}}{RATE}))",
-            "{{instance}}",
+            "sum by (instance) (rate(regrade_answers_total))",
             "reqps",
         ),
         Panel(
             "Output tokens per second, each machine",
-            f'sum by (instance) (rate(regrade_tokens_total{{{HERE},kind="completion"}}{RATE}))',
-            "{{instance}}",
+            'sum by (instance) (rate(regrade_tokens_total{kind="completion"}))',
         ),
         Panel(
             "Machines that answer nothing",
-            f"count(sum by (instance) (rate(regrade_answers_total{{{HERE}}}{RATE})) == 0) or vector(0)",
-            "machines",
+            "count(sum by (instance) (rate(regrade_answers_total)) == 0) or vector(0)",
+            name="machines",
         ),
-        Panel(
-            "Answers left",
-            f"min by (benchmark, model) (regrade_answers_left{{{HERE}}})",
-            "{{benchmark}} {{model}}",
-        ),
-        Panel(
-            "Answers that are not published",
-            f"sum by (instance) (regrade_spool_rows{{{HERE}}})",
-            "{{instance}}",
-        ),
-        Panel(
-            "Answers that failed",
-            f"sum by (instance, reason) (regrade_failed_answers_total{{{HERE}}})",
-            "{{instance}} {{reason}}",
-        ),
+        Panel("Answers left", "min by (benchmark, model) (regrade_answers_left)"),
+        Panel("Answers that are not published", "sum by (instance) (regrade_spool_rows)"),
+        Panel("Answers that failed", "sum by (instance, reason) (regrade_failed_answers_total)"),
         Panel(
             "Commits in the last hour",
-            f"sum by (outcome) (increase(regrade_commits_total{{{HERE}}}[1h]))",
-            "{{outcome}}",
+            "sum by (outcome) (increase(regrade_commits_total[1h]))",
             description="The Hub allows about 128 per hour and account.",
         ),
     ),

@@ -18,7 +18,7 @@ from regrade.benchmarks import benchmark_cards
 from regrade.cli.command_list import COMMANDS, GROUPS
 from regrade.cli.commands import HELP_ALL, call, epilogue
 from regrade.jobs.job import EvaluationJob, JudgeJob, ScoringJob
-from regrade.processes.metrics_endpoint import COUNTERS, GAUGES
+from regrade.processes.metrics_endpoint import METRICS
 from regrade.records.rubrics.own import FieldHead, Head
 from regrade.scorers import load_scorer, scorer_names
 from regrade.settings import GateSettings, SamplingSettings, registry
@@ -33,7 +33,7 @@ Made from the code when this site is built:
 - [scorers](reference/scorers.md), [benchmarks and suites](reference/benchmarks.md), [figures](reference/figures.md),
   [metrics for Prometheus](reference/metrics.md)
 """
-_TITLES = {
+_TITLES: dict[type[BaseModel], str] = {
     EvaluationJob: "evaluate, generate, and their flows",
     JudgeJob: "judge",
     ScoringJob: "score",
@@ -178,8 +178,7 @@ def _figures() -> str:
 
 
 def _metrics() -> str:
-    counters = {f"{name}_total": help_ for name, help_, *_ in COUNTERS if help_}
-    known = {name: help_ for name, help_, _ in GAUGES} | counters
+    known = {metric.name: metric.help for metric in METRICS}
     rows = "".join(_row(f"`{name}`", help_) for name, help_ in known.items())
     return f"# Metrics for Prometheus\n\n{_table('metric', 'meaning')}{rows}"
 

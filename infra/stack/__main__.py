@@ -6,7 +6,6 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -199,18 +198,13 @@ def _start_all(place: Layout, running: _Running) -> None:
 
 
 def _deploy(place: Layout) -> None:
-    log = place.logs / "deploy.log"
-    with log.open("ab") as output:
-        done = subprocess.run(
-            [sys.executable, "-m", "regrade.cli.main", "deploy"],
-            env=parts.client_environment(place),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            check=False,
-        )
-    if done.returncode:
-        raise processes.ended("regrade deploy", log)
+    command, log = [sys.executable, "-m", "regrade.cli.main", "deploy"], place.logs / "deploy.log"
+    deploying = processes.spawn(command, parts.client_environment(place), log, session=False)
+    try:
+        if deploying.wait():
+            raise processes.ended("regrade deploy", log)
+    finally:
+        deploying.kill()
 
 
 def down(place: Layout) -> int:

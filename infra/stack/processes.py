@@ -51,18 +51,25 @@ def interrupt_on_stop_signals() -> None:
         signal.signal(number, signal.default_int_handler)
 
 
-def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:
-    """Start a process in a new session, so that Ctrl-C does not reach it; append its output to a log."""
+def spawn(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, *, session: bool
+) -> "subprocess.Popen[bytes]":
+    """Start a process whose output is appended to a log; Ctrl-C does not reach one in a new session."""
     with log.open("ab") as output:
-        process = subprocess.Popen(
+        return subprocess.Popen(
             command,
             cwd=ROOT,
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=session,
         )
+
+
+def start(name: str, command: Sequence[str], environment: Mapping[str, str], log: Path) -> Known:
+    """Start a part of the stack."""
+    process = spawn(command, environment, log, session=True)
     _children.append(process)
     return known(name, process.pid, log)
 

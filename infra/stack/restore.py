@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from infra.stack import backup, postgres
 from infra.stack.backup import Manifest
@@ -81,9 +82,8 @@ def _fill(place: Layout, file: Path, folders: Mapping[str, Path]) -> None:
                 if name.startswith("/") or ".." in Path(name).parts:
                     raise StackError(f"'{file}' is no backup of a stack: it holds '{name}'.")
             # "tar" keeps owners, unlike "data". Python before 3.11.4 has no filters, and keeps owners too.
-            archive.extractall(
-                temporary, **({"filter": "tar"} if hasattr(tarfile, "tar_filter") else {})
-            )
+            kept: dict[str, Any] = {"filter": "tar"} if hasattr(tarfile, "tar_filter") else {}
+            archive.extractall(temporary, **kept)
         for name in postgres.NAMES:
             dump = Path(temporary) / f"{name}.dump"
             owner = (f"--role={name}", f"--dbname={name}")

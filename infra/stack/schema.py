@@ -62,14 +62,8 @@ def _start(place: Layout, server: Part) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", *COMMANDS[server.name]]
     if server.name == "mlflow":
         command.append(server.environment["MLFLOW_BACKEND_STORE_URI"])
-    with (place.logs / f"{server.name}-upgrade.log").open("ab") as output:
-        return subprocess.Popen(
-            command,
-            env=server.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
+    log = place.logs / f"{server.name}-upgrade.log"
+    return processes.spawn(command, server.environment, log, session=False)
 
 
 def _failed(place: Layout, name: str, before: str, wanted: str, backed_up: bool) -> None:

@@ -134,34 +134,6 @@ class PrefectGoneError(OperationError):
         return f"{self.problem} {run} the same command again. {KEPT}"
 
 
-class PrefectLoginError(OperationError):
-    """The Prefect server refuses the login, or requires one."""
-
-    def __init__(self, url: object, status: int) -> None:
-        self.url, self.status = url, status
-        super().__init__(url, status)
-
-    def __str__(self) -> str:
-        return (
-            f"Prefect at {self.url} answers {self.status}: it requires a login. Set PREFECT_API_AUTH_STRING to "
-            "`name:password`. The login of `make stack` is in .stack/.env, that of the compose file in infra/.env."
-        )
-
-
-class TemporaryServerError(OperationError):
-    """The temporary Prefect server did not start."""
-
-    def __init__(self, problem: str, log: Path) -> None:
-        self.problem, self.log = problem, log
-        super().__init__(problem, log)
-
-    def __str__(self) -> str:
-        return (
-            f"The temporary Prefect server {self.problem}; its output is in {self.log}. Start a server by hand "
-            "(`prefect server start`) and set PREFECT_API_URL to its address."
-        )
-
-
 _begun: list["TemporaryServer"] = []
 
 
@@ -227,7 +199,7 @@ class TemporaryServer:
         """Start the server and wait until it answers.
 
         Raises:
-            TemporaryServerError: If the server ended, or does not answer in time.
+            OperationError: If the server ended, or does not answer in time.
         """
         self.start()
         # Prefect imports the encoder when a run begins, and until then there is time.
@@ -238,13 +210,19 @@ class TemporaryServer:
         with httpx2.Client() as client:
             while time.monotonic() < deadline:
                 if self._process.has_ended():
-                    raise TemporaryServerError("ended while it was starting", self.log)
+                    raise self._unstarted("ended while it was starting")
                 try:
                     if client.get(f"{self.api_url}/health").is_success:
                         return
                 except httpx2.TransportError:
                     time.sleep(0.05)
-        raise TemporaryServerError(f"did not answer in {STARTUP_SECONDS} s", self.log)
+        raise self._unstarted(f"did not answer in {STARTUP_SECONDS} s")
+
+    def _unstarted(self, problem: str) -> OperationError:
+        return OperationError(
+            f"The temporary Prefect server {problem}; its output is in {self.log}. Start a server by hand "
+            "(`prefect server start`) and set PREFECT_API_URL to its address."
+        )
 
 
 @contextmanager
@@ -256,7 +234,7 @@ def prefect_server(temporary: TemporaryServer | None, *, heartbeats: bool = True
         heartbeats: Send heartbeats of the flow run to the server. Ending their thread takes a second.
 
     Raises:
-        TemporaryServerError: If a temporary server does not start.
+        OperationError: If a temporary server does not start.
     """
     from prefect.settings import (  # noqa: PLC0415 - Prefect is imported only once our logging is set up
         PREFECT_API_AUTH_STRING,
@@ -310,7 +288,7 @@ def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
     Raises:
         RegradeError: If the flow raises it.
         PrefectGoneError: If the Prefect server cannot be reached, at the start or later.
-        PrefectLoginError: If it requires another login.
+        OperationError: If it requires another login.
     """
     import httpx  # noqa: PLC0415 - the server starts before slow imports
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
@@ -323,8 +301,11 @@ def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
         if (cause := _first_cause(error)) is not None:
             raise cause from error  # Prefect failed only while reporting it
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403):
-            status = error.response.status_code
-            raise PrefectLoginError(PREFECT_API_URL.value(), status) from error
+            raise OperationError(
+                f"Prefect at {PREFECT_API_URL.value()} answers {error.response.status_code}: it requires a login. Set "
+                "PREFECT_API_AUTH_STRING to `name:password`. The login of `make stack` is in .stack/.env, that of the compose "
+                "file in infra/.env."
+            ) from error
         problem = f"Prefect at {PREFECT_API_URL.value()} does not answer ({type(error).__name__}: {error})."
         raise PrefectGoneError(problem) from error
 

@@ -4,9 +4,9 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -152,33 +152,47 @@ def _own_names_only(app: _App) -> _App:
 # Metrics in Prometheus' data model, computed from the evaluation at each scrape, without counters of their own.
 
 LABELS = ("benchmark", "model", "answer_set")
-GAUGES = (
-    ("regrade_answers_planned", "Answers of the complete answer set.", "planned"),
-    ("regrade_answers_stored", "Answers from earlier runs, and of other machines.", "stored"),
-    ("regrade_answers_left", "Answers that are not on disk yet.", "left"),
-    (
+"""Labels of each metric: fields of `AnswerSetState`."""
+
+
+class Shown(NamedTuple):
+    """A field of `AnswerSetState` as a metric."""
+
+    field: str
+    name: str
+    """Of a counter, it ends in `_total`."""
+    help: str
+    labels: Mapping[str, str] = {}
+    """Labels beside those of the answer set; they tell fields of one metric apart."""
+
+
+_FAILED = "Answers of this run without text: `failed` may succeed later, `refused` cannot."
+_TOKENS, _COMMITS = "Tokens of this run.", "Attempts of this run to publish answers."
+METRICS = (
+    Shown("planned", "regrade_answers_planned", "Answers of the complete answer set."),
+    Shown("stored", "regrade_answers_stored", "Answers from earlier runs, and of other machines."),
+    Shown("left", "regrade_answers_left", "Answers that are not on disk yet."),
+    Shown(
+        "in_engine",
         "regrade_requests_in_engine",
         "Requests that the engine has and has not answered.",
-        "in_engine",
     ),
-    ("regrade_spool_rows", "Answers on disk that are not published.", "spool_rows"),
-    ("regrade_spool_bytes", "Size of the spool on disk.", "spool_bytes"),
-    ("regrade_last_commit_timestamp_seconds", "Time of the last commit of answers.", "last_commit"),
-    ("regrade_engine_load_seconds", "Time that the engine took to load.", "load_seconds"),
+    Shown("spool_rows", "regrade_spool_rows", "Answers on disk that are not published."),
+    Shown("spool_bytes", "regrade_spool_bytes", "Size of the spool on disk."),
+    Shown(
+        "last_commit",
+        "regrade_last_commit_timestamp_seconds",
+        "Time of the last commit of answers.",
+    ),
+    Shown("load_seconds", "regrade_engine_load_seconds", "Time that the engine took to load."),
+    Shown("answers", "regrade_answers_total", "Answers of this run that are on disk."),
+    Shown("failed", "regrade_failed_answers_total", _FAILED, {"reason": "failed"}),
+    Shown("refused", "regrade_failed_answers_total", _FAILED, {"reason": "refused"}),
+    Shown("prompt_tokens", "regrade_tokens_total", _TOKENS, {"kind": "prompt"}),
+    Shown("completion_tokens", "regrade_tokens_total", _TOKENS, {"kind": "completion"}),
+    Shown("commits", "regrade_commits_total", _COMMITS, {"outcome": "published"}),
+    Shown("failed_commits", "regrade_commits_total", _COMMITS, {"outcome": "failed"}),
 )
-"""Name, help and field of `AnswerSetState` of each gauge."""
-_FAILED = "Answers of this run without text: `failed` may succeed later, `refused` cannot."
-_COMMITS = "Attempts of this run to publish answers."
-COUNTERS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
-    ("regrade_answers", "Answers of this run that are on disk.", "answers", {}),
-    ("regrade_failed_answers", _FAILED, "failed", {"reason": "failed"}),
-    ("regrade_failed_answers", "", "refused", {"reason": "refused"}),
-    ("regrade_tokens", "Tokens of this run.", "prompt_tokens", {"kind": "prompt"}),
-    ("regrade_tokens", "", "completion_tokens", {"kind": "completion"}),
-    ("regrade_commits", _COMMITS, "commits", {"outcome": "published"}),
-    ("regrade_commits", "", "failed_commits", {"outcome": "failed"}),
-)
-"""Name without `_total`, help, field and further labels of each counter."""
 
 
 class EvaluationCollector(Collector):
@@ -200,21 +214,12 @@ class EvaluationCollector(Collector):
         )
         info.add_metric([VERSION], 1)
         yield info
-        for name, help_, count in GAUGES:
-            gauge = GaugeMetricFamily(name, help_, labels=LABELS)
+        families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for count, name, help_, more in METRICS:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            family = families.setdefault(name, kind(name, help_, labels=[*LABELS, *more]))
             for state in states:
                 if (number := getattr(state, count)) is not None:
-                    gauge.add_metric(_labels(state), number)
-            yield gauge
-        counters: dict[str, CounterMetricFamily] = {}
-        for name, help_, count, more in COUNTERS:
-            family = counters.setdefault(
-                name, CounterMetricFamily(name, help_, labels=[*LABELS, *more])
-            )
-            for state in states:
-                family.add_metric([*_labels(state), *more.values()], getattr(state, count))
-        yield from counters.values()
-
-
-def _labels(state: AnswerSetState) -> list[str]:
-    return [state.benchmark, state.model, state.answer_set]
+                    own = (getattr(state, label) for label in LABELS)
+                    family.add_metric([*own, *more.values()], number)
+        yield from families.values()

@@ -55,4 +55,4 @@ def stack(team: Hub) -> Iterator[Stack]:
 @pytest.fixture(scope="session")
 def evaluated(stack: Stack, demo: dict[str, Any]) -> dict[str, Any]:
     """Flow run of an evaluation that was started through the API."""
-    return stack.finish(stack.start_run("evaluate-model", {**demo, "limit": N}))
+    return stack.completed(stack.start_run("evaluate-model", {**demo, "limit": N}))

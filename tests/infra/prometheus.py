@@ -1,8 +1,6 @@
 """A real Prometheus for tests, and the queries of the dashboards."""
 
 import json
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,8 @@ import pytest
 from infra.grafana.panels import Dashboard
 from infra.stack import prometheus
 from infra.stack.layout import Layout
-from tests.server_process import free_port
+from tests.processes.trees import wait_until
+from tests.server_process import free_port, server_process
 
 VARIABLES = {"$__rate_interval": "15s", "$instance": ".*"}
 """Variables of Grafana, with values for scrapes every second."""
@@ -40,14 +39,14 @@ class Prometheus:
             if not any(_is_number(row) for row in self.ask(_filled(panel.query)))
         }
 
-    def wait_until_answered(
-        self, dashboard: Dashboard, seconds: float, except_for: tuple[str, ...] = ()
-    ) -> None:
+    def wait_until_answered(self, dashboard: Dashboard, seconds: float) -> None:
         """Wait until each panel has a value; fail with the panels that have none."""
-        deadline = time.monotonic() + seconds
-        while left := {t: q for t, q in self.unanswered(dashboard).items() if t not in except_for}:
-            assert time.monotonic() < deadline, f"no value: {json.dumps(left, indent=1)}"
-            time.sleep(0.5)
+        wait_until(
+            lambda: not self.unanswered(dashboard),
+            seconds,
+            lambda: f"no value: {json.dumps(self.unanswered(dashboard), indent=1)}",
+            0.5,
+        )
 
 
 def _filled(query: str) -> str:
@@ -77,26 +76,6 @@ def running(home: Path, targets: dict[str, list[str]]) -> Iterator[Prometheus]:
     place.prometheus_config.write_text(prometheus.configuration(place, interval="1s"))
     for job, addresses in targets.items():
         (place.targets / f"{job}-test.yaml").write_text(json.dumps([{"targets": addresses}]))
-    with (home / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            prometheus.command(place, binary), stdout=log, stderr=subprocess.STDOUT
-        )
-    try:
-        _wait(f"{place.prometheus_url}/-/ready", process, home / "prometheus.log")
+    command, ready = prometheus.command(place, binary), f"{place.prometheus_url}/-/ready"
+    with server_process(command, ready, home / "prometheus.log"):
         yield Prometheus(place.prometheus_url)
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def _wait(url: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + 60
-    while True:
-        assert process.poll() is None, log.read_text()
-        assert time.monotonic() < deadline, log.read_text()
-        try:
-            if httpx.get(url).is_success:
-                return
-        except httpx.TransportError:
-            pass
-        time.sleep(0.1)

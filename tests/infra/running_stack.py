@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import psutil
 from infra.stack.layout import Layout
 from infra.stack.login import read_login
 from infra.stack.processes import Known, read_state
+from regrade.processes.tree import is_running
 from tests.command_line import ROOT, Ran, run
 from tests.prefect_login import Login
+from tests.processes import trees
 from tests.server_process import free_port
 
 
@@ -43,24 +45,12 @@ PYTHON, PATHS = stack_python()
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
-def wait_until(met: Callable[[], Any], seconds: float, problem: Callable[[], str] | str) -> Any:
-    """Call `met` until it returns a true value, and return the value."""
-    deadline = time.monotonic() + seconds
-    while not (value := met()):
-        text = problem if isinstance(problem, str) else problem()
-        assert time.monotonic() < deadline, f"after {seconds} s: {text}"
-        time.sleep(0.3)
-    return value
+wait_until = partial(trees.wait_until, pause=0.3)
 
 
 def living(processes: Sequence[psutil.Process]) -> list[psutil.Process]:
     """Return the processes that are running; zombies are not."""
-    found = []
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+    return [*filter(is_running, processes)]
 
 
 @dataclass
@@ -167,12 +157,18 @@ class Stack:
 
     def finish(self, flow_run_id: str, seconds: float = 540) -> dict[str, Any]:
         """Wait for the end of a flow run, and return it."""
-        wait_until(
-            lambda: self.flow_run(flow_run_id)["state_type"] in FINAL,
-            seconds,
-            lambda: self.told(flow_run_id),
-        )
+        told = partial(self.told, flow_run_id)
+        wait_until(lambda: self.has_ended(flow_run_id), seconds, told)
         return self.flow_run(flow_run_id)
+
+    def has_ended(self, flow_run_id: str) -> bool:
+        return self.flow_run(flow_run_id)["state_type"] in FINAL
+
+    def completed(self, flow_run_id: str) -> dict[str, Any]:
+        """Wait for the end of a flow run, check that it is completed, and return it."""
+        ended = self.finish(flow_run_id)
+        assert ended["state_type"] == "COMPLETED", self.told(flow_run_id)
+        return ended
 
     def told(self, flow_run_id: str) -> str:
         """State and log of a flow run, for the message of a failing test."""
@@ -183,6 +179,11 @@ class Stack:
     def artifacts(self, flow_run_id: str) -> list[dict[str, Any]]:
         asked = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
         return list(self.ask("/artifacts/filter", asked))
+
+    def pages(self, flow_run_id: str) -> list[str]:
+        """Pages of markdown."""
+        found = self.artifacts(flow_run_id)
+        return [artifact["data"] for artifact in found if artifact["type"] == "markdown"]
 
     def progress(self, flow_run_id: str) -> float:
         """Percentage of the answers on the run's page; 0 before the first answer."""

@@ -7,12 +7,14 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from tests.command_line import run
+from tests.processes.trees import wait_until
 from tests.server_process import free_port
 
 PACKAGES = (
@@ -67,20 +69,12 @@ class Slurm:
     """A running cluster."""
 
     environment: Mapping[str, str]
-    run: Path
+    folder: Path
 
     def __call__(self, *command: str, **environment: str) -> str:
-        done = subprocess.run(
-            command,
-            env={**os.environ, **self.environment, **environment},
-            cwd=self.run,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
-        return done.stdout.strip()
+        done = run(command, 60, {**self.environment, **environment}, cwd=self.folder)
+        assert done.code == 0, f"{command}: {done.err}"
+        return done.out.strip()
 
     def states(self, job: str) -> dict[str, str]:
         """State of each task of an array."""
@@ -95,7 +89,7 @@ class Slurm:
         self("scontrol", "update", f"JobId={job}", "StartTime=now")
 
     def logs(self) -> str:
-        files = [*self.run.glob("*.log"), *self.run.glob("*.txt")]
+        files = [*self.folder.glob("*.log"), *self.folder.glob("*.txt")]
         return "\n".join(f"== {path.name}\n{path.read_text()[-4000:]}" for path in files)
 
 
@@ -104,16 +98,9 @@ def unpacked(folder: Path) -> Path:
     for tool in ("apt-get", "dpkg"):
         if shutil.which(tool) is None:
             pytest.skip(f"no {tool}: Slurm comes as packages of Debian")
-    download = subprocess.run(
-        ["apt-get", "download", *PACKAGES],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    if download.returncode:
-        pytest.skip(f"apt cannot download Slurm: {download.stderr.strip()[-300:]}")
+    download = run(["apt-get", "download", *PACKAGES], 120, {}, cwd=folder)
+    if download.code:
+        pytest.skip(f"apt cannot download Slurm: {download.err.strip()[-300:]}")
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", package, folder / "root"], check=True)
     return folder / "root"
@@ -122,25 +109,25 @@ def unpacked(folder: Path) -> Path:
 @contextmanager
 def running_slurm(folder: Path) -> Iterator[Slurm]:
     """Start both daemons, and end them and their jobs at the end."""
-    root, run = unpacked(folder), folder / "run"
+    root, place = unpacked(folder), folder / "run"
     for name in ("state", "spool"):
-        (run / name).mkdir(parents=True)
+        (place / name).mkdir(parents=True)
     (plugins,) = root.glob("usr/lib/*/slurm-wlm")
     configuration = CONFIGURATION.format(
         host=socket.gethostname().split(".")[0],
         controller=free_port(),
         node=free_port(),
         user=getpass.getuser(),
-        run=run,
+        run=place,
         plugins=plugins,
     )
-    (run / "slurm.conf").write_text(configuration)
+    (place / "slurm.conf").write_text(configuration)
     environment = {
-        "SLURM_CONF": str(run / "slurm.conf"),
+        "SLURM_CONF": str(place / "slurm.conf"),
         "LD_LIBRARY_PATH": f"{plugins.parent}:{plugins}",
         "PATH": f"{root}/usr/bin:{os.environ['PATH']}",
     }
-    slurm = Slurm(environment, run)
+    slurm = Slurm(environment, place)
     sbin = root / "usr/sbin"
     commands = [
         [sbin / "slurmctld-wlm", "-D", "-c"],
@@ -149,47 +136,21 @@ def running_slurm(folder: Path) -> Iterator[Slurm]:
     daemons: list[subprocess.Popen[bytes]] = []
     try:
         for command in commands:
-            with (run / f"{command[0].name}.txt").open("wb") as output:
+            with (place / f"{command[0].name}.txt").open("wb") as output:
                 daemons.append(
                     subprocess.Popen(
                         command, env={**os.environ, **environment}, stdout=output, stderr=output
                     )
                 )
-        _wait_until_idle(slurm)
+        idle = ["sinfo", "--noheader", "--format=%T"]
+        wait_until(
+            lambda: run(idle, 60, environment).out.split()[:1] == ["idle"], 60, slurm.logs, 0.5
+        )
         yield slurm
     finally:
-        subprocess.run(
-            ["scancel", "--user", getpass.getuser()],
-            env={**os.environ, **environment},
-            timeout=60,
-            check=False,
-        )
-        _wait_until_empty(slurm)
+        run(["scancel", "--user", getpass.getuser()], 60, environment)
+        with suppress(AssertionError):
+            wait_until(lambda: not slurm("squeue", "--noheader"), 40, pause=0.5)
         for daemon in reversed(daemons):
             daemon.terminate()
             daemon.wait(30)
-
-
-def _wait_until_idle(slurm: Slurm, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while True:
-        found = subprocess.run(
-            ["sinfo", "--noheader", "--format=%T"],
-            env={**os.environ, **slurm.environment},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        if found.stdout.split()[:1] == ["idle"]:
-            return
-        assert time.monotonic() < deadline, slurm.logs()
-        time.sleep(0.5)
-
-
-def _wait_until_empty(slurm: Slurm, seconds: float = 40) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if not slurm("squeue", "--noheader"):
-            return
-        time.sleep(0.5)

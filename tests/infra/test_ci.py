@@ -3,7 +3,6 @@
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from regrade.cli.commands import command_line
-from tests.command_line import ROOT
+from tests.command_line import ROOT, run
 
 CI = ROOT / "infra" / "ci"
 WORKFLOWS = [CI / "github.yml", CI / "github-one-job.yml"]
@@ -69,8 +68,8 @@ def test_our_own_command_line_takes_each_command(words: list[str]):
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_each_script_is_bash(script: str):
-    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run(["bash", "-n", "-c", script], 60, {})
+    assert done.code == 0, done.err
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
@@ -116,18 +115,12 @@ def test_the_call_after_a_training_fits_the_workflow(tmp_path: Path):
     shutil.copy(WORKFLOWS[0], folder / "regrade.yml")
     for name, text in (("good", call), ("bad", call.replace("PREFECT_API_URL:", "PREFECT_URL:"))):
         (folder / f"{name}.yml").write_text(text)
-    done = {
-        name: subprocess.run(
-            [actionlint, str(folder / f"{name}.yml")],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+    good, bad = (
+        run([actionlint, str(folder / f"{name}.yml")], 60, {}, cwd=tmp_path)
         for name in ("good", "bad")
-    }
-    assert done["good"].returncode == 0, done["good"].stdout
-    assert 'secret "PREFECT_API_URL" is required' in done["bad"].stdout
+    )
+    assert good.code == 0, good.out
+    assert 'secret "PREFECT_API_URL" is required' in bad.out
 
 
 def test_no_secret_is_written_into_a_job():

@@ -40,14 +40,14 @@ def test_no_variable_is_of_the_databases_and_the_servers_need_only_addresses_and
 def test_docker_compose_starts_it_with_the_addresses_alone_and_passes_every_login_on():
     optional = dict.fromkeys(OPTIONAL, "given")
     done = compose("config", file=WORKER_FILE, **ADDRESSES, **optional)
-    assert done.returncode == 0, done.stderr
-    (worker,) = yaml.safe_load(done.stdout)["services"].values()
+    assert done.code == 0, done.err
+    (worker,) = yaml.safe_load(done.out)["services"].values()
     assert worker["environment"].items() >= (ADDRESSES | optional).items()
-    assert compose("config", file=WORKER_FILE, **ADDRESSES).returncode == 0
+    assert compose("config", file=WORKER_FILE, **ADDRESSES).code == 0
     for name in ADDRESSES:
         refused = compose("config", file=WORKER_FILE, **(ADDRESSES | {name: ""}))
-        assert refused.returncode != 0
-        assert f"set {name} in infra/worker.env" in refused.stderr + refused.stdout
+        assert refused.code != 0
+        assert f"set {name} in infra/worker.env" in refused.err + refused.out
 
 
 def test_every_variable_of_the_file_is_explained_in_its_example():

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tomllib
 from contextlib import suppress
@@ -16,7 +15,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from regrade import __version__
-from tests.command_line import ROOT
+from tests.command_line import ROOT, run
 
 IMAGES = ROOT / "infra/images"
 COMPOSE = yaml.safe_load((ROOT / "infra/compose.yaml").read_text())
@@ -33,19 +32,9 @@ def test_the_images_have_the_command_regrade(tmp_path: Path):
     for dockerfile in SERVICES:
         assert "install infra/images/regrade " in (IMAGES / dockerfile).read_text()
     (tmp_path / "regrade.py").write_text("raise SystemExit('the working folder is imported')")
-    done = subprocess.run(
-        [IMAGES / "regrade", "--version"],
-        cwd=tmp_path,
-        env={
-            "PATH": f"{Path(sys.executable).parent}:{os.defpath}",
-            "PYTHONPATH": str(ROOT),
-            "HOME": str(tmp_path),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout.strip()) == (0, __version__), done.stderr
+    variables = {"PATH": f"{Path(sys.executable).parent}:{os.defpath}", "PYTHONPATH": str(ROOT)}
+    done = run([str(IMAGES / "regrade"), "--version"], 60, variables, cwd=tmp_path)
+    assert (done.code, done.out.strip()) == (0, __version__), done.err
 
 
 @pytest.mark.parametrize("dockerfile", SERVICES)
@@ -84,14 +73,8 @@ def test_vllm_and_triton_read_the_variables_of_their_caches(tmp_path: Path):
         "import vllm.envs, triton.knobs; print(vllm.envs.VLLM_CACHE_ROOT, triton.knobs.cache.dir)"
     )
     places = {"VLLM_CACHE_ROOT": str(tmp_path / "vllm"), "TRITON_HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **places},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    vllm, triton = done.stdout.split("\n")[-2].split()
+    done = run([sys.executable, "-c", code], 280, places)
+    vllm, triton = done.out.split("\n")[-2].split()
     assert Path(vllm) == tmp_path / "vllm"
     assert Path(triton).is_relative_to(tmp_path)
 

@@ -3,7 +3,6 @@
 import json
 import shlex
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.crash.harness import spooled
 from tests.engines.openai_api.test_client import misbehaving_server
 from tests.infra.slurm import Slurm, running_slurm
 from tests.prefect_fixtures import state_of
+from tests.processes.trees import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(580)]
 SCRIPTS = ROOT / "infra/slurm"
@@ -79,10 +79,7 @@ def told(slurm: Slurm, logs: Path) -> str:
 
 
 def until(met: Callable[[], bool], slurm: Slurm, logs: Path, seconds: float = 150) -> None:
-    deadline = time.monotonic() + seconds
-    while not met():
-        assert time.monotonic() < deadline, told(slurm, logs)
-        time.sleep(0.3)
+    wait_until(met, seconds, lambda: told(slurm, logs), 0.3)
 
 
 def published(answers: Path) -> int:
@@ -116,9 +113,12 @@ while true; do sleep 0.1; done
 
 
 @pytest.fixture
-def stand_in(settings: dict[str, str], tmp_path: Path) -> None:
-    """Stand-in for `regrade`, which only waits for SIGTERM."""
+def job(slurm: Slurm, settings: dict[str, str], tmp_path: Path) -> str:
+    """An array of two tasks whose stand-ins for `regrade` have begun, and only wait for SIGTERM."""
     (tmp_path / "bin" / "regrade").write_text(STAND_IN)
+    job = array(slurm, settings, tmp_path)
+    until(lambda: starts(job, tmp_path) == [1, 1], slurm, tmp_path)
+    return job
 
 
 def urgent(slurm: Slurm, folder: Path, seconds: int) -> str:
@@ -129,7 +129,7 @@ def urgent(slurm: Slurm, folder: Path, seconds: int) -> str:
     )
 
 
-def starts(slurm: Slurm, job: str, logs: Path) -> list[int]:
+def starts(job: str, logs: Path) -> list[int]:
     """Number of times that each task of an array began."""
     files = [logs / f"regrade-{job}-{task}.log" for task in (1, 2)]
     return [file.read_text().count("begins") if file.exists() else 0 for file in files]
@@ -146,52 +146,43 @@ def array(slurm: Slurm, settings: dict[str, str], folder: Path, *words: str) -> 
     return job
 
 
-@pytest.mark.usefixtures("stand_in")
 def test_each_task_of_an_array_is_requeued_at_its_end_of_time_and_by_itself(
-    slurm: Slurm, settings: dict[str, str], tmp_path: Path
+    slurm: Slurm, job: str, tmp_path: Path
 ):
-    job = array(slurm, settings, tmp_path)
-    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
     expected = [1, 1]
     for task in (2, 1):  # the last one has the id of the array as its own
         slurm("scancel", "--batch", "--signal=TERM", f"{job}_{task}")
         until(lambda: slurm.states(job)[f"{job}_{task}"] == "PENDING", slurm, tmp_path)  # noqa: B023
         slurm.start_now(f"{job}_{task}")
         expected[task - 1] += 1
-        until(lambda: starts(slurm, job, tmp_path) == expected, slurm, tmp_path)
+        until(lambda: starts(job, tmp_path) == expected, slurm, tmp_path)
         until(lambda: set(slurm.states(job).values()) == {"RUNNING"}, slurm, tmp_path)
     slurm("scancel", "--full", job)
 
 
-@pytest.mark.usefixtures("stand_in")
 def test_each_task_of_an_array_that_is_preempted_begins_again_once(
-    slurm: Slurm, settings: dict[str, str], tmp_path: Path
+    slurm: Slurm, job: str, tmp_path: Path
 ):
-    job = array(slurm, settings, tmp_path)
-    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
     other = urgent(slurm, tmp_path, 1)
     until(lambda: set(slurm.states(job).values()) == {"PENDING"}, slurm, tmp_path)
     until(lambda: ended(slurm, other), slurm, tmp_path)
     for task in (1, 2):
         slurm.start_now(f"{job}_{task}")
-    until(lambda: starts(slurm, job, tmp_path) == [2, 2], slurm, tmp_path)
+    until(lambda: starts(job, tmp_path) == [2, 2], slurm, tmp_path)
     assert "another turn" not in told(slurm, tmp_path)
     slurm("scancel", "--full", job)
 
 
-@pytest.mark.usefixtures("stand_in")
 @pytest.mark.parametrize("how", [(), ("--full",)], ids=["scancel", "scancel --full"])
 def test_each_task_of_an_array_that_is_cancelled_stays_so(
-    slurm: Slurm, settings: dict[str, str], tmp_path: Path, how: tuple[str, ...]
+    slurm: Slurm, job: str, tmp_path: Path, how: tuple[str, ...]
 ):
-    job = array(slurm, settings, tmp_path)
-    until(lambda: starts(slurm, job, tmp_path) == [1, 1], slurm, tmp_path)
     for task, others in ((2, {"RUNNING"}), (1, {"CANCELLED"})):
         name = f"{job}_{task}"
         slurm("scancel", *how, name)
         until(lambda: slurm.states(job).get(name, "CANCELLED") == "CANCELLED", slurm, tmp_path)  # noqa: B023
         assert slurm.states(job).get(f"{job}_{3 - task}", "CANCELLED") in others
-    assert starts(slurm, job, tmp_path) == [1, 1]
+    assert starts(job, tmp_path) == [1, 1]
     assert "another turn" not in told(slurm, tmp_path)
 
 

@@ -4,13 +4,13 @@ import os
 import re
 import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.command_line import ROOT
+from tests.command_line import ROOT, run
+from tests.processes.trees import wait_until
 
 SCRIPTS = ROOT / "infra/slurm"
 REGRADE = """#!/bin/bash
@@ -60,10 +60,7 @@ class Task:
             command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         ) as process:
             if term:
-                deadline = time.monotonic() + 30
-                while not (self.folder / "began").exists():
-                    assert time.monotonic() < deadline
-                    time.sleep(0.02)
+                wait_until((self.folder / "began").exists)
                 process.send_signal(signal.SIGTERM)
             output, _ = process.communicate(timeout=60)
         return process.returncode, output
@@ -102,29 +99,23 @@ def test_a_task_that_slurm_ends_is_not_requeued_by_the_script(tmp_path: Path, st
     assert not task.requeued
 
 
-def test_a_task_that_was_done_when_the_signal_came_is_not_requeued(tmp_path: Path):
-    task = Task(tmp_path, tenths=600, on_term=0)
-    code, _ = task.run(term=True)
-    assert code == 0
-    assert not task.requeued
-
-
-def test_an_error_is_the_exit_code_and_not_repeated(tmp_path: Path):
-    task = Task(tmp_path, status=2)
-    assert task.run()[0] == 2
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [({"tenths": 600, "on_term": 0}, 0), ({"status": 2}, 2)],
+    ids=["done when the signal came", "an error"],
+)
+def test_a_task_that_ended_by_itself_is_not_requeued(
+    tmp_path: Path, ending: dict[str, int], code: int
+):
+    task = Task(tmp_path, **ending)
+    assert task.run(term="tenths" in ending)[0] == code
     assert not task.requeued
 
 
 def test_a_worker_without_a_server_says_what_is_missing():
-    done = subprocess.run(
-        ["bash", str(SCRIPTS / "worker.sbatch")],
-        env={"PATH": os.environ["PATH"]},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert "PREFECT_API_URL is not set" in done.stderr
+    done = run(["bash", str(SCRIPTS / "worker.sbatch")], 60, {"PREFECT_API_URL": ""})
+    assert done.code == 2
+    assert "PREFECT_API_URL is not set" in done.err
 
 
 @pytest.mark.parametrize("name", ["evaluate", "worker"])

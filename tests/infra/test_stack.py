@@ -43,12 +43,9 @@ def test_all_parts_run_and_a_second_start_finds_them(stack: Stack):
 
 
 def test_a_run_from_the_api_is_evaluated_and_tracked(stack: Stack, evaluated: dict[str, Any]):
-    assert evaluated["state_type"] == "COMPLETED", stack.told(evaluated["id"])
     assert evaluated["work_pool_name"] == "gpu"
-    (result,) = [
-        artifact for artifact in stack.artifacts(evaluated["id"]) if artifact["type"] == "markdown"
-    ]
-    assert "demo-arithmetic" in result["data"]
+    (result,) = stack.pages(evaluated["id"])
+    assert "demo-arithmetic" in result
     assert max(stack.metrics("accuracy/demo-arithmetic")) > 0.5
     # The server writes the artifacts of the run to its disk.
     assert any(path.is_file() for path in (stack.place.home / "artifacts").rglob("*"))
@@ -90,31 +87,20 @@ def test_postgres_lets_nobody_in_without_the_password_of_that_database(stack: St
 
 
 def test_no_process_listens_or_connects_beyond_this_machine(stack: Stack):
-    connections = []
+    found = []
     for process in stack.everything():
         with suppress(psutil.NoSuchProcess):  # a flow run that has just ended
-            connections += [
-                (process.name(), connection) for connection in process.net_connections("inet")
-            ]
-    listening = {
-        connection.laddr.ip
-        for _, connection in connections
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert listening == {"127.0.0.1"}, connections
-    assert {connection.raddr.ip for _, connection in connections if connection.raddr} <= {
-        "127.0.0.1"
-    }, connections
+            found += [(process.name(), opened) for opened in process.net_connections("inet")]
+    listening = {opened.laddr.ip for _, opened in found if opened.status == psutil.CONN_LISTEN}
+    assert listening == {"127.0.0.1"}, found
+    assert {opened.raddr.ip for _, opened in found if opened.raddr} <= {"127.0.0.1"}, found
 
 
 def test_stored_answers_are_scored_again_in_the_cpu_pool(stack: Stack, evaluated: dict[str, Any]):
-    scored = stack.finish(stack.start_run("score-answers", {"force": True, "intact": True}))
-    assert scored["state_type"] == "COMPLETED", stack.told(scored["id"])
+    scored = stack.completed(stack.start_run("score-answers", {"force": True, "intact": True}))
     assert scored["work_pool_name"] == "cpu"
-    (result,) = [
-        artifact for artifact in stack.artifacts(scored["id"]) if artifact["type"] == "markdown"
-    ]
-    assert "demo-choice" in result["data"]
+    (result,) = stack.pages(scored["id"])
+    assert "demo-choice" in result
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +108,7 @@ def worse(stack: Stack, demo: dict[str, Any]) -> str:
     """Folder of a worse model that was evaluated."""
     folder = str(damaged_model(stack.place.home / "worse"))
     parameters = {**demo, "model": folder, "limit": N}
-    candidate = stack.finish(stack.start_run("evaluate-model", parameters))
-    assert candidate["state_type"] == "COMPLETED", stack.told(candidate["id"])
+    stack.completed(stack.start_run("evaluate-model", parameters))
     return folder
 
 
@@ -132,16 +117,10 @@ def test_a_worse_model_is_called_worse_in_the_cpu_pool(
 ):
     # A model in a folder is named by the folder's name or path.
     sides = {"base": "regrade-demo", "candidate": worse, "gate": {"max_drop": 8}}
-    compared = stack.finish(stack.start_run("compare-models", sides))
-    assert compared["state_type"] == "COMPLETED", stack.told(compared["id"])
+    compared = stack.completed(stack.start_run("compare-models", sides))
     assert compared["work_pool_name"] == "cpu"
     assert compared["state"]["message"].startswith("regression"), stack.told(compared["id"])
-    pages = [
-        artifact["data"]
-        for artifact in stack.artifacts(compared["id"])
-        if artifact["type"] == "markdown"
-    ]
-    assert any("demo-arithmetic" in page for page in pages)
+    assert any("demo-arithmetic" in page for page in stack.pages(compared["id"]))
 
 
 @pytest.mark.parametrize(
@@ -262,7 +241,7 @@ def test_a_flow_run_is_not_root_and_reads_no_secret_of_the_stack(
     assert set(started.uids()) == {user.pw_uid}
     variables = started.environ()
     assert (variables["HOME"], variables["REGRADE_REMOTE_CODE"]) == (str(stack.place.worker), "0")
-    assert stack.finish(flow_run)["state_type"] == "COMPLETED", stack.told(flow_run)
+    stack.completed(flow_run)
     place = stack.place
     for secret in (place.login, place.passwords, place.cluster / "PG_VERSION"):
         read = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)

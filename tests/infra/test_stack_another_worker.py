@@ -54,10 +54,7 @@ def test_a_worker_that_knows_only_the_addresses_and_the_login_runs_a_deployment(
         options = ["--name", "another-machine", "--run-once"]
         command = ["env", "-i", *(f"{name}={value}" for name, value in another_machine.items())]
         done = run([*command, sys.executable, "-m", *start, *options], 200, {}, cwd=tmp_path)
-        assert stack.finish(flow_run_id)["state_type"] == "COMPLETED", (
-            done,
-            stack.told(flow_run_id),
-        )
+        assert stack.finish(flow_run_id)["state_type"] == "COMPLETED", done
     finally:
         ours.resume()
     assert "another-machine" in stack.told(flow_run_id)

@@ -1,6 +1,5 @@
 """The login of the stack: created once, for its owner only, and known to its clients."""
 
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from infra.stack import parts, postgres
 from infra.stack.layout import Layout, StackError
 from infra.stack.login import NAME, read_login, shown_login, write_client_variables
-from tests.command_line import ROOT
+from tests.command_line import ROOT, run
 
 
 def test_the_login_is_made_once_and_only_we_can_read_it(place: Layout):
@@ -35,8 +34,8 @@ def test_a_file_without_a_login_is_named(place: Layout):
 def test_a_shell_gets_the_variables_from_the_file(place: Layout):
     write_client_variables(place)
     script = f'set -a; . {place.login}; set +a; env | grep "^{NAME}="'
-    told = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == f"{NAME}={read_login(place)}"
+    told = run(["bash", "-c", script], 60, {})
+    assert told.out.strip() == f"{NAME}={read_login(place)}"
 
 
 def test_a_terminal_shows_the_login_and_a_log_where_it_is(
@@ -66,13 +65,7 @@ def test_servers_and_clients_have_the_same_login_and_only_own_pages_are_allowed(
 
 
 def test_make_ui_gets_the_same_variables_as_a_script(place: Layout):
-    told = subprocess.run(
-        [sys.executable, "-m", "infra.stack.login"],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    ).stdout
+    told = run([sys.executable, "-m", "infra.stack.login"], 60, {}).out
     assert f"export PREFECT_SERVER_API_AUTH_STRING={read_login(place)}\n" in told
     assert "export MLFLOW_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:5000," in told
     script = (ROOT / "infra/ui.sh").read_text()

@@ -6,10 +6,10 @@ screenshots; those of docs/images/ were made by this test.
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from regrade.answers.hub import HubRepository
@@ -54,10 +54,10 @@ def test_a_run_from_the_form_is_watched_cancelled_and_continued_to_its_result(
 
     def over() -> bool:
         engines.update(stack.engine_processes())
-        return ended(pages, second)
+        return stack.has_ended(second["id"])
 
     wait_until(over, 400, lambda: f"no end: {stack.told(second['id'])}")
-    assert state(pages, second) == "COMPLETED", stack.told(second["id"])
+    stack.completed(second["id"])
     account.take(repository, stack.spool)
     assert len(stored(repository)) == len(dict(stored(repository))) == ROWS
     assert not account.lost
@@ -92,13 +92,11 @@ def submit(pages: Pages, hub: Hub, *, max_num_seqs: int) -> None:
 
 def watch(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
     """Wait until the page shows answers."""
-    wait_until(
-        lambda: spooled(stack.spool) or ended(pages, flow_run),
-        400,
-        lambda: stack.told(flow_run["id"]),
-    )
-    assert state(pages, flow_run) == "RUNNING", stack.told(flow_run["id"])
-    pages.open(f"/runs/flow-run/{flow_run['id']}")
+    run_id = flow_run["id"]
+    told = partial(stack.told, run_id)
+    wait_until(lambda: spooled(stack.spool) or stack.has_ended(run_id), 400, told)
+    assert not stack.has_ended(run_id), told()
+    pages.open(f"/runs/flow-run/{run_id}")
     pages.click('//li[@id="artifacts"]')
     pages.text(f"of {ROWS:,} answers")
     pages.text("infra/demo/regrade-demo: gsm8k_chat")
@@ -111,15 +109,9 @@ def cancel(pages: Pages, flow_run: dict[str, Any], stack: Stack) -> None:
     assert len(engines) >= 4  # supervisor, worker, and vLLM's two
     pages.press("Cancel")
     pages.press("Confirm")
-    wait_until(lambda: ended(pages, flow_run), 90, lambda: stack.told(flow_run["id"]))
-    states = httpx.get(
-        f"{pages.api}/flow_run_states/",
-        params={"flow_run_id": flow_run["id"]},
-        auth=pages.login,
-        timeout=60,
-    ).json()
+    assert stack.finish(flow_run["id"], 90)["state_type"] == "CANCELLED"
+    states = stack.ask(f"/flow_run_states/?flow_run_id={flow_run['id']}")
     when = {entry["name"]: datetime.fromisoformat(entry["timestamp"]) for entry in states}
-    assert state(pages, flow_run) == "CANCELLED", stack.told(flow_run["id"])
     seconds = (when["Cancelled"] - when["Cancelling"]).total_seconds()
     tell(f"cancelled in {seconds:.1f} s")
     assert seconds < CANCEL_SECONDS
@@ -152,12 +144,3 @@ def read_result(pages: Pages, flow_run: dict[str, Any], hub: Hub) -> None:
 
 def newest(pages: Pages) -> dict[str, Any]:
     return max(pages.runs(), key=lambda one: str(one["created"]))
-
-
-def state(pages: Pages, flow_run: dict[str, Any]) -> str:
-    found = httpx.get(f"{pages.api}/flow_runs/{flow_run['id']}", auth=pages.login, timeout=60)
-    return str(found.json()["state_type"])
-
-
-def ended(pages: Pages, flow_run: dict[str, Any]) -> bool:
-    return state(pages, flow_run) in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")

@@ -3,7 +3,6 @@
 import os
 import signal
 import socket
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +14,7 @@ from infra.stack.__main__ import RESTARTS, _Running, main
 from infra.stack.layout import Layout, StackError
 from infra.stack.processes import Known, end, known, read_state, start, write_state
 from regrade.processes.metrics_endpoint import PORT_VARIABLE
+from tests.command_line import run
 from tests.infra.running_stack import living, wait_until
 
 
@@ -76,12 +76,28 @@ def test_a_port_that_is_taken_is_named(
     assert not place.cluster.exists()
 
 
-def test_a_port_that_is_none_is_named(
-    place: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("variable", "value", "problem"),
+    [
+        ("REGRADE_MLFLOW_PORT", "5OOO", "REGRADE_MLFLOW_PORT is '5OOO', expected a port"),
+        (PORT_VARIABLE, "many", f"{PORT_VARIABLE}=many should be a port"),
+    ],
+)
+def test_a_port_that_is_none_is_named_before_anything_starts(
+    place: Layout,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    variable: str,
+    value: str,
+    problem: str,
 ):
-    monkeypatch.setenv("REGRADE_MLFLOW_PORT", "5OOO")
-    assert main(["status"]) == 1
-    assert "REGRADE_MLFLOW_PORT is '5OOO', expected a port" in capsys.readouterr().err
+    monkeypatch.setenv(variable, value)
+    assert main(["up"]) == 1
+    assert problem in capsys.readouterr().err
+    assert not place.cluster.exists()
+
+
+def test_an_unknown_command_is_bad_usage():
     assert main(["go"]) == 2
 
 
@@ -127,15 +143,6 @@ def test_prometheus_is_a_part_if_its_program_is_there(
     assert parts.monitoring(replace(place, prometheus_port=None)) == []
 
 
-def test_metrics_ports_that_are_none_are_told_before_anything_starts(
-    place: Layout, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-):
-    monkeypatch.setenv(PORT_VARIABLE, "many")
-    assert main(["up"]) == 1
-    assert f"{PORT_VARIABLE}=many should be a port" in capsys.readouterr().err
-    assert not place.cluster.exists()
-
-
 def test_another_server_of_the_caller_is_not_used(place: Layout, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://elsewhere:4200/api")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere:5000")
@@ -148,11 +155,9 @@ def test_another_server_of_the_caller_is_not_used(place: Layout, monkeypatch: py
 
 
 def test_the_command_answers_status_as_a_process(place: Layout):
-    asked = subprocess.run(
-        [sys.executable, "-m", "infra.stack", "status"], capture_output=True, text=True, check=False
-    )
-    assert asked.returncode == 1
-    assert asked.stdout.startswith("the stack is not running\n")
+    asked = run([sys.executable, "-m", "infra.stack", "status"], 60, {})
+    assert asked.code == 1
+    assert asked.out.startswith("the stack is not running\n")
 
 
 def test_the_viewer_knows_neither_login_nor_mlflow_and_answers_by_itself(place: Layout):

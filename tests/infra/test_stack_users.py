@@ -2,13 +2,13 @@
 
 import os
 import pwd
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from infra.stack.layout import Layout, StackError
 from infra.stack.users import VARIABLE, as_user, give_folders, worker_user
+from tests.command_line import run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of others")
 NOBODY = "nobody"
@@ -20,14 +20,11 @@ def test_a_command_of_the_worker_has_no_rights_of_root(tmp_path: Path):
     secret.write_text("a login")
     secret.chmod(0o600)
     user = pwd.getpwnam(NOBODY)
-    told = subprocess.run(
-        as_user(user, ["cat", "/proc/self/status"]), capture_output=True, text=True, check=True
-    )
-    status = dict(line.split(":\t", 1) for line in told.stdout.splitlines())
+    told = run(as_user(user, ["cat", "/proc/self/status"]), 60, {})
+    status = dict(line.split(":\t", 1) for line in told.out.splitlines())
     assert set(status["Uid"].split()) == {str(user.pw_uid)}
     assert (status["NoNewPrivs"], int(status["CapEff"], 16)) == ("1", 0)
-    reads = subprocess.run(as_user(user, ["cat", str(secret)]), capture_output=True, check=False)
-    assert reads.returncode != 0
+    assert run(as_user(user, ["cat", str(secret)]), 60, {}).code != 0
 
 
 @needs_root

@@ -31,12 +31,17 @@ def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_no_server_where_nothing_names_one(nowhere: Path):
     (nowhere / "pyproject.toml").write_text('[project]\ndependencies = ["prefect"]\n')
     assert not may_have_server()
+    assert has_server_and_imports_prefect() == ["False", "False"]
+
+
+def has_server_and_imports_prefect() -> list[str]:
+    """Return both for a new process in this folder."""
     code = (
         "import sys; from regrade.orchestration.configured import has_server; "
         "print(has_server(), 'prefect' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["False", "False"]
+    return ran.stdout.split()
 
 
 @pytest.mark.parametrize(
@@ -76,9 +81,7 @@ def test_a_variable_may_name_a_server(
 
 def test_a_server_in_a_file_is_the_server_of_a_command(nowhere: Path):
     (nowhere / "prefect.toml").write_text(f'[api]\nurl = "{ADDRESS}"')
-    code = "from regrade.orchestration.configured import has_server; print(has_server())"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["True"]
+    assert has_server_and_imports_prefect() == ["True", "True"]
 
 
 def test_prefect_reads_its_settings_from_no_other_places():

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,8 @@ from regrade.orchestration.machines import start_machines, wait_for_machines
 from regrade.settings.errors import SettingsError
 from tests.command_line import ROOT
 from tests.engines.openai_api.test_client import misbehaving_server
+from tests.prefect_fixtures import state_of
+from tests.processes.trees import wait_until
 
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
@@ -131,13 +132,12 @@ def test_a_run_that_is_cancelled_cancels_its_machines(client: SyncPrefectClient)
     assert parent is not None
     client.set_flow_run_state(parent, Running(), force=True)
     client.set_flow_run_state(parent, Cancelled(), force=True)
-    deadline = time.monotonic() + 120
-    while True:
+
+    def cancelled() -> bool:
         states = [client.read_flow_run(run).state for run in runs]
-        if all(state and (state.is_cancelling() or state.is_cancelled()) for state in states):
-            break
-        assert time.monotonic() < deadline, states
-        time.sleep(1)
+        return all(state and (state.is_cancelling() or state.is_cancelled()) for state in states)
+
+    wait_until(cancelled, 120, pause=1)
 
 
 @pytest.mark.slow
@@ -177,17 +177,13 @@ def test_two_machines_generate_and_the_run_that_started_them_scores(
                 run = client.create_flow_run_from_deployment(
                     deployment.id, parameters=settings, work_queue_name=queue
                 )
-                deadline = time.monotonic() + 400
-                while True:
-                    state = client.read_flow_run(run.id).state
-                    if state is not None and state.is_final():
-                        break
-                    assert time.monotonic() < deadline, (tmp_path / "worker.log").read_text()
-                    time.sleep(2)
+                log_text = (tmp_path / "worker.log").read_text
+                wait_until(lambda: state_of(client, run).is_final(), 400, log_text, 2)
             finally:
                 process.terminate()
                 process.wait(60)
-        assert state.is_completed(), f"{state} {(tmp_path / 'worker.log').read_text()[-5000:]}"
+        state = state_of(client, run)
+        assert state.is_completed(), f"{state} {log_text()[-5000:]}"
     repository = LocalRepository(answers)
     (stored,) = list_sets(repository, repository.head() or "")
     assert stored.manifest.state == "complete"

@@ -6,6 +6,7 @@ import textwrap
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -60,11 +61,18 @@ def living(pids: Sequence[int]) -> list[int]:
     return running
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 30) -> None:
+def wait_until(
+    met: Callable[[], Any],
+    seconds: float = 30,
+    problem: Callable[[], str] | str = "did not happen in time",
+    pause: float = 0.02,
+) -> Any:
+    """Call `met` until it returns a true value, and return the value."""
     deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "did not happen in time"
-        time.sleep(0.02)
+    while not (value := met()):
+        assert time.monotonic() < deadline, problem if isinstance(problem, str) else problem()
+        time.sleep(pause)
+    return value
 
 
 def owner(pids: Path, log: Path, then: str, *, stubborn: bool = False) -> list[str]:

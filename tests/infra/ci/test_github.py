@@ -3,14 +3,15 @@
 import json
 import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.command_line import run
 from tests.infra.ci.runners import CI, Github, Job
 from tests.infra.ci.stand_ins import Home, commands, package
+from tests.processes.trees import wait_until
 
 WORKFLOWS = {"github.yml": "trigger", "github-one-job.yml": "gate"}
 """File -> the command that writes its report."""
@@ -95,14 +96,9 @@ def test_after_a_failed_installation_nothing_is_posted(machine: Machine, tmp_pat
 
 
 def test_pip_outside_of_an_environment_is_refused(machine: Machine) -> None:
-    done = subprocess.run(
-        [machine.runner.bin / "python", "-m", "pip", "--version"],
-        env={"PATH": str(machine.runner.bin)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (1, "")
+    python = [str(machine.runner.bin / "python"), "-m", "pip", "--version"]
+    done = run(python, 60, {"PATH": str(machine.runner.bin)})
+    assert (done.code, done.out) == (1, "")
 
 
 def test_without_a_folder_no_other_step_runs(machine: Machine, tmp_path: Path) -> None:
@@ -175,9 +171,7 @@ def test_the_signal_of_a_cancelled_job_reaches_regrade(machine: Machine, tmp_pat
         env={"HOME": str(tmp_path), "PATH": str(machine.runner.bin), "FOLDER": str(tmp_path)},
     )
     try:
-        deadline = time.monotonic() + 30
-        while ["ready"] not in machine.home.calls() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: ["ready"] in machine.home.calls())
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 128 + signal.SIGINT
     finally:

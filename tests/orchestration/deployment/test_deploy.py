@@ -5,8 +5,9 @@ import io
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from regrade.settings.errors import SettingsError
 from tests.command_line import regrade, run
 from tests.prefect_fixtures import running_server
 from tests.prefect_login import Login
+from tests.processes.trees import wait_until
 from tests.stored import numbers, publish
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(300)]
@@ -64,13 +66,7 @@ class Server:
         return list(self.call("POST", "/flow_runs/filter", {"flows": {"name": {"any_": [name]}}}))
 
 
-def soon(found: Callable[[], Any], seconds: float = 90) -> Any:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.3)
-    raise AssertionError(f"nothing came in {seconds} s")
+soon = partial(wait_until, seconds=90, pause=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -82,11 +78,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         states = {(item["kind"], item["state"]) for item in first.document["objects"]}
         assert states == {(kind, "created") for kind in ("pool", "deployment", "automation")}
         yield found
-
-
-def test_while_one_flow_generates_others_may_publish(server: Server) -> None:
-    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 4
-    assert server.call("GET", "/work_pools/cpu")["concurrency_limit"] is None
 
 
 def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
@@ -101,7 +92,9 @@ def test_deploying_again_changes_nothing_and_says_so(server: Server) -> None:
     assert after == before
 
 
-def test_the_schedule_is_there_and_off(server: Server) -> None:
+def test_others_may_publish_while_one_flow_generates_and_the_schedule_is_off(server: Server):
+    assert server.call("GET", "/work_pools/gpu")["concurrency_limit"] == 4
+    assert server.call("GET", "/work_pools/cpu")["concurrency_limit"] is None
     (schedule,) = server.deployment("score-answers")["schedules"]
     assert (schedule["slug"], schedule["active"]) == ("nightly", False)
 
