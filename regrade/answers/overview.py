@@ -285,7 +285,7 @@ def _line(
     path, *score_paths = documents
     manifest = new.get(path)
     if not isinstance(manifest, Manifest):
-        manifest = read_manifest(repository, path, str(head), stored[path].size)
+        manifest = read_manifest(repository, path, str(head))
     answers = AnswerSet(repository, str(head), manifest)
     # The other shards come with this commit.
     there = [s.sha256 for s in manifest.shards if f"{answers.folder}/{s.name}" in stored]

@@ -17,12 +17,11 @@ import logging
 import os
 import re
 import shutil
-import socket
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -141,7 +140,7 @@ def _make_root() -> Path:
 def is_from_this_machine(folder: Path) -> bool:
     """Return True if the last process that used the spool in a folder ran on this machine."""
     owner = last_owner(folder)
-    return owner is not None and owner.host == socket.gethostname()
+    return owner is not None and owner.is_from_here
 
 
 def interrupted(repository_uri: str) -> list[str]:
@@ -149,8 +148,7 @@ def interrupted(repository_uri: str) -> list[str]:
     found = set()
     for folder in spool_folder(repository_uri, "").glob("*/"):
         owner = last_owner(folder)
-        is_left = owner and owner.host == socket.gethostname() and not owner.is_alive
-        if is_left and _has_rows(folder):
+        if owner and owner.is_from_here and not owner.is_alive and _has_rows(folder):
             found.add(folder.name.partition(".")[0])
     return sorted(found)
 
@@ -301,7 +299,8 @@ class Spool:
                     journals = self._without(journals, waiting)
                 while journals:
                     together = _together(journals)
-                    table = pa.concat_tables(map(_read_journal, together))
+                    rows = chain.from_iterable(map(_journal_batches, together))
+                    table = pa.Table.from_batches(rows, schema=GENERATION_SCHEMA)
                     if table.num_rows:
                         sealed = together[0].with_name(_sealed_name(together[0]))
                         write_parquet(repeats_together(table), sealed)
@@ -456,10 +455,9 @@ def _together(journals: Sequence[Path]) -> list[Path]:
 
 def _open_turns(journals: Sequence[Path]) -> set[RowKey]:
     """Return the turns of conversations whose last turn is in no journal."""
-    batches = (batch for journal in journals for batch in _journal_batches(journal))
     turns = [
         (turn, repeat)
-        for batch in batches
+        for batch in chain.from_iterable(map(_journal_batches, journals))
         for sample_id, repeat in row_keys(batch)
         if (turn := turn_of(sample_id)) is not None
     ]
@@ -479,10 +477,6 @@ def _open_repeats(journals: Sequence[Path], repeats: int) -> set[RowKey]:
                 if len(row["prompt"] or "") >= LONG_PROMPT:
                     found.setdefault(row["sample_id"], set()).add(row["repeat"])
     return {(id_, n) for id_, numbers in found.items() if len(numbers) < repeats for n in numbers}
-
-
-def _read_journal(path: Path) -> pa.Table:
-    return pa.Table.from_batches(_journal_batches(path), schema=GENERATION_SCHEMA)
 
 
 def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:

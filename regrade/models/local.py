@@ -89,23 +89,28 @@ def resolve_folder(
     config = check_folder(folder, needs_weights=needs_weights, needs_tokenizer=needs_tokenizer)
     in_code = _is_rendered_in_code(folder)
     stated = properties(config, lambda file: _existing(folder / file), name=name, in_code=in_code)
+    identity = ModelIdentity(
+        name=folder_name(folder),
+        kind="local",
+        revision=revision_of(folder, model_files(folder, weights=reads_weights)),
+        quantization=quantization,
+    )
+    return ResolvedModel(identity=identity, path=str(folder.resolve()), **stated)
+
+
+def revision_of(folder: Path, files: Iterable[Path]) -> str:
+    """Return the revision of a model or an adapter in a folder: a sha256 over the files that decide its answers.
+
+    Raises:
+        ModelError: If a file cannot be read.
+    """
     try:
-        revision = files_sha256(folder, model_files(folder, weights=reads_weights))
+        return files_sha256(folder, files)
     except PermissionError as error:
         raise ModelError(
-            name,
+            str(folder),
             f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
         ) from error
-    return ResolvedModel(
-        identity=ModelIdentity(
-            name=folder_name(folder),
-            kind="local",
-            revision=revision,
-            quantization=quantization,
-        ),
-        path=str(folder.resolve()),
-        **stated,
-    )
 
 
 def folder_name(folder: Path) -> str:

@@ -124,9 +124,9 @@ def kept(repository: Repository, model: ModelIdentity) -> Iterator[Tuning]:
     """
     head = repository.head()
     files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
-    for path, file in sorted(files.items()):
+    for path in sorted(files):
         try:
-            tuning = read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
+            tuning = read_json(repository, path, str(head), Tuning, "tuned settings")
             if tuning.key.path != path:
                 raise DamagedAnswersError(path, "it is of another model or machine.")
         except DamagedAnswersError as error:
