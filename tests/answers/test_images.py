@@ -20,7 +20,7 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, HubError
-from tests.answers.conftest import Opener
+from tests.answers.conftest import Opener, add
 from tests.builders import description, row, session
 from tests.pictures import SVG, file_of, header_of, image, publish_showing, showing
 from tests.stored import again, commit_manifest, table_bytes
@@ -97,17 +97,13 @@ def test_a_spool_keeps_an_image_once_and_releases_it_when_it_is_published(
 ) -> None:
     described = description(3, images="stored")
     with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
         spool.keep_images([RED])
         spool.keep_images([RED, GREEN])
         assert len(spool.images()) == 2
-        spool.append([showing(1, RED)])
-        publish_answers(repository, spool, described)
+        add(repository, spool, described, [showing(1, RED)])
         assert spool.images() == []
-        spool.append([showing(2, GREEN)])
-        answers = publish_answers(repository, spool, described)
+        answers = add(repository, spool, described, [showing(2, GREEN)])
 
-    assert answers is not None
     assert {RED.sha256, GREEN.sha256} <= answers.images.places.keys()
     assert problems(repository) == []
 
@@ -149,17 +145,13 @@ def test_a_commit_that_failed_after_it_was_made_stores_no_image_again(
         raise HubError(self.uri, "committing", "the answer was lost.", True)
 
     with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
         spool.keep_images([RED])
-        spool.append([showing(1, RED)])
         with monkeypatch.context() as patch, pytest.raises(HubError):
             patch.setattr(LocalRepository, "commit", unheard)
-            publish_answers(repository, spool, described)
-        spool.append([showing(2, RED)])
-        answers = publish_answers(repository, spool, described)
+            add(repository, spool, described, [showing(1, RED)])
+        answers = add(repository, spool, described, [showing(2, RED)])
         assert spool.images() == []
 
-    assert answers is not None
     assert answers.manifest.rows == 2
     assert len(answers.images.index.shards) == 1
     assert problems(repository) == []
@@ -215,12 +207,9 @@ def test_images_that_must_not_be_copied_are_named_by_dataset_revision_and_row(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     described = description(1, images="source")
-    with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
-        spool.append([showing(1, RED)])
-        answers = publish_answers(repository, spool, described)
 
-    assert answers is not None
+    answers = add(repository, tmp_path / "spool", described, [showing(1, RED)])
+
     assert answers.manifest.images == "source"
     assert paths_of(repository) == []
     assert answers.manifest.specification.benchmark.source_revision == "b" * 64
@@ -231,13 +220,8 @@ def test_images_that_must_not_be_copied_are_named_by_dataset_revision_and_row(
 def test_answers_of_the_version_that_copied_no_image_are_intact(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
-    described = description(1)
-    with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
-        spool.append([showing(1, RED)])
-        answers = publish_answers(repository, spool, described)
+    answers = add(repository, tmp_path / "spool", description(1), [showing(1, RED)])
 
-    assert answers is not None
     assert b'"images"' not in (repository.folder / answers.folder / "manifest.json").read_bytes()
     assert problems(repository) == []
 
