@@ -315,15 +315,15 @@ def test_a_session_whose_rows_were_all_there_is_left_out(
     assert [session.rows for session in answers.manifest.sessions] == [2]
 
 
-def test_answers_that_are_generated_anew_replace_the_old_ones(
-    repository: LocalRepository, tmp_path: Path
+def test_answers_that_are_generated_anew_replace_the_old_ones_whose_commit_is_named_once(
+    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     old = run(repository, tmp_path, [row(n, text=f"old {n}") for n in range(TOTAL)])
     gone = tuple(shard.sha256 for shard in old.manifest.shards)
     some = {"number": 1, "replaced": gone, "fresh": True}
     half = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2)], **some)
     assert (half.manifest.state, half.manifest.rows) == ("incomplete", 2)
-    whole = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2, TOTAL)], number=2)
+    whole = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2, TOTAL)], **some)
 
     assert set(texts(whole).values()) == {f"new {n}" for n in range(TOTAL)}
     assert whole.manifest.replaced == gone
@@ -331,17 +331,6 @@ def test_answers_that_are_generated_anew_replace_the_old_ones(
     before = find_set(repository, old.manifest.specification, old.revision)
     assert before is not None
     assert set(texts(before).values()) == {f"old {n}" for n in range(TOTAL)}
-
-
-def test_fewer_answers_that_replace_a_whole_set_name_the_commit_that_has_it(
-    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    old = run(repository, tmp_path, [row(n, text="old") for n in range(TOTAL)])
-    gone = tuple(shard.sha256 for shard in old.manifest.shards)
-    some = {"number": 1, "replaced": gone, "fresh": True}
-    run(repository, tmp_path, [row(n, text="new") for n in range(2)], **some)
-    run(repository, tmp_path, [row(n, text="new") for n in range(2, TOTAL)], **some)
-
     [said] = caplog.messages
     assert "2 of 4 answers are generated again (`--fresh`) and take the place of the 4" in said
     assert f"stay at commit {old.revision} (`--revision`)" in said

@@ -2,9 +2,9 @@ import errno
 import itertools
 import random
 import signal
-import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -57,18 +57,6 @@ def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spoo
     assert b"org/tiny" in card
 
 
-def test_rows_that_another_machine_published_are_left_out(
-    repository: LocalRepository, tmp_path: Path
-):
-    with Spool(tmp_path / "here") as here, Spool(tmp_path / "there") as there:
-        published(repository, here, range(4), 6)
-        answers = published(repository, there, range(2, 6), 6)
-
-    assert answers.manifest.rows == 6
-    assert answers.manifest.state == "complete"
-    assert len(answers.states().done) == 6
-
-
 def test_a_speed_that_comes_after_all_rows_is_published_once(
     repository: LocalRepository, spool: Spool
 ):
@@ -99,22 +87,24 @@ def test_a_later_session_keeps_the_speeds_of_earlier_ones(
     assert [kept.speed and kept.speed.steps for kept in answers.manifest.sessions] == [1, 2]
 
 
-def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):
-    def write(benchmark: str) -> None:
-        with Spool(tmp_path / benchmark) as spool:
-            spool.append([row(number) for number in range(20)])
-            publish_answers(repository, spool, description(20, benchmark=benchmark))
+def test_rows_that_another_machine_published_in_the_meantime_are_left_out(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit = LocalRepository.commit
+    with Spool(tmp_path / "here") as here, Spool(tmp_path / "there") as there:
+        faster = [lambda: published(LocalRepository(repository.folder), there, range(4), 6)]
 
-    writers = [threading.Thread(target=write, args=(f"bench{i}",)) for i in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+        def late(self: LocalRepository, *args: Any, **options: Any) -> str:
+            if faster:
+                faster.pop()()
+            return commit(self, *args, **options)
 
-    head = repository.head()
-    assert head is not None
-    sets = list_sets(repository, head)
-    assert [entry.manifest.state for entry in sets] == ["complete"] * 4
+        monkeypatch.setattr(LocalRepository, "commit", late)
+        answers = published(repository, here, range(2, 6), 6, session=1)
+
+    assert (answers.manifest.state, answers.manifest.rows) == ("complete", 6)
+    assert [kept.rows for kept in answers.manifest.sessions] == [4, 2]
+    assert len(answers.states().done) == 6
 
 
 def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalRepository, spool: Spool):
