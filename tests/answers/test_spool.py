@@ -160,7 +160,7 @@ def test_rows_reported_before_a_kill_are_on_disk(folder: Path):
                     os.write(writer, b".")
         finally:
             os._exit(1)
-    with open(reader, "rb") as told:
+    with os.fdopen(reader, "rb") as told:
         reported = len(told.read(200))
         os.kill(child, signal.SIGKILL)
         os.close(writer)
