@@ -9,19 +9,13 @@ from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
 from regrade.settings.errors import AdapterError, ModelError
-from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
+from tests.models.conftest import model_folder
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """Folder with all parts of a model; no test loads it."""
-    folder = tmp_path / "Model-8B"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(WEIGHTS)
-    (folder / "tokenizer.json").write_text("{}")
-    return folder
+    return model_folder(tmp_path / "Model-8B")
 
 
 @pytest.fixture
