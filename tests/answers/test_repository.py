@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pyarrow as pa
@@ -164,11 +165,8 @@ def test_of_two_writers_both_succeed_or_one_is_told_that_the_head_moved(opened: 
             else:
                 return
 
-    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
 
     last = str(opened().head())
     assert {f"scores/{n}.json" for n in range(4)} <= opened().files(last).keys()
