@@ -15,16 +15,7 @@ from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
 from regrade.hub.client import bound_requests
 from regrade.hub.retries import RetryPolicy
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from tests.hub_server.faults import (
-    Action,
-    Answer,
-    Corrupt,
-    CutUpload,
-    Drop,
-    Lag,
-    Stall,
-    Truncate,
-)
+from tests.hub_server.faults import Action, Answer, Corrupt, CutUpload, Drop, Lag, Stall, Truncate
 from tests.hub_server.fixtures import Hub
 
 QUICK = RetryPolicy(attempts=5, first_wait=0.02, longest_wait=0.1, total=8)
@@ -128,9 +119,8 @@ def test_a_wait_longer_than_the_budget_is_not_begun(
     hub: Hub, repository: HubRepository, first: str
 ) -> None:
     message = "You have exceeded the rate limit for repository commits (128 per hour)."
-    hub.fail(
-        "POST", "/commit/main", Answer(429, {"Retry-After": "3000", "X-Error-Message": message})
-    )
+    limited = Answer(429, {"Retry-After": "3000", "X-Error-Message": message})
+    hub.fail("POST", "/commit/main", limited)
     began = time.monotonic()
 
     with pytest.raises(HubError, match=r"128 per hour.*try again in 3000 s") as caught:
@@ -279,9 +269,8 @@ def test_a_hub_that_stalls_is_given_up_and_asked_again(
 
 
 def test_no_answer_at_all_is_a_retryable_error(make: Make) -> None:
-    with pytest.raises(
-        HubError, match=r"reading its head: no answer from http://127\.0\.0\.1:9 \(ConnectError\)"
-    ) as caught:
+    says = r"reading its head: no answer from http://127\.0\.0\.1:9 \(ConnectError\)"
+    with pytest.raises(HubError, match=says) as caught:
         make(endpoint="http://127.0.0.1:9").head()
 
     assert caught.value.retryable

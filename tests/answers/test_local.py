@@ -169,7 +169,11 @@ def test_a_commit_that_leads_out_of_the_folder_is_damage(folder: Path, first: st
         LocalRepository(folder).head()
 
 
-def test_a_card_edited_by_hand_is_the_card_at_the_head(folder: Path, first: str) -> None:
+def test_a_card_edited_by_hand_is_the_card_at_the_head_and_one_that_was_removed_is_as_committed(
+    folder: Path, first: str
+) -> None:
+    (folder / "README.md").unlink()
+    assert LocalRepository(folder).fetch("README.md", first).read_bytes() == b"card"
     (folder / "README.md").write_bytes(b"my own words")
     repository = LocalRepository(folder)
 
@@ -180,12 +184,6 @@ def test_a_card_edited_by_hand_is_the_card_at_the_head(folder: Path, first: str)
 
     assert repository.fetch("README.md", second).read_bytes() == b"my own words, and ours"
     assert repository.fetch("README.md", first).read_bytes() == b"card"
-
-
-def test_a_card_that_was_removed_is_as_committed(folder: Path, first: str) -> None:
-    (folder / "README.md").unlink()
-
-    assert LocalRepository(folder).fetch("README.md", first).read_bytes() == b"card"
 
 
 @pytest.mark.parametrize("content", [b"PAR2" * 50, b"short", None])

@@ -247,9 +247,8 @@ def test_files_are_added_to_a_repository_that_has_answers(
     def add(model: str, *numbers: int) -> tuple[str | None, list[AnswerSet]]:
         table = pa.Table.from_pylist([row(n) for n in numbers], schema=GENERATION_SCHEMA)
         sealed = seal_table(table, tmp_path / f"{model}.parquet")
-        sets = publish_files(
-            repository, [SetFiles(description(2, model=model), [sealed])], "import"
-        )
+        given = [SetFiles(description(2, model=model), [sealed])]
+        sets = publish_files(repository, given, "import")
         return repository.head(), sets
 
     add("first", 0, 1)
@@ -337,9 +336,8 @@ def test_an_import_of_a_version_that_stored_no_images_keeps_its_rows_and_says_of
     repository: LocalRepository, tmp_path: Path
 ):
     rows = [row(0), row(1)]
-    sealed = seal_table(
-        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "a.parquet"
-    )
+    table = pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
+    sealed = seal_table(table, tmp_path / "a.parquet")
     [images] = image_tables([image(1)])
     write_parquet(images, tmp_path / "images.parquet")
     (before,) = publish_files(repository, [SetFiles(description(2), [sealed])], "import")

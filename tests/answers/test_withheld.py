@@ -84,6 +84,7 @@ def test_no_file_of_the_repository_and_of_the_spool_holds_a_question(tmp_path: P
         assert [table[name].null_count for name in ("question", "prompt", "doc")] == [4] * 3
         assert table["choices"].to_pylist() == [[]] * 4
     assert [path for path in files if b"hums" in path.read_bytes()] == []
+    assert verify(answers.repository, answers.revision).problems == []
 
 
 def test_questions_at_hand_are_joined_on_reading(tmp_path: Path) -> None:
@@ -119,12 +120,6 @@ def test_scores_that_need_the_questions_are_refused_without_them(tmp_path: Path)
 
     assert with_questions.accuracy == 1.0
     assert score_answers(answers, "choice_letter").file.summary.overall == with_questions
-
-
-def test_a_withheld_answer_set_verifies(tmp_path: Path) -> None:
-    answers = published(tmp_path)
-
-    assert verify(answers.repository, answers.revision).problems == []
 
 
 def test_a_repository_is_continued_and_its_shards_still_hold_no_question(tmp_path: Path) -> None:
