@@ -129,9 +129,8 @@ class LocalRepository:
         """
         with self._writing():
             contents = describe(self.uri, additions)
-            state = self._adopted_or(
-                self._head()
-            )  # refuses a folder with other files before creating any
+            # refuses a folder with other files before creating any
+            state = self._adopted_or(self._head())
             self._files.prepare()
             return self._commit(state, contents, removed, message, parent)
 

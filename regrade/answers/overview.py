@@ -303,15 +303,9 @@ def _line(
         state.append(f"{manifest.failed:,} failed")
     if gone:
         state.append(f"{len(gone):,} of {len(manifest.shards):,} shards missing")
-    benchmark, model = manifest.specification.benchmark.name, manifest.specification.model.name
-    *cells, last = (
-        benchmark,
-        model,
-        f"{manifest.rows:,}",
-        ", ".join(state),
-        manifest.answer_set_id,
-    )
-    shown = (*map(_escaped, cells), "<br>".join(scores), _escaped(last))
+    specified = manifest.specification
+    cells = (specified.benchmark.name, specified.model.name, f"{manifest.rows:,}", ", ".join(state))
+    shown = (*map(_escaped, cells), "<br>".join(scores), manifest.answer_set_id)
     return f"| {' | '.join(shown)}{f' <!-- files {digest} -->' if digest else ''} |"
 
 

@@ -415,11 +415,8 @@ class Spool:
             whole = _whole_lines(content)
             if whole < len(content):
                 if b"\n" in content[whole:-1]:
-                    logger.warning(
-                        "'%s' is damaged from byte %d on; the rows after it are generated again",
-                        journal,
-                        whole,
-                    )
+                    said = "'%s' is damaged from byte %d on; the rows after it are generated again"
+                    logger.warning(said, journal, whole)
                 os.truncate(journal, whole)
             if (sealed := journal.with_name(_sealed_name(journal))).exists():
                 journal.unlink()  # crash between sealing and removing the journal
@@ -489,14 +486,12 @@ def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:
 def _whole_lines(content: bytes) -> int:
     """Return the length in bytes of the readable rows at the start; a power cut may leave zeros after them."""
     length = 0
-    for line in content.splitlines(keepends=True):
-        try:
+    with suppress(orjson.JSONDecodeError):
+        for line in content.splitlines(keepends=True):
             orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return length
-        if not line.endswith(b"\n"):
-            return length
-        length += len(line)
+            if not line.endswith(b"\n"):
+                break
+            length += len(line)
     return length
 
 

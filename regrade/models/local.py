@@ -53,13 +53,7 @@ _SETTINGS = (
     "*.bin.index.json",
     "*.py",
 )
-_NOT_WEIGHTS = (
-    "training_args.bin",
-    "optimizer*",
-    "scheduler*",
-    "scaler*",
-    "random_states*",
-)
+_NOT_WEIGHTS = ("training_args.bin", "optimizer*", "scheduler*", "scaler*", "random_states*")
 """Files that trainers write beside the weights; vLLM ignores them as well."""
 _PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<suffix>\.safetensors|\.bin)")
 """Name of a part of split weights, as `save_pretrained` writes it."""
@@ -150,10 +144,9 @@ _EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weight
 def _config_file(folder: Path) -> Path:
     """Return the path of the configuration: `params.json` for weights in Mistral's own format without `config.json`."""
     config, params = folder / "config.json", folder / "params.json"
-    only_mistral = (
-        not config.is_file() and params.is_file() and _matching(folder, (_MISTRAL_WEIGHTS,))
-    )
-    return params if only_mistral else config
+    if config.is_file() or not params.is_file() or not _matching(folder, (_MISTRAL_WEIGHTS,)):
+        return config
+    return params
 
 
 def _is_rendered_in_code(folder: Path) -> bool:
@@ -181,11 +174,9 @@ def weights_among(files: Iterable[Path]) -> list[Path]:
 
 
 def _check_weights(folder: Path, weights: list[Path]) -> None:
-    for index in _matching(folder, ("*.safetensors.index.json", "*.bin.index.json")):
-        if index.name.endswith(".bin.index.json") and any(
-            p.suffix == ".safetensors" for p in weights
-        ):
-            continue  # vLLM reads the safetensors
+    safe = any(path.suffix == ".safetensors" for path in weights)  # vLLM reads these, and no .bin
+    kinds = ("*.safetensors.index.json", *(() if safe else ("*.bin.index.json",)))
+    for index in _matching(folder, kinds):
         shards = read_json(index, str(folder)).get("weight_map")
         if not isinstance(shards, dict):
             raise ModelError(str(folder), f"'{index.name}' has no 'weight_map'.")
