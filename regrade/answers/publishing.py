@@ -128,10 +128,7 @@ def publish_answers(
 
 
 def _publish_sealed(
-    repository: Repository,
-    sealed: Sequence[SealedFile],
-    description: SetDescription,
-    spool: Spool,
+    repository: Repository, sealed: Sequence[SealedFile], description: SetDescription, spool: Spool
 ) -> AnswerSet | None:
     origin = read_origin(spool)
 
@@ -202,9 +199,7 @@ class SetFiles:
 
 
 def publish_files(
-    repository: Repository,
-    sets: Sequence[SetFiles],
-    message: str,
+    repository: Repository, sets: Sequence[SetFiles], message: str
 ) -> list[AnswerSet]:
     """Publish answer sets from sealed files, all in one commit; no commit if nothing is new.
 

@@ -31,20 +31,8 @@ import pyarrow.parquet as pq
 
 from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
-from regrade.answers.parquet import (
-    ParquetReader,
-    SealedFile,
-    repeats_together,
-    write_parquet,
-)
-from regrade.answers.rows import (
-    STATE_COLUMNS,
-    RowKey,
-    RowStates,
-    ShardStates,
-    row_keys,
-    row_states,
-)
+from regrade.answers.parquet import ParquetReader, SealedFile, repeats_together, write_parquet
+from regrade.answers.rows import STATE_COLUMNS, RowKey, RowStates, ShardStates, row_keys, row_states
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError

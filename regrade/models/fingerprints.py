@@ -61,10 +61,7 @@ def files_sha256(folder: Path, files: Iterable[Path]) -> str:
         logger.info(
             "hashing %.0f GB of '%s'; unchanged files are not hashed again", size / 1e9, folder
         )
-    with (
-        RepeatingThread(REPORT_SECONDS, report, "hashing"),
-        ThreadPoolExecutor(N_THREADS) as pool,
-    ):
+    with RepeatingThread(REPORT_SECONDS, report, "hashing"), ThreadPoolExecutor(N_THREADS) as pool:
         digests = list(pool.map(lambda path: cached_sha256(path, read.append), ordered))
     total = hashlib.sha256()
     for path, digest in zip(ordered, digests, strict=True):

@@ -19,13 +19,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from regrade.hub.client import bound_requests
 from regrade.hub.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
-from regrade.models.base import (
-    ADAPTER_CONFIG,
-    ResolvedModel,
-    adapter_hint,
-    properties,
-    read_json,
-)
+from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, adapter_hint, properties, read_json
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError
 

@@ -9,13 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from regrade.models.base import (
-    ADAPTER_CONFIG,
-    ResolvedModel,
-    adapter_hint,
-    properties,
-    read_json,
-)
+from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, adapter_hint, properties, read_json
 from regrade.models.chat_template import FILES
 from regrade.models.fingerprints import files_sha256
 from regrade.records.specification import CHECKPOINT, ModelIdentity

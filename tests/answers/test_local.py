@@ -485,9 +485,7 @@ def test_a_kill_at_any_step_leaves_a_commit_or_none_and_plain_copies_are_whole(
     assert not list(repository.differences())
 
 
-def test_a_shard_that_two_processes_placed_at_once_is_gone_when_it_is_removed(
-    folder: Path,
-) -> None:
+def test_a_shard_that_two_processes_placed_at_once_is_gone_when_it_is_removed(folder: Path) -> None:
     path = shard_of(b"rows", 0)
     head = LocalRepository(folder).commit({path: b"rows"}, "first", parent=None)
     # One of them keeps what the other has just placed, and then moves one name of the file over the other.

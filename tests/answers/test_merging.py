@@ -22,7 +22,7 @@ from regrade.scoring.score import score_answers
 from tests.answers.conftest import Opener, add
 from tests.answers.kills import killed_at
 from tests.builders import description, row, session, specification
-from tests.stored import score
+from tests.stored import by_row, score
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -44,12 +44,7 @@ def run(
 
 
 def texts(answers: AnswerSet) -> dict[str, str | None]:
-    found = {}
-    for batch in answers.batches(["sample_id", "text"]):
-        for name, text in zip(*(batch[c].to_pylist() for c in ("sample_id", "text")), strict=True):
-            assert name not in found
-            found[name] = text
-    return found
+    return {sample_id: row["text"] for (sample_id, _), row in by_row(answers, "text").items()}
 
 
 PARTS = 12

@@ -115,11 +115,7 @@ def test_a_folder_that_does_not_exist_is_refused(base: Path, name: str):
 
 @pytest.mark.parametrize(("trained_on", "warned"), [("org/Model-8B", 0), ("org/Other-7B", 1)])
 def test_an_adapter_of_another_model_is_reported(
-    base: Path,
-    adapter: Path,
-    caplog: pytest.LogCaptureFixture,
-    trained_on: str,
-    warned: int,
+    base: Path, adapter: Path, caplog: pytest.LogCaptureFixture, trained_on: str, warned: int
 ):
     change(adapter, base_model_name_or_path=trained_on)
     with caplog.at_level(logging.WARNING, "regrade"):
