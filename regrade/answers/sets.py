@@ -135,13 +135,16 @@ class AnswerSet:
 
     def scores_and_damage(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
         """Return the `intact_scores`, and the errors of the other score files and of the answers."""
-        files, damaged = self.readable_scores()
+        files, damaged = self._readable_scores()
         gone = self.damaged_shards()
         intact = [file for file in files if not gone.keys() & set(file.answers)]
         return intact, [*damaged, *gone.values()]
 
-    def readable_scores(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
-        """Return the score files that can be read, whether or not their answers are there, and the errors of the others."""
+    def readable_scores(self) -> list[ScoreFile]:
+        """Return the score files that can be read, whether or not their answers are there."""
+        return self._readable_scores()[0]
+
+    def _readable_scores(self) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
         records: list[ScoreFile] = []
         damaged: list[DamagedAnswersError] = []
         for path, file in sorted(self.repository.files(self.revision, self.scores_folder).items()):

@@ -291,7 +291,7 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
     known = {
         (stored.manifest.answer_set_id, file.label)
         for stored, _ in stored_sets
-        for file in stored.readable_scores()[0]
+        for file in stored.readable_scores()
     }
     new = [
         (stored, file, scores)
