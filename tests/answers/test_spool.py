@@ -114,18 +114,6 @@ def test_prompts_of_megabytes_are_stored_once_for_all_repeats_in_whatever_order_
     assert table["prompt"].to_pylist() == [prompts[n] for n, _ in keys]
 
 
-def test_rows_appended_while_sealing_are_in_the_next_file(folder: Path):
-    with Spool(folder) as spool:
-        spool.append([row(1)])
-        first = spool.seal()
-        spool.append([row(2)])
-        spool.release(file.path for file in first)
-        second = spool.seal()
-
-    assert [file.rows for file in second] == [1]
-    assert second[0].path != first[0].path
-
-
 def test_a_process_that_only_publishes_is_told_apart_from_one_that_generates(folder: Path):
     for only_publishes in (False, True):
         with Spool(folder, only_publishes=only_publishes):

@@ -100,13 +100,6 @@ def test_another_kind_than_lora_is_refused(base: Path, adapter: Path):
         adapted(base, adapter)
 
 
-def test_a_configuration_that_is_no_json_is_refused(base: Path, adapter: Path):
-    (adapter / "adapter_config.json").write_text("{")
-
-    with pytest.raises(AdapterError, match="'adapter_config.json' cannot be read as JSON"):
-        adapted(base, adapter)
-
-
 @pytest.mark.parametrize("name", ["./nowhere", "/no/where", "nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_refused(base: Path, name: str):
     with pytest.raises(AdapterError, match="there is no folder"):
