@@ -16,7 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.exceptions import PrefectException
 from prefect.runtime import task_run
 
-from regrade.answers.origin import note_speed, note_stop
+from regrade.answers.origin import note
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
@@ -222,7 +222,7 @@ class _Set:
             if work.stopped is not None and not progress.left_out:
                 work.stopped = None  # the last answers came at the same time
         if work.stopped is not None:
-            note_stop(work.spool, str(self._session.id), work.stopped)
+            note(work.spool, str(self._session.id), stopped=work.stopped)
         self._advance(progress)
         work.progress = progress
         if isinstance(engine, MeasuredEngine):
@@ -235,7 +235,7 @@ class _Set:
             goodput = self._goodput.result(None if progress.shared else progress.seconds)
             work.speed = speed.model_copy(update={"goodput": goodput})
         if work.speed is not None:
-            note_speed(work.spool, str(self._session.id), work.speed)
+            note(work.spool, str(self._session.id), speed=work.speed)
         work.generate_seconds = progress.seconds
         logger.info(
             "%s: %d answers in %.1f s%s%s",

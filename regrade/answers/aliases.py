@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from regrade.answers.base import Repository
-from regrade.answers.documents import read_json
+from regrade.answers.documents import find_json
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.records.columns import SCHEMA_VERSION
@@ -48,11 +48,8 @@ def read_alias(repository: Repository, revision: str, name: str) -> Alias | None
     if not is_alias_name(name):
         return None
     path = f"{FOLDER}/{name}.json"
-    known = repository.files(revision, FOLDER).get(path)
-    if known is None:
-        return None
-    alias = read_json(repository, path, revision, Alias, "an alias", known.size)
-    if alias.name != name:
+    alias = find_json(repository, path, revision, Alias, "an alias")
+    if alias is not None and alias.name != name:
         raise DamagedAnswersError(path, f"its content belongs to alias '{alias.name}'.")
     return alias
 

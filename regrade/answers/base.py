@@ -106,3 +106,8 @@ class Repository(Protocol):
 
     def url(self, revision: str, path: str = "") -> str | None:
         """Return the web page of a file or folder at a revision; None for a local folder."""
+
+
+def file_at(repository: Repository, path: str, revision: str) -> StoredFile | None:
+    """Return the file at a path, as a revision lists it; None if it lists none."""
+    return repository.files(revision, path.rpartition("/")[0]).get(path)

@@ -4,10 +4,11 @@ import hashlib
 import io
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
+from regrade.answers.base import StoredFile
 from regrade.settings.errors import RepositoryError
 
 CHUNK_BYTES = 1 << 20
@@ -15,16 +16,13 @@ REVISION = re.compile(r"[0-9a-f]{40}")
 _COMPONENT = re.compile(r"[^\x00-\x1f\x7f/\\.][^\x00-\x1f\x7f/\\]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
-    """A file to write."""
+@dataclass(frozen=True)
+class Content(StoredFile):
+    """A file to write; both hashes of it are known."""
 
-    path: str
-    source: Path | bytes
-    size: int
+    source: Path | bytes = field(kw_only=True)
     sha256: str
     git_oid: str
-    """sha1 of the content as a git blob; the Hub uses it for small text files."""
 
 
 def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
@@ -38,7 +36,8 @@ def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
     for path in additions:
         check_path(uri, path)
     return [
-        Content(path, source, *content_hashes(source)) for path, source in sorted(additions.items())
+        Content(path, *content_hashes(source), source=source)
+        for path, source in sorted(additions.items())
     ]
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from regrade.answers.base import Repository
+from regrade.answers.base import Repository, file_at
 from regrade.answers.manifest import Manifest
 from regrade.answers.parquet import MAX_FILE_BYTES
 from regrade.records.columns import SCHEMA_VERSION
@@ -26,19 +26,18 @@ _TRIES = 5
 Document = TypeVar("Document", bound=StrictModel)
 
 
-def read_manifest(repository: Repository, path: str, revision: str, size: int = 0) -> Manifest:
+def read_manifest(repository: Repository, path: str, revision: str) -> Manifest:
     """Return the manifest at a path.
 
     Args:
         repository: Repository to read from.
         path: `answers/<benchmark>/<model>/<answer_set_id>/manifest.json`.
         revision: 40-digit revision.
-        size: Size in bytes, 0 if unknown before the download.
 
     Raises:
         DamagedAnswersError: If it is not a manifest, lies at the wrong path, or was written by a newer regrade.
     """
-    content = _content(repository, path, revision, size)
+    content = _content(repository, path, revision)
     manifest = _parsed(path, content, Manifest, "a manifest")
     specified = manifest.specification
     # Computed from the stored JSON, so that a newer field that it lacks does not change the id.
@@ -62,7 +61,7 @@ def read_manifest(repository: Repository, path: str, revision: str, size: int = 
 
 
 def read_json(
-    repository: Repository, path: str, revision: str, kind: type[Document], what: str, size: int
+    repository: Repository, path: str, revision: str, kind: type[Document], what: str
 ) -> Document:
     """Return a JSON file of a repository, read as untrusted input.
 
@@ -72,18 +71,26 @@ def read_json(
         revision: 40-digit revision.
         kind: Model that it must match.
         what: The model in words, for error messages.
-        size: Size in bytes, 0 if unknown before the download.
 
     Raises:
         DamagedAnswersError: If it does not match, is too large, or was written by a newer regrade.
     """
-    return _parsed(path, _content(repository, path, revision, size), kind, what)
+    return _parsed(path, _content(repository, path, revision), kind, what)
 
 
-def _content(repository: Repository, path: str, revision: str, size: int) -> bytes:
-    check_size(path, size, MAX_JSON_BYTES)
-    stored = repository.files(revision, path.rpartition("/")[0]).get(path)
+def find_json(
+    repository: Repository, path: str, revision: str | None, kind: type[Document], what: str
+) -> Document | None:
+    """Return a JSON file as `read_json` does; None if there is no such file, or no revision yet."""
+    if not revision or file_at(repository, path, revision) is None:
+        return None
+    return read_json(repository, path, revision, kind, what)
+
+
+def _content(repository: Repository, path: str, revision: str) -> bytes:
+    stored = file_at(repository, path, revision)
     sha256 = stored and stored.sha256
+    check_size(path, stored.size if stored else 0, MAX_JSON_BYTES)  # before it is downloaded
     for _ in range(_TRIES):
         content = repository.fetch(path, revision).read_bytes()
         check_size(path, len(content), MAX_JSON_BYTES)
@@ -147,7 +154,7 @@ def fetch_listed(
         DamagedAnswersError: If it is missing, different or too large.
     """
     document = "list of images" if path.startswith(IMAGES) else "manifest"
-    known = repository.files(revision, path.rpartition("/")[0]).get(path)
+    known = file_at(repository, path, revision)
     if known is None:
         raise DamagedAnswersError(path, f"the {document} lists it, but it does not exist.")
     if known.size != size or known.sha256 not in (None, sha256):

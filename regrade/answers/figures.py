@@ -79,12 +79,7 @@ FIGURES: list[Figure] = [
         shown=("report", "show", "compare"),
     ),
     Figure(
-        "prompt_tokens_per_second",
-        "prompt tokens/s",
-        "",
-        _rate("prompt_tokens"),
-        ",.0f",
-        shown=(),
+        "prompt_tokens_per_second", "prompt tokens/s", "", _rate("prompt_tokens"), ",.0f", shown=()
     ),
     Figure(
         "tokens_per_second",

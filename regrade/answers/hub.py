@@ -7,9 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from threading import Lock
 
-from cachetools import LRUCache
 from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants
 from huggingface_hub.errors import (
     GatedRepoError,
@@ -83,8 +81,7 @@ class HubRepository:
         self.repo_id = repo_id
         self._cache = cache
         self._calls = HubCalls(self.uri, endpoint, token, timeout, retries or RetryPolicy())
-        self._listings: LRUCache[str, Listing] = LRUCache(LISTINGS_KEPT)
-        self._listings_lock = Lock()
+        self._listings: dict[str, Listing] = {}  # replaced, not changed: threads list at once
 
     @property
     def uri(self) -> str:
@@ -303,7 +300,7 @@ class HubRepository:
             """Return the revision with the contents, even if another client committed them."""
             stored = None if revision is None else self._same(api, contents, leaving, revision)
             if revision is not None and stored is not None:
-                if on_parent and (before := self._known_listing(parent)) is not None:
+                if on_parent and (before := self._listings.get(parent)) is not None:
                     self._keep(revision, before.updated(stored, leaving))
                 return revision
             head = self._existing_head(api)
@@ -343,8 +340,7 @@ class HubRepository:
 
     def _stored(self, path: str, revision: str) -> StoredFile:
         self._check_revision(revision)
-        listing = self._known_listing(revision)
-        if listing is not None:
+        if (listing := self._listings.get(revision)) is not None:
             entries = listing.files
         else:
             entries = self._calls.ask(
@@ -367,8 +363,7 @@ class HubRepository:
 
     def _listing(self, revision: str) -> Listing:
         self._check_revision(revision)
-        known = self._known_listing(revision)
-        if known is not None:
+        if (known := self._listings.get(revision)) is not None:
             return known
 
         def read(api: HfApi) -> Listing:
@@ -380,13 +375,8 @@ class HubRepository:
         return self._keep(revision, self._calls.ask("listing its files", read))
 
     def _keep(self, revision: str, listing: Listing) -> Listing:
-        with self._listings_lock:  # threads list at once
-            self._listings[revision] = listing
+        self._listings = dict([*self._listings.items()][1 - LISTINGS_KEPT :]) | {revision: listing}
         return listing
-
-    def _known_listing(self, revision: str) -> Listing | None:
-        with self._listings_lock:
-            return self._listings.get(revision)
 
     def _check_revision(self, revision: str) -> None:
         if not REVISION.fullmatch(revision):

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.content import content_hashes
-from regrade.answers.documents import Problem, fetch_listed, json_bytes, read_json
+from regrade.answers.documents import Problem, fetch_listed, find_json, json_bytes
 from regrade.answers.parquet import ParquetReader, parquet_bytes
 from regrade.records.columns import IMAGE_SCHEMA, SCHEMA_VERSION
 from regrade.records.images import Image, ImageError, read_image
@@ -31,7 +31,7 @@ SHARD_BYTES = 64 * 2**20
 SMALL_BYTES = 2**20
 """Size from which a shard is not small."""
 SMALL_SHARDS = 10
-"""Least number of small shards to join with new images; fewer cost nothing."""
+"""Least number of small shards to join; fewer cost nothing."""
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -52,11 +52,6 @@ class ImageIndex(StrictModel):
     shards: tuple[ImageShard, ...] = ()
 
 
-def images_folder(benchmark: str) -> str:
-    """Return the folder of a benchmark's images."""
-    return f"{IMAGES}/{path_component(benchmark)}"
-
-
 class StoredImages:
     """Images of a benchmark at one revision of a repository."""
 
@@ -68,7 +63,7 @@ class StoredImages:
             revision: 40-digit revision; "" before the first commit.
             benchmark: Name of the benchmark.
         """
-        self.folder = images_folder(benchmark)
+        self.folder = f"{IMAGES}/{path_component(benchmark)}"
         self._repository, self._revision = repository, revision
         self._readers: dict[str, ParquetReader] = {}
 
@@ -80,13 +75,9 @@ class StoredImages:
             DamagedAnswersError: If it is no such list.
         """
         path = f"{self.folder}/{INDEX}"
-        if not self._revision:
-            return ImageIndex()
-        known = self._repository.files(self._revision, self.folder).get(path)
-        if known is None:
-            return ImageIndex()
         what = "a list of images"
-        return read_json(self._repository, path, self._revision, ImageIndex, what, known.size)
+        found = find_json(self._repository, path, self._revision, ImageIndex, what)
+        return found or ImageIndex()
 
     @cached_property
     def places(self) -> Mapping[str, tuple[ImageShard, int]]:
@@ -202,7 +193,7 @@ def hashes_in(file: Path) -> list[str]:
 class AddedImages:
     """Changes of a benchmark's images in a commit."""
 
-    additions: dict[str, Path | bytes] = field(default_factory=dict)
+    files: dict[str, Path | bytes] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     """Small shards whose images are in a larger one now."""
 
@@ -218,6 +209,8 @@ def added_images(stored: StoredImages, files: Sequence[Path]) -> AddedImages:
         DamagedAnswersError: If the list of stored images is damaged.
     """
     added = AddedImages()
+    if not files:
+        return added
     shards = list(stored.index.shards)
     known = set(stored.places)
     new: list[tuple[Path | bytes, list[str]]] = []
@@ -243,9 +236,9 @@ def added_images(stored: StoredImages, files: Sequence[Path]) -> AddedImages:
         size, sha256, _ = content_hashes(content)
         name = f"part-{number:05d}-{sha256[:8]}.parquet"
         shards.append(ImageShard(name=name, bytes=size, sha256=sha256, images=tuple(hashes)))
-        added.additions[f"{stored.folder}/{name}"] = content
+        added.files[f"{stored.folder}/{name}"] = content
         number += 1
-    added.additions[f"{stored.folder}/{INDEX}"] = json_bytes(ImageIndex(shards=tuple(shards)))
+    added.files[f"{stored.folder}/{INDEX}"] = json_bytes(ImageIndex(shards=tuple(shards)))
     return added
 
 

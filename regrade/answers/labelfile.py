@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import pyarrow as pa
 from pydantic import Field
 
-from regrade.answers.base import Repository, StoredFile
+from regrade.answers.base import StoredFile
 from regrade.answers.documents import json_bytes
 from regrade.answers.parquet import ParquetReader, parquet_bytes
-from regrade.answers.publishing import retry_on_conflict
+from regrade.answers.publishing import commit_files
 from regrade.answers.scorefile import SetDocument
 from regrade.answers.sets import AnswerSet
 from regrade.records.columns import SCHEMA_VERSION
@@ -69,7 +69,7 @@ class LabelFile(SetDocument):
     imported_at: Timestamp
 
     @property
-    def stem(self) -> str:
+    def label(self) -> str:
         """File name without extension."""
         return f"labels-{self.table_sha256[:8]}"
 
@@ -101,7 +101,7 @@ def label_table(answers: AnswerSet, record: LabelFile) -> pa.Table:
     Raises:
         DamagedAnswersError: If the table is missing, or not the one that the file names.
     """
-    path = f"{answers.labels_folder}/{record.stem}.parquet"
+    path = f"{answers.labels_folder}/{record.label}.parquet"
     local = answers.table_file(path, "the labels have a JSON file, but no table.")
     if file_sha256(local) != record.table_sha256:
         raise DamagedAnswersError(path, "its sha256 is not the one in its JSON file.")
@@ -131,14 +131,11 @@ def publish_labels(answers: AnswerSet, record: LabelFile, content: bytes) -> str
         record: JSON file of the labels.
         content: Their table, as `sealed_labels` returns it.
     """
-    repository: Repository = answers.repository
-    stem = f"{answers.labels_folder}/{record.stem}"
-    additions = {f"{stem}.parquet": content, f"{stem}.json": json_bytes(record)}
+    stem = f"{answers.labels_folder}/{record.label}"
+    files = {f"{stem}.parquet": content, f"{stem}.json": json_bytes(record)}
     specified = answers.manifest.specification
     message = f"Labels of {specified.model.name} on {specified.benchmark.name}: {record.rows} by {', '.join(record.raters)}"
-    return retry_on_conflict(
-        lambda: repository.commit(additions, message[:200], parent=repository.head())
-    )
+    return commit_files(answers.repository, files, message[:200])
 
 
 def labelled_folders(files: Iterable[str]) -> set[str]:

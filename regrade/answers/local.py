@@ -129,9 +129,8 @@ class LocalRepository:
         """
         with self._writing():
             contents = describe(self.uri, additions)
-            state = self._adopted_or(
-                self._head()
-            )  # refuses a folder with other files before creating any
+            # refuses a folder with other files before creating any
+            state = self._adopted_or(self._head())
             self._files.prepare()
             return self._commit(state, contents, removed, message, parent)
 
@@ -213,8 +212,7 @@ class LocalRepository:
             was, now = (revision[:8] if revision else "empty" for revision in (parent, head))
             raise HeadMovedError(self.uri, "committing", f"the head is {now}, no longer {was}.")
         for content in contents:
-            file = StoredFile(content.path, content.size, content.sha256)
-            if content.path in changes or not self._files.is_at_its_path(file):
+            if content.path in changes or not self._files.is_at_its_path(content):
                 self._files.keep(content, stored.get(content.path))
         self._files.flush()
         if changes or leaving:

@@ -22,13 +22,7 @@ from regrade.answers.base import Listing, StoredFile
 from regrade.answers.content import check_path
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.settings.files import (
-    atomic_write,
-    make_folder,
-    sync,
-    time_there,
-    write_durably,
-)
+from regrade.settings.files import atomic_write, make_folder, sync, time_there, write_durably
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """Error numbers of file systems without hard links."""

@@ -298,7 +298,7 @@ def count_rows(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
     Args:
         batches: Needs `COLUMNS`.
     """
-    counts: Counter[str] = Counter()
+    counts = dict.fromkeys(("failed", "refused", "prompt_tokens", "completion_tokens"), 0)
     methods: Counter[str] = Counter()
     seconds = 0.0
     for batch in batches:
@@ -308,14 +308,7 @@ def count_rows(batches: Iterable[pa.RecordBatch]) -> dict[str, Any]:
             counts[name] += int(_numbers(batch, name).sum())
         seconds = max(seconds, float(_numbers(batch, "finished_at").max(initial=0.0)))
         methods.update(method for method in batch["label_method"].to_pylist() if method)
-    return {
-        **{
-            name: counts[name]
-            for name in ("failed", "refused", "prompt_tokens", "completion_tokens")
-        },
-        "seconds": seconds,
-        "label_methods": dict(sorted(methods.items())),
-    }
+    return {**counts, "seconds": seconds, "label_methods": dict(sorted(methods.items()))}
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> NDArray[np.float64]:

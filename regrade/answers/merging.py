@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from regrade.answers.images import SMALL_BYTES, SMALL_SHARDS
 from regrade.answers.manifest import COLUMNS, Shard, count_rows, state_of
 from regrade.answers.parquet import ParquetReader, SealedFile, parquet_bytes, repeats_together
 from regrade.answers.rows import (
@@ -27,10 +28,6 @@ from regrade.records.columns import GENERATION_SCHEMA
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.turn_ids import turn_of
 
-SMALL_SHARDS = 10
-"""Least number of small shards to join; fewer cost nothing."""
-SMALL_BYTES = 2**20
-"""Size from which a shard is not small."""
 JOINED_BYTES = 64 * 2**20
 """Size in memory, before compression, of the rows of small shards that become one."""
 

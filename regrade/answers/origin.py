@@ -100,17 +100,8 @@ def begin_session(
     spool.begin(str(session.id))
 
 
-def note_speed(spool: Spool, session_id: str, speed: Speed) -> None:
-    """Add the measurements of a session that the spool notes."""
-    _note(spool, session_id, speed=speed)
-
-
-def note_stop(spool: Spool, session_id: str, stopped: Stopped) -> None:
-    """Add the verdict at which a session that the spool notes left out the rest."""
-    _note(spool, session_id, stopped=stopped)
-
-
-def _note(spool: Spool, session_id: str, **changes: Speed | Stopped) -> None:
+def note(spool: Spool, session_id: str, **changes: Speed | Stopped) -> None:
+    """Add `speed`, the measurements, or `stopped`, an early verdict, to a session that the spool notes."""
     origin = read_origin(spool)
     if origin is None:
         raise RuntimeError(f"the spool notes no session '{session_id}': begin it first")

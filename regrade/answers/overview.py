@@ -275,7 +275,7 @@ def _line(
     path, *score_paths = documents
     manifest = new.get(path)
     if not isinstance(manifest, Manifest):
-        manifest = read_manifest(repository, path, str(head), stored[path].size)
+        manifest = read_manifest(repository, path, str(head))
     answers = AnswerSet(repository, str(head), manifest)
     # The other shards come with this commit.
     there = [s.sha256 for s in manifest.shards if f"{answers.folder}/{s.name}" in stored]
@@ -293,8 +293,8 @@ def _line(
         state.append(f"{manifest.failed:,} failed")
     if gone:
         state.append(f"{len(gone):,} of {len(manifest.shards):,} shards missing")
-    benchmark, model = manifest.specification.benchmark.name, manifest.specification.model.name
-    cells = (benchmark, model, f"{manifest.rows:,}", ", ".join(state))
+    specified = manifest.specification
+    cells = (specified.benchmark.name, specified.model.name, f"{manifest.rows:,}", ", ".join(state))
     shown = (*map(escape, cells), "<br>".join(scores), escape(manifest.answer_set_id))
     return f"| {' | '.join(shown)}{f' <!-- files {digest} -->' if digest else ''} |"
 

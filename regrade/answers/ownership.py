@@ -54,6 +54,11 @@ class Owner:
         return f"process {self.process}{self.purpose} on {self.host}"
 
     @property
+    def is_from_here(self) -> bool:
+        """True if it ran on this machine, as far as its name tells."""
+        return self.host == socket.gethostname()
+
+    @property
     def is_alive(self) -> bool | None:
         """True or False if that can be told from the processes seen here, else None."""
         here = this_process()

@@ -18,7 +18,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_rand
 
 from regrade.answers.base import Repository
 from regrade.answers.documents import json_bytes
-from regrade.answers.images import AddedImages, StoredImages, added_images
+from regrade.answers.images import StoredImages, added_images
 from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.merging import merge
@@ -29,13 +29,7 @@ from regrade.answers.parquet import SealedFile, parquet_bytes
 from regrade.answers.rows import ShardStates
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet, find_set
-from regrade.answers.spool import (
-    ORIGIN,
-    Spool,
-    SpoolBusyError,
-    SpoolError,
-    is_from_this_machine,
-)
+from regrade.answers.spool import ORIGIN, Spool, is_from_this_machine
 from regrade.answers.withheld import WithheldQuestions, share_questions
 from regrade.settings.errors import HeadMovedError, RegradeError, RepositoryError
 from regrade.settings.files import spool_root
@@ -50,8 +44,26 @@ class _Change:
     """A change of an answer set, not committed yet."""
 
     manifest: Manifest
-    additions: dict[str, Path | bytes]
+    files: dict[str, Path | bytes]
+    """New shards by path."""
     removed: list[str]
+
+
+def _commit(
+    repository: Repository,
+    head: str | None,
+    documents: Mapping[str, Manifest | ScoreFile],
+    message: str,
+    *,
+    files: Mapping[str, Path | bytes],
+    removed: Sequence[str] = (),
+    with_card: bool = True,
+) -> str:
+    """Commit documents by path and the files that they list on top of the head, with the card that shows them."""
+    additions = {**files, **{path: json_bytes(document) for path, document in documents.items()}}
+    if with_card:
+        additions |= updated_card(repository, head, documents, images=files)
+    return repository.commit(additions, message, parent=head, removed=removed)
 
 
 def retry_on_conflict(attempt: Callable[[], Result]) -> Result:
@@ -72,7 +84,11 @@ def keep_document(repository: Repository, path: str, document: BaseModel, messag
         HubError: If the store failed, or others commit all the time.
         RepositoryError: If writing is not allowed.
     """
-    files = {path: json_bytes(document)}
+    return commit_files(repository, {path: json_bytes(document)}, message)
+
+
+def commit_files(repository: Repository, files: Mapping[str, Path | bytes], message: str) -> str:
+    """Commit files that do not depend on the head, and return the revision."""
     return retry_on_conflict(lambda: repository.commit(files, message, parent=repository.head()))
 
 
@@ -112,10 +128,7 @@ def publish_answers(
 
 
 def _publish_sealed(
-    repository: Repository,
-    sealed: Sequence[SealedFile],
-    description: SetDescription,
-    spool: Spool,
+    repository: Repository, sealed: Sequence[SealedFile], description: SetDescription, spool: Spool
 ) -> AnswerSet | None:
     origin = read_origin(spool)
 
@@ -130,20 +143,20 @@ def _publish_sealed(
                 _keep_whole(repository, stored, sealed)
             return stored
         images = spool.images()
-        pictures = AddedImages()
-        if images:
-            benchmark = description.specification.benchmark.name
-            pictures = added_images(StoredImages(repository, head or "", benchmark), images)
-        manifest, additions = change.manifest, change.additions | pictures.additions
-        if (
-            stored is None or manifest.state == "complete" or manifest.stopped or pictures.additions
-        ):  # not in every commit of a long run
-            changed = {_manifest_path(manifest): manifest}
-            additions |= updated_card(repository, head, changed, images=pictures.additions)
-        specified = description.specification
-        message = f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}"
-        removed = [*change.removed, *pictures.removed]
-        revision = repository.commit(additions, message, parent=head, removed=removed)
+        specified, manifest = description.specification, change.manifest
+        added = added_images(StoredImages(repository, head or "", specified.benchmark.name), images)
+        revision = _commit(
+            repository,
+            head,
+            {_manifest_path(manifest): manifest},
+            f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}",
+            files=change.files | added.files,
+            removed=[*change.removed, *added.removed],
+            # not in every commit of a long run
+            with_card=bool(
+                stored is None or manifest.state == "complete" or manifest.stopped or added.files
+            ),
+        )
         spool.release_images(images)
         if origin and origin.fresh and stored and manifest.rows < stored.manifest.rows:
             logger.warning(
@@ -186,9 +199,7 @@ class SetFiles:
 
 
 def publish_files(
-    repository: Repository,
-    sets: Sequence[SetFiles],
-    message: str,
+    repository: Repository, sets: Sequence[SetFiles], message: str
 ) -> list[AnswerSet]:
     """Publish answer sets from sealed files, all in one commit; no commit if nothing is new.
 
@@ -203,34 +214,31 @@ def publish_files(
 
     def attempt() -> list[AnswerSet]:
         head = repository.head()
-        additions: dict[str, Path | bytes] = {}
+        files: dict[str, Path | bytes] = {}
+        removed: list[str] = []
         manifests: list[Manifest] = []
-        changed: dict[str, Manifest | ScoreFile] = {}
+        changed: dict[str, Manifest] = {}
         images: dict[str, list[Path]] = {}
-        for files in sets:
-            stored = find_set(repository, files.description.specification, head)
-            described, rows = files.description, files.rows
+        for given in sets:
+            described, rows = given.description, given.rows
+            stored = find_set(repository, described.specification, head)
             if stored and stored.manifest.rows:
                 # The id of an import holds the hash of its file: stored rows are those of the same file.
                 kept = {"images": stored.manifest.images}
                 described, rows = described.model_copy(update=kept), ()
-            elif files.images:
-                images.setdefault(described.specification.benchmark.name, []).extend(files.images)
+            elif given.images:
+                images.setdefault(described.specification.benchmark.name, []).extend(given.images)
             change = _change(stored, described, rows, None, ShardStates())
             if change is not None:
                 changed[_manifest_path(change.manifest)] = change.manifest
-                additions.update(change.additions)
+                files |= change.files
             manifests.append(change.manifest if change else stored.manifest)  # type: ignore[union-attr]
         if head is None or changed:
-            added = [
-                added_images(StoredImages(repository, head or "", name), files)
-                for name, files in images.items()
-            ]
-            pictures = {path: file for images in added for path, file in images.additions.items()}
-            removed = [path for images in added for path in images.removed]
-            additions |= pictures
-            additions |= updated_card(repository, head, changed, images=pictures)
-            head = repository.commit(additions, message, parent=head, removed=removed)
+            for benchmark, pictures in images.items():
+                added = added_images(StoredImages(repository, head or "", benchmark), pictures)
+                files |= added.files
+                removed += added.removed
+            head = _commit(repository, head, changed, message, files=files, removed=removed)
         return [AnswerSet(repository, head, manifest) for manifest in manifests]
 
     return retry_on_conflict(attempt)
@@ -258,17 +266,15 @@ def publish_scores(
 
     def attempt() -> str:
         head = repository.head()
-        additions: dict[str, Path | bytes] = {}
+        tables: dict[str, Path | bytes] = {}
         records: dict[str, Manifest | ScoreFile] = {}
         for answers, record, table in scored:
             path = f"{answers.scores_folder}/{record.label}"
-            additions[f"{path}.parquet"] = parquet_bytes(table)
+            tables[f"{path}.parquet"] = parquet_bytes(table)
             records[f"{path}.json"] = record
             if head != answers.revision:
                 records |= _with_scored(repository, head, answers, record, records)
-        additions |= {path: json_bytes(record) for path, record in records.items()}
-        additions |= updated_card(repository, head, records)
-        return repository.commit(additions, f"Scorings: {len(scored)}", parent=head)
+        return _commit(repository, head, records, f"Scorings: {len(scored)}", files=tables)
 
     return retry_on_conflict(attempt)
 
@@ -324,10 +330,9 @@ def _change(
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:
         return None
     folder = description.specification.answers_folder
-    additions = {f"{folder}/{name}": content for name, content in merged.added.items()}
-    additions[f"{folder}/{MANIFEST}"] = json_bytes(manifest)
+    files = {f"{folder}/{name}": content for name, content in merged.added.items()}
     removed = [f"{folder}/{shard.name}" for shard in (*merged.dropped, *merged.joined)]
-    return _Change(manifest, additions, removed)
+    return _Change(manifest, files, removed)
 
 
 def _sessions(stored: Sequence[Session], noted: Sequence[Session]) -> list[Session]:
@@ -353,13 +358,9 @@ def _with_speeds(stored: AnswerSet, origin: Origin | None) -> AnswerSet:
     if sessions == stored.manifest.sessions:
         return stored
     manifest = stored.manifest.model_copy(update={"sessions": sessions})
-    path = _manifest_path(manifest)
-    message = (
-        f"Speed of {manifest.specification.model.name} on {manifest.specification.benchmark.name}"
-    )
-    additions: dict[str, Path | bytes] = {path: json_bytes(manifest)}
-    additions |= updated_card(stored.repository, stored.revision, {path: manifest})
-    revision = stored.repository.commit(additions, message, parent=stored.revision)
+    documents, named = {_manifest_path(manifest): manifest}, manifest.specification
+    message = f"Speed of {named.model.name} on {named.benchmark.name}"
+    revision = _commit(stored.repository, stored.revision, documents, message, files={})
     return AnswerSet(stored.repository, revision, manifest)
 
 
@@ -408,25 +409,20 @@ def publish_siblings(folder: Path) -> Iterator[Leftover]:
 
 
 def _publish(folder: Path, only: str | None) -> Iterator[Leftover]:
+    uri = None
     try:
         with Spool(folder, only_publishes=True) as spool:
-            origin = spool.origin()
-            if origin is None or only not in (None, origin.get("repository")):
+            noted = spool.origin()  # of whichever version: an error below names its repository
+            if noted is None or only not in (None, noted.get("repository")):
                 return
-            yield _publish_open(spool, origin.get("repository"))
-    except (SpoolBusyError, SpoolError) as error:
-        yield Leftover(folder, None, None, error)
-
-
-def _publish_open(spool: Spool, uri: str | None) -> Leftover:
-    try:
-        origin = read_origin(spool)
-        if origin is None:
-            return Leftover(spool.folder, uri, None, None)
-        repository = open_repository(origin.repository, create=True)
-        published = publish_answers(repository, spool, origin.description)
+            uri = noted.get("repository")
+            origin = read_origin(spool)
+            assert origin is not None  # noqa: S101 - it is noted
+            repository = open_repository(origin.repository, create=True)
+            published = publish_answers(repository, spool, origin.description)
+            if published is not None and published.manifest.state == "complete":
+                spool.remove()
     except RegradeError as error:
-        return Leftover(spool.folder, uri, None, error)
-    if published is not None and published.manifest.state == "complete":
-        spool.remove()
-    return Leftover(spool.folder, uri, published, None)
+        yield Leftover(folder, uri, None, error)
+    else:
+        yield Leftover(folder, uri, published, None)

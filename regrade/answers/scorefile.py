@@ -50,7 +50,7 @@ class SetDocument(StrictModel):
     answer_set_id: AnswerSetId
 
     @property
-    def stem(self) -> str:
+    def label(self) -> str:
         """File name without extension."""
         raise NotImplementedError
 
@@ -85,11 +85,6 @@ class ScoreFile(SetDocument):
     score_seconds: Seconds
     original: OriginalScoring | None = None
     """Set if `scorer` is `original`: imported scores, with the `source_hash` of their file."""
-
-    @property
-    def stem(self) -> str:
-        """See `label`."""
-        return self.label
 
     @property
     def label(self) -> str:

@@ -4,12 +4,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, TypedDict, TypeVar, Unpack
 
 import pyarrow as pa
 
-from regrade.answers.base import Repository, StoredFile
+from regrade.answers.base import Repository, StoredFile, file_at
 from regrade.answers.documents import check_size, fetch_listed, read_json, read_manifest
 from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest, Shard
@@ -187,9 +187,9 @@ class AnswerSet:
         Raises:
             DamagedAnswersError: If it does not match, has the wrong name, or is about another answer set.
         """
-        record = read_json(self.repository, file.path, self.revision, kind, what, file.size)
-        if file.path.rpartition("/")[2] != f"{record.stem}.json":
-            raise DamagedAnswersError(file.path, f"its name should be '{record.stem}.json'.")
+        record = read_json(self.repository, file.path, self.revision, kind, what)
+        if file.path.rpartition("/")[2] != f"{record.label}.json":
+            raise DamagedAnswersError(file.path, f"its name should be '{record.label}.json'.")
         if record.answer_set_id != self.manifest.answer_set_id:
             raise DamagedAnswersError(
                 file.path, f"it belongs to answer set '{record.answer_set_id}'."
@@ -206,7 +206,7 @@ class AnswerSet:
         Raises:
             DamagedAnswersError: If it is missing or too large.
         """
-        known = self.repository.files(self.revision, path.rpartition("/")[0]).get(path)
+        known = file_at(self.repository, path, self.revision)
         if known is None:
             raise DamagedAnswersError(path, missing)
         check_size(path, known.size, MAX_FILE_BYTES)
@@ -288,83 +288,62 @@ def find_set(
     """Return the answer set of a specification at a revision, or None if it does not exist yet."""
     if revision is None:
         return None
-    folder = specification.answers_folder
-    path = f"{folder}/manifest.json"
-    known = repository.files(revision, folder).get(path)
-    if known is None:
+    path = f"{specification.answers_folder}/manifest.json"
+    if file_at(repository, path, revision) is None:
         return None
-    return AnswerSet(repository, revision, read_manifest(repository, path, revision, known.size))
+    return AnswerSet(repository, revision, read_manifest(repository, path, revision))
 
 
-def list_sets(
-    repository: Repository,
-    revision: str,
-    *,
-    benchmark: str | None = None,
-    answer_set_id: str | None = None,
-) -> list[AnswerSet]:
-    """Return the answer sets at a revision, oldest first.
+class Filters(TypedDict, total=False):
+    """Choice of answer sets, before anything is read. Default: all whose results count."""
 
-    Args:
-        repository: Repository to read from.
-        revision: 40-digit revision.
-        benchmark: Only this benchmark.
-        answer_set_id: Only this answer set; the first digits are enough if they are unambiguous.
+    benchmark: str | None
+    """Only this benchmark."""
+    model: str | None
+    """Only this model, given as name, last part of a name (`org/name` or `name`) or folder."""
+    answer_set_id: str | None
+    """Only this answer set; the first digits are enough if they are unambiguous."""
+    tops: Sequence[str]
+    """Top folders to look into. Default: only where results are; those of `TOPS` also hold answers that are none."""
+    where: Callable[[str], bool]
+    """Only those of a `Specification.folder` for which it returns True."""
+
+
+def list_sets(repository: Repository, revision: str, **filters: Unpack[Filters]) -> list[AnswerSet]:
+    """Return the answer sets at a 40-digit revision, oldest first.
 
     Raises:
         RepositoryError: If `answer_set_id` matches no answer set, or several.
         DamagedAnswersError: If a manifest cannot be read.
     """
-    sets, damaged = readable_sets(
-        repository, revision, benchmark=benchmark, answer_set_id=answer_set_id
-    )
+    sets, damaged = readable_sets(repository, revision, **filters)
     if damaged:
         raise damaged[0]
     return sets
 
 
 def readable_sets(
-    repository: Repository,
-    revision: str,
-    *,
-    benchmark: str | None = None,
-    model: str | None = None,
-    answer_set_id: str | None = None,
-    tops: Sequence[str] = (RESULTS,),
-    where: Callable[[str], bool] = bool,
+    repository: Repository, revision: str, **filters: Unpack[Filters]
 ) -> tuple[list[AnswerSet], list[DamagedAnswersError]]:
     """Return the answer sets with a readable manifest, oldest first, and the errors of the others.
-
-    Args:
-        repository: Repository to read from.
-        revision: 40-digit revision.
-        benchmark: Only this benchmark.
-        model: Only this model, given as name, last part of a name (`org/name` or `name`) or folder.
-        answer_set_id: Only this answer set; see `list_sets`.
-        tops: Top folders to look into. Default: only where results are; those of `TOPS` also hold answers that are none.
-        where: Chooses sets by their `Specification.folder`, before anything is read. Default: all.
 
     Raises:
         RepositoryError: If `answer_set_id` matches no answer set, or several.
     """
-    files = {path: file for top in tops for path, file in repository.files(revision, top).items()}
-    paths = [
-        path
-        for path in manifest_paths(files)
-        if _fits(PurePosixPath(path).parts, benchmark, model, answer_set_id)
-        and where("/".join(PurePosixPath(path).parts[1:4]))
-    ]
-    if answer_set_id is not None and len(paths) != 1:
-        matches = ", ".join(PurePosixPath(path).parts[3] for path in paths) or "none"
+    tops = filters.get("tops", (RESULTS,))
+    files = [path for top in tops for path in repository.files(revision, top)]
+    paths = [path for path in manifest_paths(files) if _fits(path, filters)]
+    if (asked := filters.get("answer_set_id")) is not None and len(paths) != 1:
+        matches = ", ".join(path.split("/")[3] for path in paths) or "none"
         raise RepositoryError(
             repository.uri,
-            f"'{answer_set_id}' should match one answer set, it matches {matches}. See `regrade list`.",
+            f"'{asked}' should match one answer set, it matches {matches}. See `regrade list`.",
         )
     sets: list[AnswerSet] = []
     damaged: list[DamagedAnswersError] = []
     for path in paths:
         try:
-            manifest = read_manifest(repository, path, revision, files[path].size)
+            manifest = read_manifest(repository, path, revision)
             sets.append(AnswerSet(repository, revision, manifest))
         except DamagedAnswersError as error:
             damaged.append(error)
@@ -372,27 +351,10 @@ def readable_sets(
 
 
 def intact_sets(
-    repository: Repository,
-    revision: str,
-    where: Callable[[str], bool] = bool,
-    *,
-    benchmark: str | None = None,
-    model: str | None = None,
-    tops: Sequence[str] = (RESULTS,),
+    repository: Repository, revision: str, **filters: Unpack[Filters]
 ) -> list[AnswerSet]:
-    """Return the answer sets with a readable manifest, oldest first; the log names each that is left out, once.
-
-    Args:
-        repository: Repository to read from.
-        revision: 40-digit revision.
-        where: Chooses sets by their `Specification.folder`. Default: all.
-        benchmark: Only this benchmark.
-        model: Only this model; see `readable_sets`.
-        tops: Top folders to look into.
-    """
-    sets, damaged = readable_sets(
-        repository, revision, benchmark=benchmark, model=model, tops=tops, where=where
-    )
+    """Return the answer sets with a readable manifest, oldest first; the log names each that is left out, once."""
+    sets, damaged = readable_sets(repository, revision, **filters)
     name_left_out(repository, revision, damaged)
     return sets
 
@@ -413,19 +375,18 @@ def _warn_once(uri: str, revision: str, text: str) -> None:  # noqa: ARG001 - pa
 def manifest_paths(files: Iterable[str]) -> list[str]:
     """Return the paths of manifests, sorted."""
     return [
-        path
-        for path in sorted(files)
-        if len(parts := PurePosixPath(path).parts) == 5 and parts[4] == "manifest.json"
+        path for path in sorted(files) if path.count("/") == 4 and path.endswith("/manifest.json")
     ]
 
 
-def _fits(
-    parts: Sequence[str], benchmark: str | None, model: str | None, answer_set_id: str | None
-) -> bool:
+def _fits(path: str, filters: Filters) -> bool:
+    _, of_benchmark, of_model, set_id, _ = path.split("/")
+    benchmark, model = filters.get("benchmark"), filters.get("model")
     return (
-        (benchmark is None or parts[1] == path_component(benchmark))
-        and (answer_set_id is None or parts[3].startswith(answer_set_id))
-        and (model is None or _is_model(model, parts[2]))
+        (benchmark is None or of_benchmark == path_component(benchmark))
+        and (model is None or _is_model(model, of_model))
+        and set_id.startswith(filters.get("answer_set_id") or "")
+        and filters.get("where", bool)(f"{of_benchmark}/{of_model}/{set_id}")
     )
 
 

@@ -17,12 +17,11 @@ import logging
 import os
 import re
 import shutil
-import socket
 import threading
 from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,20 +31,8 @@ import pyarrow.parquet as pq
 
 from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
-from regrade.answers.parquet import (
-    ParquetReader,
-    SealedFile,
-    repeats_together,
-    write_parquet,
-)
-from regrade.answers.rows import (
-    STATE_COLUMNS,
-    RowKey,
-    RowStates,
-    ShardStates,
-    row_keys,
-    row_states,
-)
+from regrade.answers.parquet import ParquetReader, SealedFile, repeats_together, write_parquet
+from regrade.answers.rows import STATE_COLUMNS, RowKey, RowStates, ShardStates, row_keys, row_states
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError
@@ -141,7 +128,7 @@ def _make_root() -> Path:
 def is_from_this_machine(folder: Path) -> bool:
     """Return True if the last process that used the spool in a folder ran on this machine."""
     owner = last_owner(folder)
-    return owner is not None and owner.host == socket.gethostname()
+    return owner is not None and owner.is_from_here
 
 
 def interrupted(repository_uri: str) -> list[str]:
@@ -149,8 +136,7 @@ def interrupted(repository_uri: str) -> list[str]:
     found = set()
     for folder in spool_folder(repository_uri, "").glob("*/"):
         owner = last_owner(folder)
-        is_left = owner and owner.host == socket.gethostname() and not owner.is_alive
-        if is_left and _has_rows(folder):
+        if owner and owner.is_from_here and not owner.is_alive and _has_rows(folder):
             found.add(folder.name.partition(".")[0])
     return sorted(found)
 
@@ -301,7 +287,8 @@ class Spool:
                     journals = self._without(journals, waiting)
                 while journals:
                     together = _together(journals)
-                    table = pa.concat_tables(map(_read_journal, together))
+                    rows = chain.from_iterable(map(_journal_batches, together))
+                    table = pa.Table.from_batches(rows, schema=GENERATION_SCHEMA)
                     if table.num_rows:
                         sealed = together[0].with_name(_sealed_name(together[0]))
                         write_parquet(repeats_together(table), sealed)
@@ -416,11 +403,8 @@ class Spool:
             whole = _whole_lines(content)
             if whole < len(content):
                 if b"\n" in content[whole:-1]:
-                    logger.warning(
-                        "'%s' is damaged from byte %d on; the rows after it are generated again",
-                        journal,
-                        whole,
-                    )
+                    said = "'%s' is damaged from byte %d on; the rows after it are generated again"
+                    logger.warning(said, journal, whole)
                 os.truncate(journal, whole)
             if (sealed := journal.with_name(_sealed_name(journal))).exists():
                 journal.unlink()  # crash between sealing and removing the journal
@@ -456,10 +440,9 @@ def _together(journals: Sequence[Path]) -> list[Path]:
 
 def _open_turns(journals: Sequence[Path]) -> set[RowKey]:
     """Return the turns of conversations whose last turn is in no journal."""
-    batches = (batch for journal in journals for batch in _journal_batches(journal))
     turns = [
         (turn, repeat)
-        for batch in batches
+        for batch in chain.from_iterable(map(_journal_batches, journals))
         for sample_id, repeat in row_keys(batch)
         if (turn := turn_of(sample_id)) is not None
     ]
@@ -481,10 +464,6 @@ def _open_repeats(journals: Sequence[Path], repeats: int) -> set[RowKey]:
     return {(id_, n) for id_, numbers in found.items() if len(numbers) < repeats for n in numbers}
 
 
-def _read_journal(path: Path) -> pa.Table:
-    return pa.Table.from_batches(_journal_batches(path), schema=GENERATION_SCHEMA)
-
-
 def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file:
         while lines := list(islice(file, JOURNAL_ROWS)):
@@ -495,14 +474,12 @@ def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:
 def _whole_lines(content: bytes) -> int:
     """Return the length in bytes of the readable rows at the start; a power cut may leave zeros after them."""
     length = 0
-    for line in content.splitlines(keepends=True):
-        try:
+    with suppress(orjson.JSONDecodeError):
+        for line in content.splitlines(keepends=True):
             orjson.loads(line)
-        except orjson.JSONDecodeError:
-            return length
-        if not line.endswith(b"\n"):
-            return length
-        length += len(line)
+            if not line.endswith(b"\n"):
+                break
+            length += len(line)
     return length
 
 

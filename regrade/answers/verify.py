@@ -249,10 +249,7 @@ def _wrong(
         duplicate[np.unique(key[part], return_index=True)[1]] = False
         duplicate |= has_key[key[part]]
         if outside.any():
-            yield (
-                shard,
-                f"it has repeat {repeat[part][outside][0]}, expected 0 to {repeats - 1}.",
-            )
+            yield (shard, f"it has repeat {repeat[part][outside][0]}, expected 0 to {repeats - 1}.")
         elif samples + len(new) > manifest.n_samples:
             yield (
                 shard,

@@ -25,10 +25,6 @@ from regrade.settings.errors import DamagedAnswersError
 
 FOLDER = "REGRADE_QUESTIONS"
 """Environment variable with the folder of the files; default: `regrade/questions` in the user's data folder."""
-COLUMNS = ("question", "prompt", "choices", "doc", "continuations", "contexts")
-"""Columns of `GENERATION_SCHEMA` that would publish a question."""
-EMPTY: Mapping[str, Any] = {name: [] if name == "choices" else None for name in COLUMNS}
-"""Values of `COLUMNS` in the repository."""
 
 
 class _Question(BaseModel):
@@ -41,6 +37,12 @@ class _Question(BaseModel):
     doc: str | None = None
     continuations: list[str | None] | None = None
     contexts: list[str | None] | None = None
+
+
+COLUMNS = tuple(name for name in _Question.model_fields if name != "sample_id")
+"""Columns of `GENERATION_SCHEMA` that would publish a question."""
+EMPTY: Mapping[str, Any] = {name: [] if name == "choices" else None for name in COLUMNS}
+"""Values of `COLUMNS` in the repository."""
 
 
 def questions_folder() -> Path:

@@ -83,11 +83,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 
 def send(
-    url: str,
-    *,
-    seconds: float,
-    headers: Mapping[str, str] | None = None,
-    body: bytes | None = None,
+    url: str, *, seconds: float, headers: Mapping[str, str] | None = None, body: bytes | None = None
 ) -> Response:
     """Send a GET request, or a POST request if there is a body. Redirects are followed on the same host and port.
 

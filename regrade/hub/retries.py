@@ -71,18 +71,25 @@ class Problem(Enum):
     """Anything else."""
 
 
-_PROBLEMS: tuple[tuple[type[BaseException], Problem], ...] = (
-    (OfflineModeIsEnabled, Problem.OFFLINE),
-    (GatedRepoError, Problem.GATED),  # before the class that it derives from
-    (RepositoryNotFoundError, Problem.NO_REPOSITORY),
-    (RevisionNotFoundError, Problem.NO_REVISION),
-)
+_PROBLEMS: dict[type[BaseException], Problem | None] = {
+    OfflineModeIsEnabled: Problem.OFFLINE,
+    GatedRepoError: Problem.GATED,  # before the class that it derives from
+    RepositoryNotFoundError: Problem.NO_REPOSITORY,
+    RevisionNotFoundError: Problem.NO_REVISION,
+    LocalEntryNotFoundError: None,  # neither downloaded nor in the cache: the cause has the reason
+    EntryNotFoundError: Problem.NO_FILE,
+    httpx2.LocalProtocolError: Problem.OTHER,
+    httpx2.ConnectError: Problem.UNREACHABLE,
+    **dict.fromkeys(
+        (httpx2.TransportError, ConnectionError, TimeoutError, NotSettledError), Problem.TEMPORARY
+    ),
+}
+"""Problem of an error by its class; the first that fits counts."""
 _STATUSES = {
     Failure.TRANSIENT: Problem.TEMPORARY,
     Failure.UNAUTHORIZED: Problem.UNAUTHORIZED,
     Failure.FORBIDDEN: Problem.FORBIDDEN,
 }
-_NETWORK = (httpx2.TransportError, ConnectionError, TimeoutError, NotSettledError)
 _GARBLED = (json.JSONDecodeError, UnicodeDecodeError)
 """Raised for a gateway's page, or damaged bytes, instead of JSON."""
 
@@ -185,24 +192,14 @@ def problem_of(error: BaseException, *, hidden: bool = False, reads_files: bool 
 
 def _problem(cause: BaseException, outer: BaseException, reads_files: bool) -> Problem | None:
     """Return the problem of a single error of a chain, or None."""
-    for kind, problem in _PROBLEMS:
+    for kind, problem in _PROBLEMS.items():
         if isinstance(cause, kind):
             return problem
-    if isinstance(cause, LocalEntryNotFoundError):
-        return None  # neither downloaded nor in the cache: the cause has the reason
-    if isinstance(cause, EntryNotFoundError):
-        return Problem.NO_FILE
     if isinstance(cause, HfHubHTTPError | httpx2.HTTPStatusError):
         status = cause.response.status_code
         # huggingface_hub wraps errors of storage servers in RuntimeError; 400 means that bytes were lost.
         lost = status == 400 and isinstance(outer, RuntimeError)
         return Problem.TEMPORARY if lost else _STATUSES.get(failure_of(status), Problem.OTHER)
-    if isinstance(cause, httpx2.LocalProtocolError):
-        return Problem.OTHER
-    if isinstance(cause, httpx2.ConnectError):
-        return Problem.UNREACHABLE
-    if isinstance(cause, _NETWORK):
-        return Problem.TEMPORARY
     if not reads_files and isinstance(cause, _GARBLED):
         return Problem.TEMPORARY
     if not reads_files and type(cause) is OSError and cause.errno is None:

@@ -238,7 +238,7 @@ def judge_runs(
     """
     of_judges = path_component(JUDGE_PREFIX)
     for answers in intact_sets(
-        repository, revision, lambda folder: folder.startswith(of_judges) and where(folder)
+        repository, revision, where=lambda folder: folder.startswith(of_judges) and where(folder)
     ):
         if (run := known_run(answers)) is not None:
             yield answers, run
@@ -255,7 +255,8 @@ def known_run(answers: AnswerSet) -> JudgeRun | None:
 
 def answer_set_at(repository: Repository, revision: str, answer_set_id: str) -> AnswerSet | None:
     """Return the answer set with an id; None if there is none, or its manifest cannot be read, which the log tells."""
-    sets = intact_sets(repository, revision, lambda folder: folder.endswith(f"/{answer_set_id}"))
+    ends = f"/{answer_set_id}"
+    sets = intact_sets(repository, revision, where=lambda folder: folder.endswith(ends))
     return sets[0] if sets else None
 
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, read_json
-from regrade.models.fingerprints import files_sha256
 from regrade.models.hub import first_file, hub_file
-from regrade.models.local import folder_name
+from regrade.models.local import folder_name, revision_of
 from regrade.records.specification import AdapterIdentity
 from regrade.settings.errors import AdapterError, ModelError
 from regrade.settings.files import file_sha256
@@ -68,13 +67,7 @@ def _in_folder(name: str, folder: Path) -> tuple[AdapterIdentity, Path]:
     for file in files:
         if not file.is_file():
             raise ModelError(name, f"the folder has no '{file.name}'. {_EXPECTED}")
-    try:
-        revision = files_sha256(folder, files)
-    except PermissionError as error:
-        raise ModelError(
-            name, f"the user of this process may not read '{error.filename}'."
-        ) from error
-    return AdapterIdentity(name=folder_name(folder), revision=revision), folder
+    return AdapterIdentity(name=folder_name(folder), revision=revision_of(folder, files)), folder
 
 
 def _on_hub(name: str) -> tuple[AdapterIdentity, Path]:

@@ -92,14 +92,16 @@ def properties(
         template = find_template(tokenizer_config, texts, model_type)
         template = template or rendered_in_code(model_type)
     names = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+    dtype = _stated(config, str, "dtype", "torch_dtype")
+    quantization = (_stated(config, dict, "quantization_config") or {}).get("quant_method")
     return {
         "answers_chats": template is not None,
         "chat_template": template,
         "generation_config": content("generation_config.json"),
         "max_position_embeddings": _stated(config, int, *names),
         "attention_heads": attention_heads(config),
-        "dtype": _stored_dtype(config),
-        "quantization": _stored_quantization(config),
+        "dtype": None if dtype is None else dtype.removeprefix("torch."),
+        "quantization": quantization if isinstance(quantization, str) else None,
         "model_code": _code_files(config),
         "tokenizer_code": _code_files(tokenizer_config),
     }
@@ -116,21 +118,6 @@ def _stated(config: Mapping[str, Any], kind: type[_Value], *names: str) -> _Valu
         for name in names:
             if isinstance(value := part.get(name), kind):
                 return value
-    return None
-
-
-def _stored_dtype(config: Mapping[str, Any]) -> str | None:
-    """Return the precision of the weights in a `config.json`, at the top level or in `text_config`."""
-    stated = _stated(config, str, "dtype", "torch_dtype")
-    return None if stated is None else stated.removeprefix("torch.")
-
-
-def _stored_quantization(config: Mapping[str, Any]) -> str | None:
-    """Return the quantization method in a `config.json`, at the top level or in `text_config`."""
-    for part in (config, config.get("text_config") or {}):
-        stated = part.get("quantization_config")
-        if isinstance(stated, Mapping) and isinstance(stated.get("quant_method"), str):
-            return str(stated["quant_method"])
     return None
 
 

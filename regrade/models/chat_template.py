@@ -98,11 +98,8 @@ class ChatTemplate:
         prompt = self._render(arguments)
         if prompt is None or prompt.endswith(_CLOSED):
             return False
-        if (
-            prompt.endswith(OPEN_THOUGHTS)
-            or self.model_type in _ALWAYS
-            or re.search(_BEGUN, prompt)
-        ):
+        opened = prompt.endswith(OPEN_THOUGHTS) or re.search(_BEGUN, prompt)
+        if opened or self.model_type in _ALWAYS:
             return True
         skipped = self._without_thought(arguments)
         if skipped is not None and skipped.endswith(_CLOSED):
@@ -135,23 +132,17 @@ class ChatTemplate:
         """Return the prompt with reasoning switched off; None if the template cannot, or fails."""
         if self.switch is not None:
             return self._render({**arguments, self.switch: False})
-        return (
-            replace(self, system=NO_THINK)._render(arguments)
-            if self.switched_off_by_system
-            else None
-        )
+        if self.switched_off_by_system:
+            return replace(self, system=NO_THINK)._render(arguments)
+        return None
 
     @property
     def _advice(self) -> str:
         if self.switched_off_by_system:
             return f"It reads the system message: `prompt.system={NO_THINK}` switches reasoning off, `prompt.system=/think` on."
         known = sorted(self.arguments - {"messages", "add_generation_prompt", "tools"})
-        named = (
-            f"It reads {', '.join(known)} (`prompt.chat_template_args=NAME=VALUE`). "
-            if known
-            else ""
-        )
-        return f"{named}`prompt.chat_template=FILE` replaces the template."
+        reads = f"It reads {', '.join(known)} (`prompt.chat_template_args=NAME=VALUE`). "
+        return f"{reads if known else ''}`prompt.chat_template=FILE` replaces the template."
 
     def _render(self, arguments: Mapping[str, Any]) -> str | None:
         """Return the text before an answer, without white space at its end; None if the template fails."""

@@ -10,7 +10,7 @@ from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import LocalEntryNotFoundError
 
 from regrade.hub.client import bound_requests
-from regrade.hub.retries import FAILURES, brief
+from regrade.hub.retries import FAILURES
 from regrade.models.base import ResolvedModel
 from regrade.models.fingerprints import cached_sha256
 from regrade.models.hub import RETRIES, endpoint, hub_error, hub_head
@@ -59,7 +59,7 @@ def files_folder(model: ResolvedModel, *, download: bool, weights: bool = True) 
     except LocalEntryNotFoundError:
         return None
     except FAILURES as error:
-        raise hub_error(model.path, "downloading it", brief(error), error) from error
+        raise hub_error(model.path, "downloading it", error) from error
     return Path(folder)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -53,36 +52,21 @@ def files_sha256(folder: Path, files: Iterable[Path]) -> str:
     ordered = sorted(files)
     stats = [(path, path.stat()) for path in ordered]
     size = sum(stat.st_size for path, stat in stats if not _entry(path, stat).is_file())
-    progress = _Progress(folder, size)
+    read: list[int] = []  # sizes of parts; threads may append at once
+
+    def report() -> None:
+        logger.info("hashing '%s': %.1f of %.1f GB", folder, sum(read) / 1e9, size / 1e9)
+
     if size > LONG_BYTES:
         logger.info(
             "hashing %.0f GB of '%s'; unchanged files are not hashed again", size / 1e9, folder
         )
-    with (
-        RepeatingThread(REPORT_SECONDS, progress.report, "hashing"),
-        ThreadPoolExecutor(N_THREADS) as pool,
-    ):
-        digests = list(pool.map(lambda path: cached_sha256(path, progress.add), ordered))
+    with RepeatingThread(REPORT_SECONDS, report, "hashing"), ThreadPoolExecutor(N_THREADS) as pool:
+        digests = list(pool.map(lambda path: cached_sha256(path, read.append), ordered))
     total = hashlib.sha256()
     for path, digest in zip(ordered, digests, strict=True):
         total.update(f"{path.relative_to(folder).as_posix()}\0{digest}\n".encode())
     return total.hexdigest()
-
-
-class _Progress:
-    """Bytes hashed so far, by all threads."""
-
-    def __init__(self, folder: Path, size: int) -> None:
-        self._folder, self._size, self._done = folder, size, 0
-        self._lock = threading.Lock()
-
-    def add(self, n: int) -> None:
-        with self._lock:
-            self._done += n
-
-    def report(self) -> None:
-        done, size = self._done / 1e9, self._size / 1e9
-        logger.info("hashing '%s': %.1f of %.1f GB", self._folder, done, size)
 
 
 def _entry(path: Path, stat: os.stat_result) -> Path:

@@ -19,13 +19,7 @@ from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
 from regrade.hub.client import bound_requests
 from regrade.hub.retries import FAILURES, Problem, RetryPolicy, brief, is_transient, problem_of
-from regrade.models.base import (
-    ADAPTER_CONFIG,
-    ResolvedModel,
-    adapter_hint,
-    properties,
-    read_json,
-)
+from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, adapter_hint, properties, read_json
 from regrade.records.specification import ModelIdentity
 from regrade.settings.errors import HubError, ModelError, OperationError
 
@@ -154,7 +148,7 @@ def _named_errors(
             f"no commit from {endpoint() or constants.ENDPOINT} ({brief(error)}). "
             "To work without the Hub, name a folder, or set HF_HUB_OFFLINE=1 for a cached model."
         )
-        raise hub_error(repository, _ASKING, problem, error) from error
+        raise hub_error(repository, _ASKING, error, problem) from error
 
 
 def hub_revisions(name: str, repository: str) -> list[str]:
@@ -206,15 +200,15 @@ def hub_models(organisation: str) -> list[str]:
         HubError: If the Hub cannot be reached or fails.
     """
     api = _api()
+
+    def heads() -> list[HubHead]:
+        found = api.list_models(author=organisation, expand=["sha", "siblings"])
+        return [_head(info) for info in found]
+
     try:
-        found = RETRIES.call(
-            "listing models",
-            lambda: [
-                _head(i) for i in api.list_models(author=organisation, expand=["sha", "siblings"])
-            ],
-        )
+        found = RETRIES.call("listing models", heads)
     except FAILURES as error:
-        raise hub_error(organisation, "listing its models", brief(error), error) from error
+        raise hub_error(organisation, "listing its models", error) from error
     return sorted(h.repository for h in found if {"config.json", "params.json"} & {*h.files})
 
 
@@ -266,12 +260,12 @@ def hub_file(repository: str, revision: str | None, file: str) -> Path | None:
         offline = isinstance(error, LocalEntryNotFoundError) and constants.is_offline_mode()
         if offline or problem_of(error) is Problem.NO_FILE:
             return None
-        raise hub_error(repository, f"downloading '{file}'", brief(error), error) from error
+        raise hub_error(repository, f"downloading '{file}'", error) from error
 
 
-def hub_error(repository: str, operation: str, problem: str, error: Exception) -> HubError:
-    """Return the error to raise for a failed operation on a model repository."""
-    return HubError(f"hf://{repository}", operation, problem, is_transient(error))
+def hub_error(repository: str, operation: str, error: Exception, problem: str = "") -> HubError:
+    """Return the error to raise for a failed operation on a model repository; without a problem, a brief one."""
+    return HubError(f"hf://{repository}", operation, problem or brief(error), is_transient(error))
 
 
 # Code of models (`trust_remote_code`), pinned to commits: their `auto_map` may name other repositories on the Hub.

@@ -9,13 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field, ValidationError
 
-from regrade.models.base import (
-    ADAPTER_CONFIG,
-    ResolvedModel,
-    adapter_hint,
-    properties,
-    read_json,
-)
+from regrade.models.base import ADAPTER_CONFIG, ResolvedModel, adapter_hint, properties, read_json
 from regrade.models.chat_template import FILES
 from regrade.models.fingerprints import files_sha256
 from regrade.records.specification import CHECKPOINT, ModelIdentity
@@ -53,13 +47,7 @@ _SETTINGS = (
     "*.bin.index.json",
     "*.py",
 )
-_NOT_WEIGHTS = (
-    "training_args.bin",
-    "optimizer*",
-    "scheduler*",
-    "scaler*",
-    "random_states*",
-)
+_NOT_WEIGHTS = ("training_args.bin", "optimizer*", "scheduler*", "scaler*", "random_states*")
 """Files that trainers write beside the weights; vLLM ignores them as well."""
 _PART = re.compile(r"(?P<stem>.+)-\d{5}-of-(?P<count>\d{5})(?P<suffix>\.safetensors|\.bin)")
 """Name of a part of split weights, as `save_pretrained` writes it."""
@@ -89,23 +77,28 @@ def resolve_folder(
     config = check_folder(folder, needs_weights=needs_weights, needs_tokenizer=needs_tokenizer)
     in_code = _is_rendered_in_code(folder)
     stated = properties(config, lambda file: _existing(folder / file), name=name, in_code=in_code)
+    identity = ModelIdentity(
+        name=folder_name(folder),
+        kind="local",
+        revision=revision_of(folder, model_files(folder, weights=reads_weights)),
+        quantization=quantization,
+    )
+    return ResolvedModel(identity=identity, path=str(folder.resolve()), **stated)
+
+
+def revision_of(folder: Path, files: Iterable[Path]) -> str:
+    """Return the revision of a model or an adapter in a folder: a sha256 over the files that decide its answers.
+
+    Raises:
+        ModelError: If a file cannot be read.
+    """
     try:
-        revision = files_sha256(folder, model_files(folder, weights=reads_weights))
+        return files_sha256(folder, files)
     except PermissionError as error:
         raise ModelError(
-            name,
+            str(folder),
             f"the user of this process may not read '{error.filename}'. Make it readable: `chmod --recursive a+rX {folder}`.",
         ) from error
-    return ResolvedModel(
-        identity=ModelIdentity(
-            name=folder_name(folder),
-            kind="local",
-            revision=revision,
-            quantization=quantization,
-        ),
-        path=str(folder.resolve()),
-        **stated,
-    )
 
 
 def folder_name(folder: Path) -> str:
@@ -145,10 +138,9 @@ _EXPECTED = "Expected a folder written by `save_pretrained`: config.json, weight
 def _config_file(folder: Path) -> Path:
     """Return the path of the configuration: `params.json` for weights in Mistral's own format without `config.json`."""
     config, params = folder / "config.json", folder / "params.json"
-    only_mistral = (
-        not config.is_file() and params.is_file() and _matching(folder, (_MISTRAL_WEIGHTS,))
-    )
-    return params if only_mistral else config
+    if config.is_file() or not params.is_file() or not _matching(folder, (_MISTRAL_WEIGHTS,)):
+        return config
+    return params
 
 
 def _is_rendered_in_code(folder: Path) -> bool:
@@ -176,11 +168,9 @@ def weights_among(files: Iterable[Path]) -> list[Path]:
 
 
 def _check_weights(folder: Path, weights: list[Path]) -> None:
-    for index in _matching(folder, ("*.safetensors.index.json", "*.bin.index.json")):
-        if index.name.endswith(".bin.index.json") and any(
-            p.suffix == ".safetensors" for p in weights
-        ):
-            continue  # vLLM reads the safetensors
+    safe = any(path.suffix == ".safetensors" for path in weights)  # vLLM reads these, and no .bin
+    kinds = ("*.safetensors.index.json", *(() if safe else ("*.bin.index.json",)))
+    for index in _matching(folder, kinds):
         shards = read_json(index, str(folder)).get("weight_map")
         if not isinstance(shards, dict):
             raise ModelError(str(folder), f"'{index.name}' has no 'weight_map'.")

@@ -194,11 +194,7 @@ def resolve_served(
     logger.info("'%s' at %s is told from other models by %s", name, base_url, told_by)
     length = entry.get("max_model_len")
     return ResolvedModel(
-        identity=ModelIdentity(
-            name=name,
-            kind="served",
-            revision=weights,
-        ),
+        identity=ModelIdentity(name=name, kind="served", revision=weights),
         path=name,
         max_position_embeddings=length if isinstance(length, int) else None,
         fingerprint=answers,

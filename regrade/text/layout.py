@@ -84,10 +84,7 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
 
 
 def in_parts(
-    table: Grid,
-    names: Sequence[str],
-    above: Sequence[str],
-    fits: Callable[[Sequence[str]], bool],
+    table: Grid, names: Sequence[str], above: Sequence[str], fits: Callable[[Sequence[str]], bool]
 ) -> Iterator[tuple[Sequence[str], Sequence[int]]]:
     """Yield columns and numbers of the rows of each part of a table; all parts begin with columns that tell the rows apart.
 
@@ -129,10 +126,7 @@ def _divided(
 
 
 def _key(
-    table: Grid,
-    names: Sequence[str],
-    above: Sequence[str],
-    fits: Callable[[Sequence[str]], bool],
+    table: Grid, names: Sequence[str], above: Sequence[str], fits: Callable[[Sequence[str]], bool]
 ) -> list[str]:
     """Return the first columns with text that tell the rows apart, or as many of them as leave room for each other column."""
     key: list[str] = []

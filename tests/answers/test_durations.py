@@ -9,9 +9,9 @@ import pytest
 
 from regrade.answers.durations import durations, remember
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Manifest, Session
+from regrade.answers.manifest import Manifest
 from regrade.cli.main import run
-from tests import builders
+from tests.builders import session
 from tests.stored import numbers, publish
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
@@ -23,15 +23,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "durations"
 
 
-def session(rows: int, seconds: float) -> Session:
-    return builders.session(
-        started_at=NOW, device="NVIDIA H100", load_seconds=9.0, rows=rows, generate_seconds=seconds
-    )
-
-
 def manifest(tmp_path: Path, name: str = "gsm8k", **changes: Any) -> Manifest:
     answers = publish(LocalRepository(tmp_path / "answers"), numbers(0, 3), benchmark=name)
-    sessions = (session(2, 60.0), session(0, 5.0), session(1, 140.0))
+    sessions = tuple(
+        session(device="NVIDIA H100", rows=rows, generate_seconds=seconds)
+        for rows, seconds in ((2, 60.0), (0, 5.0), (1, 140.0))
+    )
     return answers.manifest.model_copy(update={"sessions": sessions, **changes})
 
 

@@ -13,11 +13,11 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
-from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import list_sets
 from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.settings.errors import RepositoryError
+from tests.answers.conftest import add
 from tests.builders import description, row, session
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as two users")
@@ -58,10 +58,8 @@ def as_user(user: int, group: int, umask: int, act: Callable[[], object]) -> int
 def publish(lab: Path, *numbers: int) -> None:
     repository = LocalRepository(lab / "answers")
     repository.check_writable()
-    with Spool(lab / "spool" / "set") as spool:
-        begin_session(spool, repository.uri, description(4), session(numbers[0]))
-        spool.append([row(n) for n in numbers])
-        publish_answers(repository, spool, description(4))
+    rows = [row(n) for n in numbers]
+    add(repository, lab / "spool" / "set", description(4), rows, number=numbers[0])
 
 
 @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077], ids=oct)

@@ -3,7 +3,6 @@
 import logging
 import os
 import pickle
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -16,16 +15,7 @@ from regrade.answers.hub import FILES_PER_COMMIT, HubRepository
 from regrade.hub.client import bound_requests
 from regrade.hub.retries import RetryPolicy
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from tests.hub_server.faults import (
-    Action,
-    Answer,
-    Corrupt,
-    CutUpload,
-    Drop,
-    Lag,
-    Stall,
-    Truncate,
-)
+from tests.hub_server.faults import Action, Answer, Corrupt, CutUpload, Drop, Lag, Stall, Truncate
 from tests.hub_server.fixtures import Hub
 
 QUICK = RetryPolicy(attempts=5, first_wait=0.02, longest_wait=0.1, total=8)
@@ -114,41 +104,23 @@ def test_a_head_that_moved_is_told_even_while_it_is_shown_late(
 
 
 def test_someone_else_between_a_lost_answer_and_the_retry_is_a_moved_head(
-    hub: Hub, repository: HubRepository, first: str
+    hub: Hub, make: Make, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
     hub.fail("POST", "/commit/main", Answer(503))
-    slow = HubRepository(
-        hub.repo_id,
-        endpoint=hub.endpoint,
-        token=hub.token,
-        retries=RetryPolicy(attempts=3, first_wait=0.5, longest_wait=1, total=5),
-    )
-    caught: list[HubError] = []
+    meanwhile = [lambda: make().commit({MANIFEST: b"2"}, "someone else", parent=first)]
+    monkeypatch.setattr("tenacity.nap.time.sleep", lambda _: meanwhile and meanwhile.pop()())
 
-    def late() -> None:
-        try:
-            slow.commit({MANIFEST: b"3"}, "late", parent=first)
-        except HubError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=late)
-    thread.start()
-    while hub.requests("POST", "/commit/main") < 2:  # `first`, and the commit that fails
-        time.sleep(0.005)
-    other.commit({MANIFEST: b"2"}, "someone else", parent=first)
-    thread.join()
-
-    assert [type(error) for error in caught] == [HeadMovedError]
+    with pytest.raises(HeadMovedError):
+        make().commit({MANIFEST: b"3"}, "late", parent=first)
+    assert not meanwhile
 
 
 def test_a_wait_longer_than_the_budget_is_not_begun(
     hub: Hub, repository: HubRepository, first: str
 ) -> None:
     message = "You have exceeded the rate limit for repository commits (128 per hour)."
-    hub.fail(
-        "POST", "/commit/main", Answer(429, {"Retry-After": "3000", "X-Error-Message": message})
-    )
+    limited = Answer(429, {"Retry-After": "3000", "X-Error-Message": message})
+    hub.fail("POST", "/commit/main", limited)
     began = time.monotonic()
 
     with pytest.raises(HubError, match=r"128 per hour.*try again in 3000 s") as caught:
@@ -209,15 +181,17 @@ def test_a_reply_that_is_not_json_or_not_utf8_is_asked_for_again(
     assert commits(hub) == 2
 
 
-@pytest.mark.parametrize("status", [400, 500])
+@pytest.mark.parametrize("fault", [Answer(400), Answer(500), CutUpload(100_000)], ids=repr)
 def test_an_upload_that_the_storage_did_not_get_whole_is_sent_again(
-    hub: Hub, repository: HubRepository, status: int
+    hub: Hub, repository: HubRepository, fault: Action
 ) -> None:
-    hub.fail("PUT", "/lfs/", Answer(status))
+    content = os.urandom(1 << 20)
+    hub.fail("PUT", "/lfs/", fault)
 
-    revision = repository.commit({SHARD: b"PAR1"}, "first", parent=None)
+    revision = repository.commit({SHARD: content}, "first", parent=None)
 
-    assert repository.fetch(SHARD, revision).read_bytes() == b"PAR1"
+    assert hub.requests("PUT", "/lfs/") == 2
+    assert repository.fetch(SHARD, revision).read_bytes() == content
 
 
 def test_no_signed_address_reaches_a_log_or_the_terminal(
@@ -245,16 +219,6 @@ def test_no_signed_address_reaches_a_log_or_the_terminal(
     shown = "\n".join([*lines, str(caught.value), *capfd.readouterr()])
     assert "X-Amz-Signature" not in shown
     logging.makeLogRecord({"msg": "one without a name, as for an unforeseen error"})
-
-
-def test_an_upload_that_is_cut_is_sent_again(hub: Hub, repository: HubRepository) -> None:
-    content = os.urandom(1 << 20)
-    hub.fail("PUT", "/lfs/", CutUpload(after_bytes=100_000))
-
-    revision = repository.commit({SHARD: content}, "first", parent=None)
-
-    assert hub.requests("PUT", "/lfs/") == 2
-    assert repository.fetch(SHARD, revision).read_bytes() == content
 
 
 @pytest.mark.parametrize("fault", [Corrupt(), Truncate(20_000), Drop()], ids=repr)
@@ -305,9 +269,8 @@ def test_a_hub_that_stalls_is_given_up_and_asked_again(
 
 
 def test_no_answer_at_all_is_a_retryable_error(make: Make) -> None:
-    with pytest.raises(
-        HubError, match=r"reading its head: no answer from http://127\.0\.0\.1:9 \(ConnectError\)"
-    ) as caught:
+    says = r"reading its head: no answer from http://127\.0\.0\.1:9 \(ConnectError\)"
+    with pytest.raises(HubError, match=says) as caught:
         make(endpoint="http://127.0.0.1:9").head()
 
     assert caught.value.retryable
@@ -365,10 +328,8 @@ def test_a_content_is_downloaded_once_for_all_revisions_and_paths(
 def test_new_shards_go_ahead_and_what_names_them_comes_last(
     hub: Hub, repository: HubRepository, first: str
 ) -> None:
-    additions: dict[str, Path | bytes] = {
-        f"answers/b/m/0/part-{n:05d}.parquet": b"PAR1%d" % n for n in range(250)
-    }
-    additions |= {MANIFEST: b"2", "README.md": b"b"}
+    shards = {f"answers/b/m/0/part-{n:05d}.parquet": b"PAR1%d" % n for n in range(250)}
+    additions = shards | {MANIFEST: b"2", "README.md": b"b"}
 
     revision = repository.commit(additions, "many", parent=first)
 
@@ -412,7 +373,11 @@ def test_pages_of_files_and_folders(hub: Hub, repository: HubRepository) -> None
     assert repository.url("a" * 40, "answers/b/m-2.5") == f"{page}/tree/{'a' * 40}/answers/b/m-2.5"
 
 
-def test_a_private_repository_without_a_token_says_so(make: Make, first: str) -> None:
+def test_a_private_repository_without_a_token_or_with_a_wrong_one_says_so(
+    make: Make, first: str
+) -> None:
+    with pytest.raises(RepositoryError, match=r"wrong or has expired \(401\)"):
+        make(token="hf_" + "x" * 30).head()
     with pytest.raises(RepositoryError, match=r"private and no token is set\. Set `HF_TOKEN`"):
         make(token=None).head()
     with pytest.raises(RepositoryError, match="no token is set"):
@@ -432,26 +397,16 @@ def test_a_token_that_may_only_read_says_so(hub: Hub, make: Make, first: str) ->
     assert hub.requests("POST", "/commit/main") == 1
 
 
-def test_a_namespace_of_someone_else_says_so(hub: Hub, make: Make) -> None:
-    stranger = hub.store.add_user(f"{hub.user}-stranger")
-
-    with pytest.raises(RepositoryError, match=r"while creating the repository.*403"):
-        make(token=stranger.write_token).commit({MANIFEST: b"1"}, "first", parent=None)
-
-
 def test_a_private_repository_of_someone_else_looks_as_if_it_were_not_there(
     hub: Hub, make: Make, first: str
 ) -> None:
     stranger = make(token=hub.store.add_user(f"{hub.user}-stranger").write_token)
 
+    with pytest.raises(RepositoryError, match=r"while creating the repository.*403"):
+        stranger.commit({MANIFEST: b"1"}, "first", parent=None)
     assert stranger.head() is None
     with pytest.raises(RepositoryError, match="token in use may not see it"):
         stranger.files(first)
-
-
-def test_a_wrong_token_says_so(make: Make) -> None:
-    with pytest.raises(RepositoryError, match=r"wrong or has expired \(401\)"):
-        make(token="hf_" + "x" * 30).head()
 
 
 def test_a_card_that_the_hub_refuses_is_final_and_quoted(

@@ -20,7 +20,7 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.settings.errors import DamagedAnswersError, HubError
-from tests.answers.conftest import Opener
+from tests.answers.conftest import Opener, add
 from tests.builders import description, row, session
 from tests.pictures import SVG, file_of, header_of, image, publish_showing, showing
 from tests.stored import again, commit_manifest, table_bytes
@@ -97,17 +97,13 @@ def test_a_spool_keeps_an_image_once_and_releases_it_when_it_is_published(
 ) -> None:
     described = description(3, images="stored")
     with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
         spool.keep_images([RED])
         spool.keep_images([RED, GREEN])
         assert len(spool.images()) == 2
-        spool.append([showing(1, RED)])
-        publish_answers(repository, spool, described)
+        add(repository, spool, described, [showing(1, RED)])
         assert spool.images() == []
-        spool.append([showing(2, GREEN)])
-        answers = publish_answers(repository, spool, described)
+        answers = add(repository, spool, described, [showing(2, GREEN)])
 
-    assert answers is not None
     assert {RED.sha256, GREEN.sha256} <= answers.images.places.keys()
     assert problems(repository) == []
 
@@ -149,17 +145,13 @@ def test_a_commit_that_failed_after_it_was_made_stores_no_image_again(
         raise HubError(self.uri, "committing", "the answer was lost.", True)
 
     with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
         spool.keep_images([RED])
-        spool.append([showing(1, RED)])
         with monkeypatch.context() as patch, pytest.raises(HubError):
             patch.setattr(LocalRepository, "commit", unheard)
-            publish_answers(repository, spool, described)
-        spool.append([showing(2, RED)])
-        answers = publish_answers(repository, spool, described)
+            add(repository, spool, described, [showing(1, RED)])
+        answers = add(repository, spool, described, [showing(2, RED)])
         assert spool.images() == []
 
-    assert answers is not None
     assert answers.manifest.rows == 2
     assert len(answers.images.index.shards) == 1
     assert problems(repository) == []
@@ -171,9 +163,8 @@ def test_many_small_shards_are_joined_by_the_commit_that_adds_another(
     shown = [image(number) for number in range(SMALL_SHARDS + 1)]
     for number, one in enumerate(shown):
         before = paths_of(opened()) if number else []
-        answers = publish_showing(
-            opened(), tmp_path / str(number), [showing(1, one)], [one], model=f"org/m{number}"
-        )
+        rows, spool = [showing(1, one)], tmp_path / str(number)
+        answers = publish_showing(opened(), spool, rows, [one], model=f"org/m{number}")
 
     assert len(before) == SMALL_SHARDS
     assert len(paths_of(opened())) == 2
@@ -215,12 +206,9 @@ def test_images_that_must_not_be_copied_are_named_by_dataset_revision_and_row(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
     described = description(1, images="source")
-    with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
-        spool.append([showing(1, RED)])
-        answers = publish_answers(repository, spool, described)
 
-    assert answers is not None
+    answers = add(repository, tmp_path / "spool", described, [showing(1, RED)])
+
     assert answers.manifest.images == "source"
     assert paths_of(repository) == []
     assert answers.manifest.specification.benchmark.source_revision == "b" * 64
@@ -231,21 +219,20 @@ def test_images_that_must_not_be_copied_are_named_by_dataset_revision_and_row(
 def test_answers_of_the_version_that_copied_no_image_are_intact(
     repository: LocalRepository, tmp_path: Path
 ) -> None:
-    described = description(1)
-    with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session())
-        spool.append([showing(1, RED)])
-        answers = publish_answers(repository, spool, described)
+    answers = add(repository, tmp_path / "spool", description(1), [showing(1, RED)])
 
-    assert answers is not None
     assert b'"images"' not in (repository.folder / answers.folder / "manifest.json").read_bytes()
     assert problems(repository) == []
 
 
-def replaced(answers: AnswerSet, content: bytes, sha256: str = "") -> AnswerSet:
+@pytest.fixture
+def stored(repository: LocalRepository, tmp_path: Path) -> AnswerSet:
+    """An answer set with a question that shows `RED`."""
+    return publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
+
+
+def replaced(answers: AnswerSet, content: bytes, named: str = RED.sha256) -> AnswerSet:
     """The set after a stranger committed another content under the hash of its only image, or under another hash."""
-    [old] = answers.images.index.shards
-    named = sha256 or old.images[0]
     rows = [{"sha256": named, "image": {"bytes": content, "path": f"{named}.png"}}]
     table = pa.Table.from_pylist(rows, schema=IMAGE_SCHEMA)
     return with_shard(answers, parquet_bytes(table), [named])
@@ -255,21 +242,16 @@ def with_shard(answers: AnswerSet, content: bytes, hashes: list[str]) -> AnswerS
     """The set after a stranger committed a shard in place of the only one."""
     [old] = answers.images.index.shards
     digest = hashlib.sha256(content).hexdigest()
-    shard = ImageShard(
-        name=f"part-00009-{digest[:8]}.parquet",
-        bytes=len(content),
-        sha256=digest,
-        images=tuple(hashes),
-    )
+    listed = {"name": f"part-00009-{digest[:8]}.parquet", "bytes": len(content), "sha256": digest}
+    shard = ImageShard.model_validate(listed | {"images": hashes})
     folder = answers.images.folder
     files = {
         f"{folder}/{shard.name}": content,
         f"{folder}/{INDEX}": ImageIndex(shards=(shard,)).model_dump_json().encode(),
     }
+    removed = [f"{folder}/{old.name}"]
     repository = answers.repository
-    repository.commit(
-        files, "from a stranger", parent=repository.head(), removed=[f"{folder}/{old.name}"]
-    )
+    repository.commit(files, "from a stranger", parent=repository.head(), removed=removed)
     return again(answers)
 
 
@@ -284,10 +266,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_what_is_no_such_image_is_neither_read_nor_verified(
-    repository: LocalRepository, tmp_path: Path, kind: str
+    repository: LocalRepository, stored: AnswerSet, kind: str
 ) -> None:
     content, reason = HOSTILE[kind]
-    stored = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
 
     answers = replaced(stored, content)
 
@@ -297,12 +278,11 @@ def test_what_is_no_such_image_is_neither_read_nor_verified(
 
 
 def test_a_file_under_its_own_hash_is_no_image_for_that(
-    repository: LocalRepository, tmp_path: Path
+    repository: LocalRepository, stored: AnswerSet
 ) -> None:
     named = hashlib.sha256(SVG).hexdigest()
-    stored = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
 
-    answers = replaced(stored, SVG, sha256=named)
+    answers = replaced(stored, SVG, named)
 
     with pytest.raises(DamagedAnswersError, match="no PNG, JPEG or WebP"):
         answers.images.read(named)
@@ -319,11 +299,8 @@ def test_a_shard_that_unpacks_to_more_than_the_limit_is_refused(
     stored = publish_showing(repository, tmp_path / "spool", [showing(1, *shown)], shown)
     one = pa.DictionaryArray.from_arrays([0] * 30, pa.array([b"x" * (4 << 20)]))
     images = pa.StructArray.from_arrays([one, pa.array(hashes)], ["bytes", "path"])
-    bomb = table_bytes(
-        pa.table({"sha256": hashes, "image": images}),
-        store_schema=False,
-        dictionary_pagesize_limit=64 << 20,
-    )
+    table = pa.table({"sha256": hashes, "image": images})
+    bomb = table_bytes(table, store_schema=False, dictionary_pagesize_limit=64 << 20)
     assert len(bomb) < 100_000
 
     answers = with_shard(stored, bomb, hashes)
@@ -332,8 +309,9 @@ def test_a_shard_that_unpacks_to_more_than_the_limit_is_refused(
         answers.images.read(hashes[0])
 
 
-def test_a_list_of_images_that_lies_is_damage(repository: LocalRepository, tmp_path: Path) -> None:
-    stored = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
+def test_a_list_of_images_that_lies_is_damage(
+    repository: LocalRepository, stored: AnswerSet
+) -> None:
     [shard] = stored.images.index.shards
     path = f"{stored.images.folder}/{INDEX}"
 
@@ -355,9 +333,8 @@ def test_a_list_of_images_that_lies_is_damage(repository: LocalRepository, tmp_p
 
 
 def test_a_place_for_images_that_does_not_exist_is_no_manifest(
-    repository: LocalRepository, tmp_path: Path
+    repository: LocalRepository, stored: AnswerSet
 ) -> None:
-    stored = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
     commit_manifest(stored, images="elsewhere")
 
     assert any("not a manifest: images" in text for _, text in problems(repository))

@@ -19,9 +19,10 @@ from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import score_answers
-from tests.answers.conftest import Opener
+from tests.answers.conftest import Opener, add
 from tests.answers.kills import killed_at
 from tests.builders import description, row, session, specification
+from tests.stored import by_row, score
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -37,38 +38,25 @@ def run(
     **origin: Any,
 ) -> AnswerSet:
     """Generate rows in a session of their own and publish them."""
-    with Spool(folder / f"spool-{number}") as spool:
-        begin_session(spool, repository.uri, description(TOTAL), session(number), **origin)
-        spool.append([row | {"finished_at": 10.0 * number + n} for n, row in enumerate(rows, 1)])
-        answers = publish_answers(repository, spool, description(TOTAL))
-    assert answers is not None
-    return answers
+    timed = [row | {"finished_at": 10.0 * number + n} for n, row in enumerate(rows, 1)]
+    spool = folder / f"spool-{number}"
+    return add(repository, spool, description(TOTAL), timed, number, **origin)
 
 
 def texts(answers: AnswerSet) -> dict[str, str | None]:
-    found = {}
-    for batch in answers.batches(["sample_id", "text"]):
-        for name, text in zip(*(batch[c].to_pylist() for c in ("sample_id", "text")), strict=True):
-            assert name not in found
-            found[name] = text
-    return found
+    return {sample_id: row["text"] for (sample_id, _), row in by_row(answers, "text").items()}
 
 
 PARTS = 12
+WHOLE = description(PARTS)
 
 
 def in_parts(repository: Repository, folder: Path, parts: int = PARTS) -> list[AnswerSet]:
     """Two sessions in turn publish rows one by one, a shard each, of a set of `PARTS` rows; what each commit gave."""
-    described = description(PARTS)
-    found = []
-    for number in range(parts):
-        with Spool(folder / f"spool-{number % 2}") as spool:
-            begin_session(spool, repository.uri, described, session(number % 2))
-            spool.append([row(number) | {"finished_at": 1.0 + number}])
-            answers = publish_answers(repository, spool, described)
-        assert answers is not None
-        found.append(answers)
-    return found
+    return [
+        add(repository, folder / f"spool-{n % 2}", WHOLE, [row(n, finished_at=1.0 + n)], n % 2)
+        for n in range(parts)
+    ]
 
 
 def verified(repository: Repository) -> list[str]:
@@ -80,10 +68,8 @@ def test_small_shards_are_joined_when_the_set_is_complete(opened: Opener, tmp_pa
     *_, before, whole = in_parts(repository, tmp_path)
 
     assert [shard.rows for shard in before.manifest.shards] == [1] * (PARTS - 1)
-    assert [(shard.name[5:10], shard.rows) for shard in whole.manifest.shards] == [
-        ("00000", PARTS // 2),
-        ("00001", PARTS // 2),
-    ]
+    joined = [(shard.name[5:10], shard.rows) for shard in whole.manifest.shards]
+    assert joined == [("00000", PARTS // 2), ("00001", PARTS // 2)]
     assert whole.manifest.answer_set_id == before.manifest.answer_set_id
     assert whole.manifest.state == "complete"
     assert whole.manifest.replaced == ()
@@ -101,11 +87,8 @@ def test_repeats_of_a_question_are_together_in_joined_shards(
 ) -> None:
     described = description(PARTS, repeats=2)
     with Spool(tmp_path / "spool") as spool:
-        begin_session(spool, repository.uri, described, session(0))
         for n in range(2 * PARTS):
-            spool.append([row(n % PARTS, repeat=n // PARTS)])
-            whole = publish_answers(repository, spool, described)
-    assert whole is not None
+            whole = add(repository, spool, described, [row(n % PARTS, repeat=n // PARTS)])
 
     assert len(whole.manifest.shards) == 1
     rows = [key for batch in whole.batches(["index", "repeat"]) for key in batch.to_pylist()]
@@ -128,12 +111,10 @@ def test_rows_that_were_published_before_the_shards_were_joined_are_not_publishe
     repository: LocalRepository, tmp_path: Path
 ):
     whole = in_parts(repository, tmp_path)[-1]
-    with Spool(tmp_path / "late") as spool:  # killed after the commit
-        begin_session(spool, repository.uri, description(PARTS), session(0))
-        spool.append([row(0) | {"finished_at": 1.0}])
-        again = publish_answers(repository, spool, description(PARTS))
+    again = add(
+        repository, tmp_path / "late", WHOLE, [row(0, finished_at=1.0)]
+    )  # killed after the commit
 
-    assert again is not None
     assert again.revision == whole.revision
 
 
@@ -142,12 +123,9 @@ def test_a_reader_that_was_opened_before_its_shard_was_joined_reads_on(
 ):
     before = in_parts(repository, tmp_path, PARTS - 1)[-1]
     opened = [before.shard(shard, GENERATION_SCHEMA.names) for shard in before.manifest.shards]
-    with Spool(tmp_path / "last") as spool:
-        begin_session(spool, repository.uri, description(PARTS), session(0))
-        spool.append([row(PARTS - 1)])
-        whole = publish_answers(LocalRepository(repository.folder), spool, description(PARTS))
+    other = LocalRepository(repository.folder)
+    whole = add(other, tmp_path / "last", WHOLE, [row(PARTS - 1)])
 
-    assert whole is not None
     assert len(whole.manifest.shards) == 2
     assert not any(reader.local.exists() for reader in opened)
     assert opened[0].of(["index"]).take([0]).to_pylist() == [{"index": 0}]
@@ -181,13 +159,13 @@ def test_a_kill_at_any_step_of_the_commit_that_joins_shards_loses_and_doubles_no
 ):
     in_parts(repository, tmp_path / "0", PARTS - 1)
     with Spool(tmp_path / "0" / "spool-1") as spool:
-        begin_session(spool, repository.uri, description(PARTS), session(1))
-        spool.append([row(PARTS - 1) | {"finished_at": float(PARTS)}])
+        begin_session(spool, repository.uri, WHOLE, session(1))
+        spool.append([row(PARTS - 1, finished_at=float(PARTS))])
     (tmp_path / "answers").rename(tmp_path / "0" / "answers")
 
     def publish(home: Path) -> AnswerSet:
         with Spool(home / "spool-1") as spool:
-            answers = publish_answers(LocalRepository(home / "answers"), spool, description(PARTS))
+            answers = publish_answers(LocalRepository(home / "answers"), spool, WHOLE)
             assert answers is not None
             assert not spool.seal()
         return answers
@@ -220,35 +198,22 @@ def test_a_damaged_shard_is_not_joined_and_stays_to_be_healed(
     damaged = before.manifest.shards[2]
     path = repository.folder / before.folder / damaged.name
     path.write_bytes(b"PAR1" * 100)
-    described = description(PARTS)
     with Spool(tmp_path / "spool-1") as spool:  # it knows the rows of all shards
-        begin_session(spool, repository.uri, described, session(1))
         spool.shard_states.update({shard.sha256: RowStates() for shard in before.manifest.shards})
-        spool.append([row(PARTS - 1)])
-        whole = publish_answers(repository, spool, described)
+        whole = add(repository, spool, WHOLE, [row(PARTS - 1)], 1)
 
-    assert whole is not None
-    assert [(s.name[5:10], s.rows) for s in whole.manifest.shards] == [
-        ("00000", 5),
-        ("00001", 6),
-        ("00002", 1),
-    ]
+    joined = [(shard.name[5:10], shard.rows) for shard in whole.manifest.shards]
+    assert joined == [("00000", 5), ("00001", 6), ("00002", 1)]
     assert damaged in whole.manifest.shards
 
 
 def test_scorings_of_shards_that_were_joined_are_stale_and_no_damage(
     repository: LocalRepository, tmp_path: Path
 ):
-    from tests.stored import score
-
     *_, early, before = in_parts(repository, tmp_path, PARTS - 1)
     score(before)
     late = score_answers(early, "number", force=True)
-    with Spool(tmp_path / "spool-1") as spool:
-        begin_session(spool, repository.uri, description(PARTS), session(1))
-        spool.append([row(PARTS - 1)])
-        whole = publish_answers(repository, spool, description(PARTS))
-    assert whole is not None
+    whole = add(repository, tmp_path / "spool-1", WHOLE, [row(PARTS - 1)], 1)
     assert len(whole.manifest.shards) == 2
     assert verified(repository) == []  # the scoring is of shards that were joined
 
@@ -261,12 +226,8 @@ def test_shards_that_people_labelled_are_not_joined(repository: LocalRepository,
     before = in_parts(repository, tmp_path, PARTS - 1)[-1]
     labels = {f"{before.labels_folder}/labels-00000000.json": b"{}"}
     repository.commit(labels, "labels", parent=repository.head())
-    with Spool(tmp_path / "spool-1") as spool:
-        begin_session(spool, repository.uri, description(PARTS), session(1))
-        spool.append([row(PARTS - 1)])
-        whole = publish_answers(repository, spool, description(PARTS))
+    whole = add(repository, tmp_path / "spool-1", WHOLE, [row(PARTS - 1)], 1)
 
-    assert whole is not None
     assert len(whole.manifest.shards) == PARTS
 
 
@@ -289,13 +250,9 @@ def test_an_answer_takes_the_place_of_its_failed_request(
     assert verified(repository) == []
     second = run(repository, tmp_path, [row(3)], number=1)
 
-    assert (second.manifest.state, second.manifest.rows, second.manifest.failed) == (
-        "complete",
-        TOTAL,
-        0,
-    )
-    assert set(texts(second)) == {f"sample-{n:05d}" for n in range(TOTAL)}
-    assert texts(second)["sample-00003"] == row(3)["text"]
+    manifest = second.manifest
+    assert (manifest.state, manifest.rows, manifest.failed) == ("complete", TOTAL, 0)
+    assert texts(second) == {f"sample-{n:05d}": row(n)["text"] for n in range(TOTAL)}
     assert verified(repository) == []
     before = find_set(repository, first.manifest.specification, first.revision)
     assert before is not None
@@ -323,8 +280,6 @@ def test_scores_of_replaced_rows_are_stale_and_no_damage(
     repository: LocalRepository, tmp_path: Path
 ):
     first = run(repository, tmp_path, [row(0), row(1), row(2), row(3) | FAILED])
-    from tests.stored import score
-
     score(first)
     second = run(repository, tmp_path, [row(3)], number=1)
 
@@ -355,21 +310,15 @@ def test_a_session_whose_rows_were_all_there_is_left_out(
     assert [session.rows for session in answers.manifest.sessions] == [2]
 
 
-def test_answers_that_are_generated_anew_replace_the_old_ones(
-    repository: LocalRepository, tmp_path: Path
+def test_answers_that_are_generated_anew_replace_the_old_ones_whose_commit_is_named_once(
+    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
     old = run(repository, tmp_path, [row(n, text=f"old {n}") for n in range(TOTAL)])
     gone = tuple(shard.sha256 for shard in old.manifest.shards)
-    half = run(
-        repository,
-        tmp_path,
-        [row(n, text=f"new {n}") for n in range(2)],
-        number=1,
-        replaced=gone,
-        fresh=True,
-    )
+    some = {"number": 1, "replaced": gone, "fresh": True}
+    half = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2)], **some)
     assert (half.manifest.state, half.manifest.rows) == ("incomplete", 2)
-    whole = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2, TOTAL)], number=2)
+    whole = run(repository, tmp_path, [row(n, text=f"new {n}") for n in range(2, TOTAL)], **some)
 
     assert set(texts(whole).values()) == {f"new {n}" for n in range(TOTAL)}
     assert whole.manifest.replaced == gone
@@ -377,17 +326,6 @@ def test_answers_that_are_generated_anew_replace_the_old_ones(
     before = find_set(repository, old.manifest.specification, old.revision)
     assert before is not None
     assert set(texts(before).values()) == {f"old {n}" for n in range(TOTAL)}
-
-
-def test_fewer_answers_that_replace_a_whole_set_name_the_commit_that_has_it(
-    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
-):
-    old = run(repository, tmp_path, [row(n, text="old") for n in range(TOTAL)])
-    gone = tuple(shard.sha256 for shard in old.manifest.shards)
-    some = {"number": 1, "replaced": gone, "fresh": True}
-    run(repository, tmp_path, [row(n, text="new") for n in range(2)], **some)
-    run(repository, tmp_path, [row(n, text="new") for n in range(2, TOTAL)], **some)
-
     [said] = caplog.messages
     assert "2 of 4 answers are generated again (`--fresh`) and take the place of the 4" in said
     assert f"stay at commit {old.revision} (`--revision`)" in said
@@ -398,14 +336,8 @@ def test_requests_that_all_fail_cost_no_answer_of_before(
 ):
     old = run(repository, tmp_path, [row(n) for n in range(TOTAL)])
     gone = tuple(shard.sha256 for shard in old.manifest.shards)
-    new = run(
-        repository,
-        tmp_path,
-        [row(n) | FAILED for n in range(TOTAL)],
-        number=1,
-        replaced=gone,
-        fresh=True,
-    )
+    some = {"number": 1, "replaced": gone, "fresh": True}
+    new = run(repository, tmp_path, [row(n) | FAILED for n in range(TOTAL)], **some)
 
     assert new.revision == old.revision
     assert new.manifest.state == "complete"
@@ -429,16 +361,8 @@ def test_a_shard_that_is_gone_is_replaced_by_what_is_generated_again(
 @pytest.mark.parametrize(
     ("right", "wrong", "says"),
     [
-        (
-            '"completion_tokens": 28',
-            '"completion_tokens": 29',
-            "the manifest says completion_tokens 29, its rows give 28",
-        ),
-        (
-            '"generate_seconds": 4.0',
-            '"generate_seconds": 40.0',
-            "the counts of session '000000000000' are not those of its shards",
-        ),
+        ('"completion_tokens": 28', '"completion_tokens": 29', "tokens 29, its rows give 28"),
+        ('"generate_seconds": 4', '"generate_seconds": 40', "counts of session '000000000000'"),
     ],
     ids=["of a shard", "of a session"],
 )

@@ -21,35 +21,28 @@ def folder(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_is_opened_by_path_and_by_file_address(folder: Path) -> None:
-    for uri in (str(folder), folder.as_uri(), f"file://localhost{folder.as_uri()[7:]}"):
+def test_a_folder_is_opened_by_path_and_by_file_address(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    local = f"file://localhost{folder.as_uri()[7:]}"
+    for uri in (str(folder), folder.name, folder.as_uri(), local):
         repository = open_repository(uri, create=False)
 
         assert repository.uri == str(folder)
         assert repository.head() is not None
 
 
-def test_a_relative_path_is_relative_to_where_we_are(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "says"), [("new", "there is no such folder.*regrade import"), ("", "no answers yet")]
+)
+def test_a_missing_or_empty_folder_is_an_error_unless_it_is_to_be_filled(
+    tmp_path: Path, name: str, says: str
 ) -> None:
-    monkeypatch.chdir(folder.parent)
+    with pytest.raises(RepositoryError, match=says):
+        open_repository(str(tmp_path / name), create=False)
 
-    assert open_repository("my answers", create=False).uri == str(folder)
-
-
-def test_a_missing_folder_is_an_error_unless_it_is_to_be_made(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="there is no such folder.*regrade import"):
-        open_repository(str(tmp_path / "new"), create=False)
-
-    assert open_repository(str(tmp_path / "new"), create=True).head() is None
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_an_empty_folder_is_an_error_unless_it_is_to_be_filled(tmp_path: Path) -> None:
-    with pytest.raises(RepositoryError, match="it has no answers yet"):
-        open_repository(str(tmp_path), create=False)
-
-    assert open_repository(str(tmp_path), create=True).head() is None
+    assert open_repository(str(tmp_path / name), create=True).head() is None
     assert list(tmp_path.iterdir()) == []
 
 

@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.origin import begin_session
-from regrade.answers.publishing import publish_answers
-from regrade.answers.spool import Spool
 from regrade.records.specification import AdapterIdentity
 from regrade.settings import SamplingParams
+from tests.answers.conftest import add
 from tests.answers.page_reader import check, id_of
-from tests.builders import description, row, session, specification
+from tests.builders import description, row, specification
 from tests.command_line import ROOT
 
 FROZEN = sorted((ROOT / "tests" / "frozen").glob("*/*/answers/*/*/*/manifest.json"))
@@ -50,10 +48,7 @@ def test_a_reader_of_the_page_checks_frozen_answers(manifest: Path):
 
 def test_a_reader_of_the_page_checks_fresh_answers_and_sees_what_is_wrong(tmp_path: Path):
     repository = LocalRepository(tmp_path / "answers")
-    with Spool(tmp_path / "spool" / "set") as spool:
-        begin_session(spool, repository.uri, description(4), session(1))
-        spool.append([row(n) for n in range(4)])
-        publish_answers(repository, spool, description(4))
+    add(repository, tmp_path / "spool" / "set", description(4), [row(n) for n in range(4)])
     (manifest,) = repository.folder.glob("answers/*/*/*/manifest.json")
     assert check(manifest) == []
     stored = manifest.read_text()

@@ -2,9 +2,9 @@ import errno
 import itertools
 import random
 import signal
-import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,7 +13,7 @@ from regrade.answers.images import image_tables
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_files import Files
 from regrade.answers.local_history import State
-from regrade.answers.origin import begin_session, note_speed
+from regrade.answers.origin import note
 from regrade.answers.parquet import seal_table, write_parquet
 from regrade.answers.publishing import (
     SetFiles,
@@ -22,16 +22,17 @@ from regrade.answers.publishing import (
     publish_scores,
     retry_on_conflict,
 )
-from regrade.answers.sets import AnswerSet, find_set, list_sets, readable_sets
+from regrade.answers.sets import AnswerSet, list_sets, readable_sets
 from regrade.answers.spool import LONG_PROMPT, Spool
 from regrade.answers.verify import verify
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.stats.speed import Speed
+from tests.answers.conftest import add
 from tests.builders import description, row, session
 from tests.pictures import image
-from tests.stored import again, numbers, publish
+from tests.stored import again, numbers, publish, score
 
 
 @pytest.fixture
@@ -40,12 +41,10 @@ def spool(tmp_path: Path) -> Iterator[Spool]:
         yield spool
 
 
-def published(repository: LocalRepository, spool: Spool, numbers: range, total: int) -> AnswerSet:
-    begin_session(spool, repository.uri, description(total), session())
-    spool.append([row(number) for number in numbers])
-    answers = publish_answers(repository, spool, description(total))
-    assert answers is not None
-    return answers
+def published(
+    repository: LocalRepository, spool: Spool, numbers: range, total: int, session: int = 0
+) -> AnswerSet:
+    return add(repository, spool, description(total), [row(n) for n in numbers], session)
 
 
 def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spool: Spool):
@@ -58,29 +57,16 @@ def test_what_a_person_wrote_in_the_card_stays(repository: LocalRepository, spoo
     assert b"org/tiny" in card
 
 
-def test_rows_that_another_machine_published_are_left_out(
-    repository: LocalRepository, tmp_path: Path
-):
-    with Spool(tmp_path / "here") as here, Spool(tmp_path / "there") as there:
-        published(repository, here, range(4), 6)
-        answers = published(repository, there, range(2, 6), 6)
-
-    assert answers.manifest.rows == 6
-    assert answers.manifest.state == "complete"
-    assert len(answers.states().done) == 6
-
-
 def test_a_speed_that_comes_after_all_rows_is_published_once(
     repository: LocalRepository, spool: Spool
 ):
     answers = published(repository, spool, range(5), 5)
-    note_speed(spool, session().id or "", Speed(requests=5, steps=40))
+    note(spool, session().id or "", speed=Speed(requests=5, steps=40))
 
-    after = publish_answers(repository, spool, description(5))
-    again = publish_answers(repository, spool, description(5))
+    after, again = (publish_answers(repository, spool, description(5)) for _ in range(2))
 
-    assert after is not None
-    assert again is not None
+    assert after
+    assert again
     assert after.manifest.sessions[0].speed == Speed(requests=5, steps=40)
     assert after.manifest.shards == answers.manifest.shards
     assert after.revision != answers.revision
@@ -91,48 +77,43 @@ def test_a_later_session_keeps_the_speeds_of_earlier_ones(
     repository: LocalRepository, spool: Spool
 ):
     published(repository, spool, range(3), 5)
-    note_speed(spool, session().id or "", Speed(steps=1))
-    publish_answers(repository, spool, description(5))
-    begin_session(spool, repository.uri, description(5), session(1))
-    spool.append([row(number) for number in range(3, 5)])
-    note_speed(spool, session(1).id or "", Speed(steps=2))
+    note(spool, session().id or "", speed=Speed(steps=1))
+    published(repository, spool, range(3, 5), 5, session=1)
+    note(spool, session(1).id or "", speed=Speed(steps=2))
 
     answers = publish_answers(repository, spool, description(5))
 
-    assert answers is not None
+    assert answers
     assert [kept.speed and kept.speed.steps for kept in answers.manifest.sessions] == [1, 2]
 
 
-def test_two_writers_at_once_both_succeed(repository: LocalRepository, tmp_path: Path):
-    def write(benchmark: str) -> None:
-        with Spool(tmp_path / benchmark) as spool:
-            spool.append([row(number) for number in range(20)])
-            publish_answers(repository, spool, description(20, benchmark=benchmark))
+def test_rows_that_another_machine_published_in_the_meantime_are_left_out(
+    repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    commit = LocalRepository.commit
+    with Spool(tmp_path / "here") as here, Spool(tmp_path / "there") as there:
+        faster = [lambda: published(LocalRepository(repository.folder), there, range(4), 6)]
 
-    writers = [threading.Thread(target=write, args=(f"bench{i}",)) for i in range(4)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
+        def late(self: LocalRepository, *args: Any, **options: Any) -> str:
+            if faster:
+                faster.pop()()
+            return commit(self, *args, **options)
 
-    head = repository.head()
-    assert head is not None
-    sets = list_sets(repository, head)
-    assert [entry.manifest.state for entry in sets] == ["complete"] * 4
+        monkeypatch.setattr(LocalRepository, "commit", late)
+        answers = published(repository, here, range(2, 6), 6, session=1)
+
+    assert (answers.manifest.state, answers.manifest.rows) == ("complete", 6)
+    assert [kept.rows for kept in answers.manifest.sessions] == [4, 2]
+    assert len(answers.states().done) == 6
 
 
 def test_scores_are_kept_beside_those_of_other_scorers(repository: LocalRepository, spool: Spool):
     answers = published(repository, spool, range(5), 5)
-    number = score_answers(answers, "number")
-    strict = score_answers(answers, "number_strict")
-    for scored in (number, strict):
-        assert scored.table is not None
-        publish_scores(repository, [(scored.answers, scored.file, scored.table)])
+    number, _ = score(answers, "number"), score(answers, "number_strict")
 
-    now = find_set(repository, answers.manifest.specification, repository.head())
-    assert now is not None
+    now = again(answers)
     assert {file.scorer for file in now.scores()} == {"number", "number_strict"}
-    assert now.score_table(number.file).num_rows == 5
+    assert now.score_table(number).num_rows == 5
     assert score_answers(now, "number").table is None  # scored before by this version of the scorer
     assert score_answers(now, "number", force=True).table is not None
 
@@ -172,31 +153,21 @@ def test_an_id_that_fits_no_answer_set_says_where_to_look(
         list_sets(repository, answers.revision, answer_set_id="ffff")
 
 
-def test_a_model_is_found_by_its_name_or_the_last_part(repository: LocalRepository, spool: Spool):
-    answers = published(repository, spool, range(5), 5)
-
-    for name in ("org/tiny", "tiny", "some/folder/tiny"):
-        found, _ = readable_sets(repository, answers.revision, model=name)
-        assert bool(found) == (name != "some/folder/tiny")
-
-
-def test_a_model_from_a_folder_is_found_by_its_path_too(
+def test_a_model_is_found_by_its_name_or_the_last_part_and_by_its_path(
     repository: LocalRepository, tmp_path: Path
 ):
-    publish(repository, numbers(0, 2), model="run/checkpoint-5")
-    publish(repository, numbers(0, 2), model="merged")
+    for model in ("org/tiny", "run/checkpoint-5", "merged"):
+        publish(repository, numbers(0, 2), model=model)
+    (tmp_path / "link").symlink_to(tmp_path / "out/merged")
 
-    def found(asked: str) -> list[str]:
-        head = repository.head()
-        assert head is not None
-        sets, _ = readable_sets(repository, head, model=asked)
+    def found(asked: str | Path) -> list[str]:
+        sets, _ = readable_sets(repository, repository.head() or "", model=str(asked))
         return [answers.manifest.specification.model.name for answers in sets]
 
-    (tmp_path / "link").symlink_to(tmp_path / "out/merged")
-    assert found(str(tmp_path / "run/checkpoint-5")) == ["run/checkpoint-5"]
-    assert found(str(tmp_path / "out/merged")) == ["merged"]
-    assert found(str(tmp_path / "link")) == ["merged"]
-    assert found(str(tmp_path / "other/checkpoint-5")) == []
+    assert found("org/tiny") == found("tiny") == ["org/tiny"]
+    assert found(tmp_path / "run/checkpoint-5") == ["run/checkpoint-5"]
+    assert found(tmp_path / "out/merged") == found(tmp_path / "link") == ["merged"]
+    assert found("some/folder/tiny") == found(tmp_path / "other/checkpoint-5") == []
 
 
 def test_a_repeated_set_is_complete_when_every_repeat_is_there(
@@ -205,11 +176,9 @@ def test_a_repeated_set_is_complete_when_every_repeat_is_there(
     described = description(2, repeats=2)
     spool.append([row(0), row(0, repeat=1), row(1)])
     first = publish_answers(repository, spool, described)
-    spool.append([row(1, repeat=1)])
-    second = publish_answers(repository, spool, described)
+    second = add(repository, spool, described, [row(1, repeat=1)])
 
-    assert first is not None
-    assert second is not None
+    assert first
     assert (first.manifest.state, first.manifest.rows) == ("incomplete", 3)
     assert (second.manifest.state, second.manifest.rows) == ("complete", 4)
 
@@ -278,9 +247,8 @@ def test_files_are_added_to_a_repository_that_has_answers(
     def add(model: str, *numbers: int) -> tuple[str | None, list[AnswerSet]]:
         table = pa.Table.from_pylist([row(n) for n in numbers], schema=GENERATION_SCHEMA)
         sealed = seal_table(table, tmp_path / f"{model}.parquet")
-        sets = publish_files(
-            repository, [SetFiles(description(2, model=model), [sealed])], "import"
-        )
+        given = [SetFiles(description(2, model=model), [sealed])]
+        sets = publish_files(repository, given, "import")
         return repository.head(), sets
 
     add("first", 0, 1)
@@ -288,10 +256,8 @@ def test_files_are_added_to_a_repository_that_has_answers(
     again, same = add("second", 0, 1)
 
     assert second is not None
-    assert {s.manifest.specification.model.name for s in list_sets(repository, second)} == {
-        "first",
-        "second",
-    }
+    models = [s.manifest.specification.model.name for s in list_sets(repository, second)]
+    assert sorted(models) == ["first", "second"]
     card = (repository.folder / "README.md").read_text()
     assert "| first |" in card
     assert "| second |" in card
@@ -370,9 +336,8 @@ def test_an_import_of_a_version_that_stored_no_images_keeps_its_rows_and_says_of
     repository: LocalRepository, tmp_path: Path
 ):
     rows = [row(0), row(1)]
-    sealed = seal_table(
-        pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA), tmp_path / "a.parquet"
-    )
+    table = pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA)
+    sealed = seal_table(table, tmp_path / "a.parquet")
     [images] = image_tables([image(1)])
     write_parquet(images, tmp_path / "images.parquet")
     (before,) = publish_files(repository, [SetFiles(description(2), [sealed])], "import")
@@ -410,13 +375,10 @@ ALTERATIONS = pytest.mark.parametrize("alter", ALTERED, ids=["truncated", "alter
 
 def publish_altered(
     repository: LocalRepository, spool: Spool, total: int, times: int, alter: Callable[..., bytes]
-) -> AnswerSet | None:
+) -> AnswerSet:
     """Publish a row after the others of a set, while its shard is altered as often after its commit, before it is read back."""
-    begin_session(spool, repository.uri, description(total), session())
     for number in range(total - 1):
-        spool.append([row(number)])
-        publish_answers(repository, spool, description(total))
-    spool.append([row(total - 1)])
+        published(repository, spool, range(number, number + 1), total)
     place, left = LocalRepository._place, itertools.count(1)
 
     def place_and_alter(self: LocalRepository, state: State, paths: Collection[str]) -> None:
@@ -427,7 +389,7 @@ def publish_altered(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LocalRepository, "_place", place_and_alter)
-        return publish_answers(repository, spool, description(total))
+        return published(repository, spool, range(total - 1, total), total)
 
 
 @ALTERATIONS
@@ -437,7 +399,6 @@ def test_rows_that_do_not_read_back_after_their_commit_are_written_again(
 ):
     published = publish_altered(repository, spool, total, 1, alter)
 
-    assert published is not None
     assert (published.manifest.state, len(published.states().done)) == ("complete", total)
     assert len(published.manifest.shards) == (2 if total == 2 else 1)
     assert not verify(repository, published.revision).problems

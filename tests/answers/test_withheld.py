@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from regrade.answers.hub import HubRepository
-from regrade.answers.opening import open_repository
-from regrade.answers.publishing import publish_answers, publish_questions, publish_scores
+from regrade.answers.local import LocalRepository
+from regrade.answers.publishing import publish_questions
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import Spool
 from regrade.answers.verify import verify
 from regrade.answers.withheld import COLUMNS, WithheldQuestions, questions_at_hand
 from regrade.cli.main import run
@@ -19,8 +17,10 @@ from regrade.records import Completion, Sample
 from regrade.records.columns import generation_row
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from tests.answers.conftest import add
 from tests.builders import description
 from tests.hub_server.fixtures import Hub
+from tests.stored import again, score
 
 pytestmark = pytest.mark.usefixtures("_own_folder")
 
@@ -61,18 +61,16 @@ def rows(samples: Sequence[Sample], repeat: int = 0) -> list[dict[str, Any]]:
     ]
 
 
-def described() -> Any:
-    return description(4, ("choice_letter",)).model_copy(update={"withheld": True})
-
-
-def published(folder: Path, samples: Sequence[Sample] = SAMPLES) -> AnswerSet:
-    repository = open_repository(str(folder / "answers"), create=True)
-    questions = WithheldQuestions(described().specification.answer_set_id)
-    with Spool(folder / "own-spool") as spool:
-        spool.append(questions.take(rows(samples)))
-        found = publish_answers(repository, spool, described())
-    assert found is not None
-    return found
+def published(
+    folder: Path, given: Sequence[dict[str, Any]] | None = None, **changes: Any
+) -> AnswerSet:
+    """Publish rows, by default answers to all questions, whose questions stay on this machine."""
+    repository = LocalRepository(folder / "answers")
+    described = description(4, ("choice_letter",), **changes).model_copy(update={"withheld": True})
+    questions = WithheldQuestions(described.specification.answer_set_id)
+    taken = questions.take(rows(SAMPLES) if given is None else given)
+    spool = folder / "own-spool" / described.specification.model.slug
+    return add(repository, spool, described, taken)
 
 
 def test_no_file_of_the_repository_and_of_the_spool_holds_a_question(tmp_path: Path) -> None:
@@ -83,36 +81,27 @@ def test_no_file_of_the_repository_and_of_the_spool_holds_a_question(tmp_path: P
     assert any(path.suffix == ".parquet" for path in files)
     for shard in answers.manifest.shards:
         table = answers.shard(shard, COLUMNS).table()
-        assert (
-            table["question"].null_count
-            == table["prompt"].null_count
-            == table["doc"].null_count
-            == 4
-        )
+        assert [table[name].null_count for name in ("question", "prompt", "doc")] == [4] * 3
         assert table["choices"].to_pylist() == [[]] * 4
     assert [path for path in files if b"hums" in path.read_bytes()] == []
+    assert verify(answers.repository, answers.revision).problems == []
 
 
 def test_questions_at_hand_are_joined_on_reading(tmp_path: Path) -> None:
     answers = published(tmp_path)
 
-    read = [
-        row for batch in answers.batches(["index", *COLUMNS, "text"]) for row in batch.to_pylist()
-    ]
+    columns = ["index", *COLUMNS, "text"]
+    read = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
 
-    expected = [{name: row[name] for name in ("index", *COLUMNS, "text")} for row in rows(SAMPLES)]
-    assert read == expected
+    assert read == [{name: row[name] for name in columns} for row in rows(SAMPLES)]
 
 
 def test_a_machine_without_the_questions_reads_the_answers_alone(tmp_path: Path) -> None:
     answers = published(tmp_path)
     answers.questions.path.unlink()
 
-    read = [
-        row
-        for batch in answers.batches(["question", "choices", "text"])
-        for row in batch.to_pylist()
-    ]
+    columns = ["question", "choices", "text"]
+    read = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
 
     assert read[0] == {"question": None, "choices": [], "text": "Answer: Io"}
     assert len(read) == 4
@@ -133,24 +122,11 @@ def test_scores_that_need_the_questions_are_refused_without_them(tmp_path: Path)
     assert score_answers(answers, "choice_letter").file.summary.overall == with_questions
 
 
-def test_a_withheld_answer_set_verifies(tmp_path: Path) -> None:
-    answers = published(tmp_path)
-
-    assert verify(answers.repository, answers.revision).problems == []
-
-
 def test_a_repository_is_continued_and_its_shards_still_hold_no_question(tmp_path: Path) -> None:
-    first = published(tmp_path, SAMPLES[1:])
-    questions = first.questions
-    failed = [{**row, "error": "x", "text": None} for row in rows(SAMPLES[:1])]
-    with Spool(tmp_path / "own-spool") as spool:
-        spool.append(questions.take(failed))
-        publish_answers(first.repository, spool, described())
-    with Spool(tmp_path / "own-spool") as spool:
-        spool.append(questions.take(rows(SAMPLES[:1])))
-        answers = publish_answers(first.repository, spool, described())
+    published(tmp_path, rows(SAMPLES[1:]))
+    published(tmp_path, [{**row, "error": "x", "text": None} for row in rows(SAMPLES[:1])])
+    answers = published(tmp_path, rows(SAMPLES[:1]))
 
-    assert answers is not None
     assert answers.manifest.rows == 4
     assert len(answers.manifest.shards) == 2
     for shard in answers.manifest.shards:
@@ -194,31 +170,14 @@ def test_a_line_that_is_no_question_is_an_error(line: str) -> None:
         questions.lacks(1)
 
 
-def of_model(folder: Path, model: str, right: int) -> AnswerSet:
-    repository = open_repository(str(folder / "answers"), create=True)
-    about = description(4, ("choice_letter",), model=model).model_copy(update={"withheld": True})
-    questions = WithheldQuestions(about.specification.answer_set_id)
-    texts = ["Answer: Io" if s.target == "A" else "Answer: B" for s in SAMPLES[:right]]
-    stored = [
-        {**stored, "text": (texts + ["Answer: C"] * 4)[number]}
-        for number, stored in enumerate(rows(SAMPLES))
-    ]
-    with Spool(folder / model) as spool:
-        spool.append(questions.take(stored))
-        found = publish_answers(repository, spool, about)
-    assert found is not None
-    return found
-
-
 @pytest.mark.parametrize("at_hand", [True, False])
 def test_two_models_are_compared_on_withheld_questions(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], at_hand: bool
 ) -> None:
-    worse, better = of_model(tmp_path, "worse", 1), of_model(tmp_path, "better", 4)
-    for answers in (worse, better):
-        scored = score_answers(answers, "choice_letter")
-        assert scored.table is not None
-        publish_scores(answers.repository, [(answers, scored.file, scored.table)])
+    one_right = [*rows(SAMPLES[:1]), *({**row, "text": "Answer: C"} for row in rows(SAMPLES[1:]))]
+    worse = published(tmp_path, one_right, model="worse")
+    for answers in (worse, published(tmp_path, model="better")):
+        score(again(answers), "choice_letter")
         if not at_hand:
             answers.questions.path.unlink()
 
@@ -237,9 +196,7 @@ def test_an_answer_is_shown_with_its_stored_score_where_the_questions_are_missin
     tmp_path: Path, capfd: pytest.CaptureFixture[str], at_hand: bool
 ) -> None:
     answers = published(tmp_path)
-    scored = score_answers(answers, "choice_letter")
-    assert scored.table is not None
-    publish_scores(answers.repository, [(answers, scored.file, scored.table)])
+    score(answers, "choice_letter")
     if not at_hand:
         answers.questions.path.unlink()
 
@@ -283,34 +240,22 @@ def test_two_machines_add_to_the_same_private_repository(
     assert questions_at_hand("d" * 16, 4).lacks(4) == 0
 
 
-def test_a_public_repository_is_refused_for_the_questions(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", hub.token)
-    monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
-    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", f"hf://datasets/{hub.repo_id}")
-    HubRepository(hub.repo_id).check_writable()
-    hub.repo().private = False
-    questions = WithheldQuestions("e" * 16)
-    questions.add_samples(SAMPLES)
-
-    with pytest.raises(RepositoryError, match="it is public, and would publish questions"):
-        publish_questions(questions)
-
-    assert hub.repo().private is False
-
-
-def test_a_private_repository_on_the_hub_takes_the_questions(
+def test_a_private_repository_on_the_hub_takes_the_questions_and_a_public_one_does_not(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_TOKEN", hub.token)
     monkeypatch.setenv("HF_ENDPOINT", hub.endpoint)
     monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", f"hf://datasets/{hub.repo_id}")
     questions = WithheldQuestions("f" * 16)
-    questions.add_samples(SAMPLES)
+    questions.add_samples(SAMPLES[:3])
 
     publish_questions(questions)
-    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "elsewhere"))
-
     assert hub.repo().private
-    assert questions_at_hand("f" * 16, 4).lacks(4) == 0
+    hub.repo().private = False
+    questions.add_samples(SAMPLES[3:])
+    with pytest.raises(RepositoryError, match="it is public, and would publish questions"):
+        publish_questions(questions)
+    hub.repo().private = True
+
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "elsewhere"))
+    assert questions_at_hand("f" * 16, 4).lacks(4) == 1

@@ -1,9 +1,11 @@
+import json
 from pathlib import Path
 
 import pytest
 from huggingface_hub import HfApi
 
 from regrade.hub.retries import RetryPolicy
+from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
 
 
@@ -15,3 +17,12 @@ def api(hub: Hub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> HfApi:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub-cache"))
     monkeypatch.setattr("regrade.models.hub.RETRIES", RetryPolicy(attempts=2, first_wait=0.02))
     return HfApi(endpoint=hub.endpoint, token=hub.token)
+
+
+def model_folder(folder: Path, **config: object) -> Path:
+    """Make a folder with all parts of a model; no test loads its weights."""
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    (folder / "tokenizer.json").write_text("{}")
+    return folder

@@ -9,19 +9,13 @@ from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
 from regrade.settings.errors import AdapterError, ModelError
-from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
+from tests.models.conftest import model_folder
 
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """Folder with all parts of a model; no test loads it."""
-    folder = tmp_path / "Model-8B"
-    folder.mkdir()
-    (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(WEIGHTS)
-    (folder / "tokenizer.json").write_text("{}")
-    return folder
+    return model_folder(tmp_path / "Model-8B")
 
 
 @pytest.fixture
@@ -106,13 +100,6 @@ def test_another_kind_than_lora_is_refused(base: Path, adapter: Path):
         adapted(base, adapter)
 
 
-def test_a_configuration_that_is_no_json_is_refused(base: Path, adapter: Path):
-    (adapter / "adapter_config.json").write_text("{")
-
-    with pytest.raises(AdapterError, match="'adapter_config.json' cannot be read as JSON"):
-        adapted(base, adapter)
-
-
 @pytest.mark.parametrize("name", ["./nowhere", "/no/where", "nowhere", "a/b/c"])
 def test_a_folder_that_does_not_exist_is_refused(base: Path, name: str):
     with pytest.raises(AdapterError, match="there is no folder"):
@@ -121,11 +108,7 @@ def test_a_folder_that_does_not_exist_is_refused(base: Path, name: str):
 
 @pytest.mark.parametrize(("trained_on", "warned"), [("org/Model-8B", 0), ("org/Other-7B", 1)])
 def test_an_adapter_of_another_model_is_reported(
-    base: Path,
-    adapter: Path,
-    caplog: pytest.LogCaptureFixture,
-    trained_on: str,
-    warned: int,
+    base: Path, adapter: Path, caplog: pytest.LogCaptureFixture, trained_on: str, warned: int
 ):
     change(adapter, base_model_name_or_path=trained_on)
     with caplog.at_level(logging.WARNING, "regrade"):

@@ -14,8 +14,8 @@ from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.engine import VllmProcess
 from regrade.models.base import ResolvedModel
 from regrade.settings.errors import ModelError
-from tests.builders import WEIGHTS
 from tests.hub_server.fixtures import Hub
+from tests.models.conftest import model_folder
 
 TRUSTED = ("trust_remote_code=true",)
 OWN = {"AutoConfig": "configuration_new.NewConfig", "AutoModel": "modeling_new.NewModel"}
@@ -29,12 +29,11 @@ def publish(hub: Hub, api: HfApi) -> Publish:
         repository = f"{hub.user}/{name}"
         api.create_repo(repository, exist_ok=True)
         for stem, content in files.items():
-            file, text = (
-                (f"{stem}.py", content)
-                if isinstance(content, str)
-                else (f"{stem}.json", json.dumps(content))
+            kind, text = (
+                ("py", content) if isinstance(content, str) else ("json", json.dumps(content))
             )
-            api.upload_file(path_or_fileobj=text.encode(), path_in_repo=file, repo_id=repository)
+            path = f"{stem}.{kind}"
+            api.upload_file(path_or_fileobj=text.encode(), path_in_repo=path, repo_id=repository)
         return str(api.model_info(repository).sha)
 
     return publish
@@ -90,12 +89,8 @@ def test_a_folder_whose_code_is_on_the_hub_has_its_commit(
 ):
     code = f"{hub.user}/code"
     commit = publish("code", modeling="1")
-    folder = tmp_path / "finetuned"
-    folder.mkdir()
     auto_map = {"AutoModel": f"{code}--modeling.Model", "AutoConfig": "configuration.Config"}
-    (folder / "config.json").write_text(json.dumps({"auto_map": auto_map}))
-    (folder / "tokenizer.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(WEIGHTS)
+    folder = model_folder(tmp_path / "finetuned", auto_map=auto_map)
     _, identity, arguments = resolved(str(folder))
 
     assert arguments["code_revision"] == commit
@@ -129,10 +124,7 @@ def test_the_tokenizers_code_in_another_repository_is_reported_with_its_commit(
 
 @pytest.mark.parametrize(
     ("reference", "message"),
-    [
-        ("no/body--modeling.Model", "not a model on the Hub"),
-        ("{user}/code--absent.Model", "absent.py"),
-    ],
+    [("no/body--modeling.Model", "not a model on"), ("{user}/code--absent.Model", "absent.py")],
 )
 def test_code_that_does_not_exist_is_an_error(
     hub: Hub, publish: Publish, reference: str, message: str

@@ -46,16 +46,11 @@ def server() -> Iterator[Server]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             asked.append(body)
-            choices = [
-                {
-                    "index": number,
-                    "logprobs": {
-                        "tokens": [token for token, _ in answer],
-                        "token_logprobs": [value for _, value in answer],
-                    },
-                }
-                for number, answer in enumerate(made.answers or ())
-            ]
+            choices = []
+            for number, answer in enumerate(made.answers or ()):
+                tokens, values = zip(*answer, strict=True) if answer else ((), ())
+                logprobs = {"tokens": tokens, "token_logprobs": values}
+                choices.append({"index": number, "logprobs": logprobs})
             self.reply({"choices": choices[::-1]}, 404 if made.answers is None else 200)
 
     asked = made.asked

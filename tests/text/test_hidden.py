@@ -77,19 +77,10 @@ def test_a_line_shows_the_start_or_the_marked_part():
     assert end_of("abc", 2) == "…bc"
 
 
-@pytest.mark.parametrize(
-    "token",
-    [
-        "<|im_start|>",
-        "<|eot_id|>",
-        "</s>",
-        "[INST]",
-        "<start_of_turn>",
-        "<\uff5cUser\uff5c>",
-        "<<SYS>>",
-        "<think>",
-    ],
-)
+TOKENS = "<|im_start|> <|eot_id|> </s> [INST] <start_of_turn> <\uff5cUser\uff5c> <<SYS>> <think>"
+
+
+@pytest.mark.parametrize("token", TOKENS.split())
 def test_a_special_token_is_dim_and_still_text(token: str):
     out = str(with_tokens(f"a {token} b"))
     assert f'<span class="tok">{html.escape(token)}</span>' in out

@@ -5,6 +5,8 @@ from regrade.text.blocks import (
     Commands,
     Details,
     Fold,
+    Heading,
+    Items,
     Line,
     Link,
     Plot,
@@ -62,6 +64,8 @@ def test_untrusted_texts_are_text_in_every_place():
     page = markdown(
         [
             Table(("name",), [(nasty,), ((Strong(nasty), Link(nasty, "https://x.org")),)]),
+            Heading(nasty),
+            Items([nasty]),
             Line((nasty, Strong(nasty), Code(nasty), Link(nasty, "https://x.org/(a b)"))),
             Line(Link(nasty, "javascript:alert(1)")),
             Fold(nasty, [Quote(nasty, f"```\n{nasty}")]),

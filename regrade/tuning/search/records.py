@@ -129,11 +129,9 @@ def kept(repository: Repository, model: ModelIdentity) -> list[Tuning]:
     head = repository.head()
     files = {} if head is None else repository.files(head, f"{FOLDER}/{model.slug}")
     found = []
-    for path, file in sorted(files.items()):
+    for path in sorted(files):
         try:
-            found.append(
-                read_json(repository, path, str(head), Tuning, "tuned settings", file.size)
-            )
+            found.append(read_json(repository, path, str(head), Tuning, "tuned settings"))
         except DamagedAnswersError as error:
             logger.warning("tuned settings are left out: %s", error)
     return found

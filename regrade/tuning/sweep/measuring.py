@@ -13,7 +13,7 @@ from typing import get_args
 import numpy as np
 from pydantic import Field
 
-from regrade.answers.documents import read_json
+from regrade.answers.documents import find_json
 from regrade.answers.manifest import Manifest, Session
 from regrade.answers.publishing import keep_document
 from regrade.answers.result import Result
@@ -81,12 +81,8 @@ def _kept_times(answers: AnswerSet) -> tuple[float, ...]:
         DamagedAnswersError: If it cannot be read.
     """
     repository, path = answers.repository, _path(answers)
-    head = repository.head()
-    file = None if head is None else repository.files(head, FOLDER).get(path)
-    if head is None or file is None:
-        return ()
-    record = read_json(repository, path, head, RepeatedTimes, "the times of a sweep", file.size)
-    return record.seconds if record.shards == _shards(answers.manifest) else ()
+    record = find_json(repository, path, repository.head(), RepeatedTimes, "the times of a sweep")
+    return record.seconds if record and record.shards == _shards(answers.manifest) else ()
 
 
 def _path(answers: AnswerSet) -> str:

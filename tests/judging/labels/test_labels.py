@@ -215,7 +215,7 @@ def test_a_sheet_with_semicolons_and_other_line_ends_is_read(
 def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> None:
     read_in(labelled(task, "right", tmp_path / "labels.csv"), task)
     [record] = label_files(again(task.answers))
-    path = f"{task.answers.labels_folder}/{record.stem}.parquet"
+    path = f"{task.answers.labels_folder}/{record.label}.parquet"
     repository = task.answers.repository
     assert verify(repository, repository.head()).problems == []
     repository.commit({path: b"PAR1"}, "damage", parent=repository.head())

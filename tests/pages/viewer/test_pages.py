@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from regrade.answers.manifest import Stopped
-from regrade.answers.origin import begin_session, note_stop
+from regrade.answers.origin import begin_session, note
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool
 from regrade.pages.viewer.answer_facts import with_choice
@@ -82,7 +82,7 @@ def test_a_set_that_was_stopped_when_its_verdict_was_sure_says_so(reader: Reader
     with Spool(tmp_path / "spool") as spool:
         begin_session(spool, reader.repository.uri, described, one)
         spool.append(numbers(0, 4))
-        note_stop(spool, str(one.id), stopped)
+        note(spool, str(one.id), stopped=stopped)
         answers = publish_answers(reader.repository, spool, described)
 
     assert answers is not None
