@@ -69,8 +69,7 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         scorer = (names or own_scorers(answers))[0]
         floors += [
             MeasuredFloor(
-                floor=found.floor,
-                examples=flip_examples(found.sides, found.pairs, job.examples),
+                floor=found.floor, examples=flip_examples(found.sides, found.pairs, job.examples)
             )
             for found in floors_of(answers, scorer, job.scoring_options)
         ]

@@ -213,11 +213,7 @@ def track(scorings: Scorings, tracking_uri: str | None, others: Sequence[ScoredS
     started = monotonic()
     try:
         scorings.tracked = track_scorings(
-            uri,
-            hidden(scorings.sets),
-            scorings.revision,
-            hidden(published),
-            hidden(costs),
+            uri, hidden(scorings.sets), scorings.revision, hidden(published), hidden(costs)
         )
         scorings.tracking_uri = public_uri(uri)
         if scorings.panels:

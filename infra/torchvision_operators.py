@@ -22,10 +22,7 @@ class _OfTorchvision:
         """Find torchvision; its operators are defined when it is imported, not when a program asks whether it is there."""
         if name != "torchvision":
             return None
-        from importlib.machinery import (  # noqa: PLC0415 - other programs start without it
-            PathFinder,
-            SourceFileLoader,
-        )
+        from importlib.machinery import PathFinder, SourceFileLoader  # noqa: PLC0415 - other programs start without it
 
         class WithOperators(SourceFileLoader):
             def exec_module(self, module: "ModuleType") -> None:

@@ -38,10 +38,7 @@ def combine_judges(
 
 @step("track judges", delays=DELAYS)
 def track_panels(
-    uri: str,
-    results: Sequence[PanelResult],
-    sets: Sequence[AnswerSet],
-    parents: Mapping[str, str],
+    uri: str, results: Sequence[PanelResult], sets: Sequence[AnswerSet], parents: Mapping[str, str]
 ) -> list[PanelResult]:
     """Track each panel as an MLflow run below the evaluation of the judged model, and return the panels with their runs.
 

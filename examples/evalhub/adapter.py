@@ -71,9 +71,7 @@ def evaluate(config: JobSpec) -> Evaluation:
     limit = {} if config.num_examples is None else {"limit": config.num_examples}
     engine = {"kind": "openai", "base_url": config.model.url}
     return regrade.evaluate(
-        config.model.name,
-        [config.benchmark_id],
-        **(limit | {"engine": engine} | config.parameters),
+        config.model.name, [config.benchmark_id], **(limit | {"engine": engine} | config.parameters)
     )
 
 

@@ -57,9 +57,7 @@ def open_dataset(
         raise SettingsError(
             f"The name '{settings.name}' belongs to an installed benchmark. Choose another name for the dataset."
         )
-    from regrade.benchmarks.questions.dataset import (  # noqa: PLC0415 - Jinja is slow to import
-        DatasetQuestions,
-    )
+    from regrade.benchmarks.questions.dataset import DatasetQuestions  # noqa: PLC0415 - Jinja is slow to import
 
     return DatasetQuestions(settings, prompt=prompt, limit=limit)
 
@@ -88,9 +86,7 @@ def open_harness_task(
         SettingsError: If there is no such task, it cannot be run, or the limit is below 1.
         SourceError: If a folder does not exist.
     """
-    from regrade.benchmarks.questions.harness import (  # noqa: PLC0415 - yaml and numpy are slow to import
-        HarnessBenchmark,
-    )
+    from regrade.benchmarks.questions.harness import HarnessBenchmark  # noqa: PLC0415 - yaml and numpy are slow to import
 
     return HarnessBenchmark(
         name, prompt=prompt, limit=limit, source=source, path=path, arguments=arguments

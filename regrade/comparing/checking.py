@@ -5,12 +5,7 @@ from datetime import UTC, datetime
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.opening import open_repository
-from regrade.comparing.beforehand import (
-    accepted_drops,
-    check_baseline,
-    check_planned,
-    is_first,
-)
+from regrade.comparing.beforehand import accepted_drops, check_baseline, check_planned, is_first
 from regrade.comparing.sides import find_side
 from regrade.comparing.stopping import Baseline, Watch
 from regrade.jobs.continuing import kept

@@ -45,12 +45,7 @@ from regrade.stats.corrected import (
     corrected_difference,
     corrected_mean,
 )
-from regrade.stats.decision import (
-    PairedChanges,
-    difference_interval,
-    difference_p,
-    paired_changes,
-)
+from regrade.stats.decision import PairedChanges, difference_interval, difference_p, paired_changes
 from regrade.stats.estimates import IntArray
 from regrade.stats.power import detectable_drop
 from regrade.stats.scale import Scale, percent

@@ -89,11 +89,7 @@ def gate(
 
 
 def sides_to_judge(
-    base: str,
-    candidate: str | Side,
-    answers: str,
-    base_answers: str,
-    benchmarks: Collection[str],
+    base: str, candidate: str | Side, answers: str, base_answers: str, benchmarks: Collection[str]
 ) -> tuple[Side, Side]:
     """Return the baseline and the candidate of a gate; one of them may lack complete answers, which is then the verdict's reason.
 

@@ -7,13 +7,7 @@ from pathlib import PurePosixPath
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import (
-    AnswerSet,
-    list_sets,
-    manifest_paths,
-    name_left_out,
-    readable_sets,
-)
+from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, name_left_out, readable_sets
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import path_component
 from regrade.settings import ANSWER_SET_START, JUDGE_PREFIX

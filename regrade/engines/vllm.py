@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from pydantic import ConfigDict
 
 from regrade.engines.base import BaseEngineSettings, Engine, PromptRendering
-from regrade.engines.vllm_process.extra import (
-    deciding,
-    deciding_earlier,
-    parse_extra,
-    reads_files,
-)
+from regrade.engines.vllm_process.extra import deciding, deciding_earlier, parse_extra, reads_files
 from regrade.engines.vllm_process.settings import PARALLEL, VllmSettings
 from regrade.settings.errors import SettingsError
 

@@ -103,10 +103,7 @@ class Panel:
 
 
 def panel(
-    judge_sets: Sequence[AnswerSet],
-    *,
-    without: Sequence[str] = (),
-    min_coverage: float = _FLOOR,
+    judge_sets: Sequence[AnswerSet], *, without: Sequence[str] = (), min_coverage: float = _FLOOR
 ) -> Panel:
     """Combine the verdicts of several judges, all or some of them.
 

@@ -34,13 +34,7 @@ from regrade.records.rubrics.facts import JudgedSet, JudgeRun, rubric_facts
 from regrade.records.rubrics.forms import most_tokens, reply_text, structure_of
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.scorers import JUDGE
-from regrade.settings import (
-    JUDGE_PREFIX,
-    Method,
-    PromptFormat,
-    PromptSettings,
-    SamplingParams,
-)
+from regrade.settings import JUDGE_PREFIX, Method, PromptFormat, PromptSettings, SamplingParams
 from regrade.settings.errors import SettingsError
 
 # Texts in a judge's prompt, between marks that they do not contain, and without the control tokens of a chat.

@@ -16,15 +16,7 @@ from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import Specification
 
-_REUSED = (
-    "text",
-    "reasoning",
-    "reasoning_open",
-    "finish_reason",
-    "prompt",
-    "prompt_kind",
-    "error",
-)
+_REUSED = ("text", "reasoning", "reasoning_open", "finish_reason", "prompt", "prompt_kind", "error")
 """Columns of a verdict that are taken over. Its tokens and times are counted in the run that paid for them."""
 
 
@@ -43,9 +35,7 @@ def as_begun(specification: Specification, repository: Repository) -> Specificat
 
 
 def known_rows(
-    specification: Specification,
-    missing: Sequence[tuple[Sample, int]],
-    repository: Repository,
+    specification: Specification, missing: Sequence[tuple[Sample, int]], repository: Repository
 ) -> list[dict[str, Any]]:
     """Return rows for the missing verdicts that earlier runs have: the same judge, rubric and settings, and equal prompts.
 
@@ -124,12 +114,7 @@ def _without_choice(specification: Specification) -> Mapping[str, Any]:
     parameters = {**benchmark["parameters"], "judge_run": run}
     changes = {"source_revision": "", "limit": None, "parameters": parameters}
     sampling = document["sampling"] and {**document["sampling"], "max_tokens": 0}
-    return {
-        **document,
-        "benchmark": {**benchmark, **changes},
-        "sampling": sampling,
-        "repeats": 1,
-    }
+    return {**document, "benchmark": {**benchmark, **changes}, "sampling": sampling, "repeats": 1}
 
 
 def _is_same(row: Mapping[str, Any], sample: Sample) -> bool:

@@ -86,10 +86,7 @@ def _resident(pid: int) -> int:
 
 
 def _compute_all(
-    connection: Connection,
-    function: Callable[[Any], Any],
-    options: dict[str, Any],
-    supervisor: int,
+    connection: Connection, function: Callable[[Any], Any], options: dict[str, Any], supervisor: int
 ) -> NoReturn:
     end_with_parent(supervisor)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGCHLD])

@@ -75,11 +75,7 @@ def track_sweep(
     """
     with connect(uri) as client:
         experiment = experiment_id(client, uri, EXPERIMENT)
-        tags = {
-            "regrade.kind": "sweep",
-            "regrade.sweep": sweep_id,
-            "regrade.repository": answers,
-        }
+        tags = {"regrade.kind": "sweep", "regrade.sweep": sweep_id, "regrade.repository": answers}
         parent = _run(client, experiment, name, tags)
         parent_id = str(parent.info.run_id)
         curves: dict[int, dict[str, float]] = {}

@@ -59,21 +59,13 @@ AIME_2026: Rows = [
     for number, answer in enumerate((277, 62, 7))
 ]
 HMMT: Rows = [
-    {
-        "problem_idx": number,
-        "problem": f"Compute the area {number}.",
-        "answer": answer,
-    }
+    {"problem_idx": number, "problem": f"Compute the area {number}.", "answer": answer}
     for number, answer in enumerate(
         ("103", "1-\\frac{2}{\\pi}", "\\frac{-1 + \\sqrt{17}}{2}, \\frac{-1 - \\sqrt{17}}{2}")
     )
 ]
 MATH_500: Rows = [
-    {
-        "problem": f"Convert the point {number}.",
-        "answer": answer,
-        "subject": subject,
-    }
+    {"problem": f"Convert the point {number}.", "answer": answer, "subject": subject}
     for number, (answer, subject) in enumerate(
         (
             ("\\left( 3, \\frac{\\pi}{2} \\right)", "Precalculus"),

@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.benchmarks import (
-    benchmark_cards,
-    open_benchmark,
-)
+from regrade.benchmarks import benchmark_cards, open_benchmark
 from regrade.benchmarks.base import Benchmark
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SettingsError, SourceError, UnknownNameError
@@ -110,8 +107,7 @@ def test_the_rows_of_every_published_benchmark_are_tested() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "n_shots"),
-    [*((name, 0) for name in BENCHMARKS), *((name, 2) for name in WITH_SHOTS)],
+    ("name", "n_shots"), [*((name, 0) for name in BENCHMARKS), *((name, 2) for name in WITH_SHOTS)]
 )
 def test_every_benchmark_speaks_chat_and_plain_text(
     tmp_path: Path, name: str, n_shots: int

@@ -16,12 +16,7 @@ from tests.benchmarks.files import shared, write_jsonl
 from tests.benchmarks.rows import BENCHMARKS, FOLDERS
 from tests.scorers.batches import batch_score
 
-REAL = [
-    ("gsm8k", "gsm8k"),
-    ("gsm8k_chat", "gsm8k"),
-    ("mmlu", "mmlu"),
-    ("mmlu_generative", "mmlu"),
-]
+REAL = [("gsm8k", "gsm8k"), ("gsm8k_chat", "gsm8k"), ("mmlu", "mmlu"), ("mmlu_generative", "mmlu")]
 Write = Callable[[Sample], str]
 
 

@@ -184,10 +184,7 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
                 "return [...document.querySelectorAll('a[href]')].map(link => link.href)"
             )
             assert all(link.startswith((url, "file:")) for link in links), links
-            for path, given in (
-                ("/answer?", "format=markdown"),
-                ("/question?", "view=difference"),
-            ):
+            for path, given in (("/answer?", "format=markdown"), ("/question?", "view=difference")):
                 if page in pages[1:3]:
                     found = dict.fromkeys(link.split("#")[0] for link in links if path in link)
                     pages += [each for link in found for each in (link, f"{link}&{given}")]

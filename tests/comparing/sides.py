@@ -43,10 +43,5 @@ def answer(
     )
     changes.setdefault("sampling", SamplingParams(temperature=temperature))
     return publish(
-        repository,
-        rows,
-        total=declared or total,
-        model=model,
-        repeats=repeats,
-        **changes,
+        repository, rows, total=declared or total, model=model, repeats=repeats, **changes
     )

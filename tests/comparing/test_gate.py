@@ -290,13 +290,7 @@ def test_of_repeats_each_question_counts_once_for_a_limit(tmp_path: Path) -> Non
     repository = LocalRepository(tmp_path / "answers")
     for model, unparsed in (("org/base", 0), ("org/mute", 4)):  # 4 questions, 16 of 400 answers
         answer(
-            repository,
-            model,
-            right=90,
-            unparsed=unparsed,
-            total=100,
-            repeats=4,
-            temperature=1.0,
+            repository, model, right=90, unparsed=unparsed, total=100, repeats=4, temperature=1.0
         )
 
     report = verdict(repository, "mute", baseline="org/base", max_unparsed=1.0, max_drop=20)
@@ -329,9 +323,7 @@ def test_a_drop_of_a_benchmark_that_nobody_has_is_refused(repository: LocalRepos
 NASTY = "bad ]]> <b> ``` | \x1b[31m \x00 name"
 
 
-def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(
-    repository: LocalRepository,
-) -> None:
+def test_nothing_in_a_name_or_an_answer_breaks_out_of_the_page(repository: LocalRepository) -> None:
     nasty = {"prompt": "</details>\n# <script>\n```"}
     answers = answer(repository, NASTY, right=100, row_changes=nasty)
     report = verdict(repository, answers.manifest.answer_set_id)

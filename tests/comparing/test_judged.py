@@ -153,9 +153,7 @@ def test_verdicts_are_not_compared_with_answers(
         compared(base, answer(repository, "org/b", right=60, total=60))
 
 
-def test_a_difference_of_the_judged_answers_is_refused_too(
-    repository: LocalRepository,
-) -> None:
+def test_a_difference_of_the_judged_answers_is_refused_too(repository: LocalRepository) -> None:
     base = judge(answer(repository, "org/a", right=20, total=40), lambda *_: "A")
     other = answer(repository, "org/b", right=20, total=40, n_shots=5)
 

@@ -82,9 +82,7 @@ class SmallDisk:
 
     def set(self, options: str) -> None:
         subprocess.run(
-            ["mount", "-o", f"remount,{options}", str(self.folder)],
-            check=True,
-            capture_output=True,
+            ["mount", "-o", f"remount,{options}", str(self.folder)], check=True, capture_output=True
         )
 
 

@@ -14,15 +14,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
 from tests.command_line import ROOT
 from tests.crash.conftest import Make, Reference
-from tests.crash.harness import (
-    Account,
-    Command,
-    accuracy,
-    answer_set,
-    generating,
-    stored,
-    tell,
-)
+from tests.crash.harness import Account, Command, accuracy, answer_set, generating, stored, tell
 from tests.hub_server.faults import Stall
 from tests.hub_server.fixtures import Hub
 
@@ -155,8 +147,7 @@ with Spool(folder / "spool" / "repository" / "set") as spool:
 
 
 @pytest.mark.parametrize(
-    ("seed", "kills"),
-    [(0, 4), *(pytest.param(seed, 10, marks=SLOW) for seed in range(1, 4))],
+    ("seed", "kills"), [(0, 4), *(pytest.param(seed, 10, marks=SLOW) for seed in range(1, 4))]
 )
 def test_a_publisher_that_is_killed_in_the_middle_of_commits_loses_and_doubles_nothing(
     account: Account, tmp_path: Path, seed: int, kills: int

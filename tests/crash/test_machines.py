@@ -96,10 +96,7 @@ def check_own_locks(folder: Path, seeds: range) -> None:
     """Run four machines once for each seed; when each was granted every lock, 6 of 8 such runs lost rows with a locked log."""
     questions = 600
     for found in run(
-        folder,
-        *((seed, 4, 0, questions) for seed in seeds),
-        options=("--own-locks",),
-        timeout=3600,
+        folder, *((seed, 4, 0, questions) for seed in seeds), options=("--own-locks",), timeout=3600
     ):
         check(found, questions)
         assert found["codes"] == {"0": 4}

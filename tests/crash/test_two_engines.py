@@ -20,12 +20,7 @@ from tests.crash.harness import (
     tell,
 )
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.vllm,
-    pytest.mark.prefect,
-    pytest.mark.timeout(1500),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(1500)]
 KILLS = 5
 QUESTIONS = 4500
 ENGINE_CORE = "multiprocessing.forkserver"

@@ -12,15 +12,7 @@ from prefect.client.orchestration import SyncPrefectClient
 
 from regrade.answers.local import LocalRepository
 from tests.command_line import ROOT
-from tests.crash.harness import (
-    ENGINE,
-    Command,
-    answer_set,
-    config,
-    spooled,
-    stored,
-    wait_until,
-)
+from tests.crash.harness import ENGINE, Command, answer_set, config, spooled, stored, wait_until
 from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]

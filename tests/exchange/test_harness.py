@@ -62,10 +62,7 @@ def run(
     script.write_text(source)
     arguments = (sys.executable, str(script), "{output}", "{base_url}", "{model}")
     job = HarnessJob(
-        model=str(demo_model),
-        arguments=arguments,
-        answers=str(tmp_path / "answers"),
-        **changes,
+        model=str(demo_model), arguments=arguments, answers=str(tmp_path / "answers"), **changes
     )
     clock = clock or RunClock()
     return run_harness(job, tmp_path / "harness.log", tmp_path / "engine.log", clock)

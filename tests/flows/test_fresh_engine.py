@@ -107,9 +107,7 @@ def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_publish
     publish = generating._publish_finished
     told = []
     monkeypatch.setattr(
-        generating,
-        "_publish_finished",
-        lambda works: (told.append(done.exists()), publish(works)),
+        generating, "_publish_finished", lambda works: (told.append(done.exists()), publish(works))
     )
     with pytest.raises(EngineError, match="The engine ended"):
         evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))

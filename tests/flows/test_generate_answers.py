@@ -19,11 +19,7 @@ from regrade.orchestration.artifacts import METRICS_KEY, RESULT_KEY, newest_arti
 from tests.flows.test_fresh_engine import MortalEngine
 from tests.limited_engine import demo_asked
 
-pytestmark = [
-    pytest.mark.usefixtures("spool_home"),
-    pytest.mark.prefect,
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.usefixtures("spool_home"), pytest.mark.prefect, pytest.mark.timeout(300)]
 
 
 def run(engine: MortalEngine, folder: Path, patch: pytest.MonkeyPatch) -> tuple[State[Any], UUID]:

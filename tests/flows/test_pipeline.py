@@ -34,8 +34,7 @@ def evaluate(
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
         found = evaluate_model(
-            **demo_asked(tmp_path, ROWS, *names),
-            tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}",
+            **demo_asked(tmp_path, ROWS, *names), tracking_uri=f"sqlite:///{tmp_path / 'mlflow.db'}"
         )
         assert isinstance(found, Evaluation)
         return found

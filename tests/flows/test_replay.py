@@ -86,10 +86,7 @@ class Replaying:
     @property
     def named(self) -> dict[str, Any]:
         """Parameters that name the answers."""
-        return {
-            "answer_set": self.answers.manifest.answer_set_id,
-            "answers": self.repository.uri,
-        }
+        return {"answer_set": self.answers.manifest.answer_set_id, "answers": self.repository.uri}
 
     def run(self, **parameters: Any) -> Replay:
         result = replay_answers(**self.named | parameters)

@@ -139,11 +139,7 @@ def test_the_log_names_each_point_before_its_answers_and_with_each_line_about_th
     about = [line for line in lines if " · " in line.partition(":")[0]]
     assert {
         kind for line in about for kind in ("answers in", "published", "complete") if kind in line
-    } == {
-        "answers in",
-        "published",
-        "complete",
-    }
+    } == {"answers in", "published", "complete"}
     assert all(" (in_flight=1): " in line or " (in_flight=4): " in line for line in about)
     assert any(" (in_flight=4): number" in line for line in about)  # its score
 

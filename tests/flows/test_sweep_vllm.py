@@ -36,10 +36,7 @@ def test_a_sweep_over_models_and_sampling_keeps_its_engine_and_answers_as_each_p
         given["engine"] = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 8}
         file = tmp_path / f"{home}.yaml"
         file.write_text(yaml.safe_dump(given))
-        environment = {
-            "PREFECT_API_URL": prefect_server,
-            "REGRADE_CACHE": str(tmp_path / "cache"),
-        }
+        environment = {"PREFECT_API_URL": prefect_server, "REGRADE_CACHE": str(tmp_path / "cache")}
         arguments = [command, "--config", str(file), *options, "--json"]
         answers = ["--answers", str(tmp_path / home.partition("-")[0])]
         ran = Command(tmp_path / f"home-{home}", [*arguments, *answers], environment).finish(

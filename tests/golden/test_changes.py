@@ -30,13 +30,11 @@ def test_what_was_imported_and_what_was_not(door: Door):
 
 def test_labels_correct_the_figure_of_a_judge_everywhere(door: Door):
     door.screen(
-        "label-out",
-        "label {a-kind} --answers {judged} --sample 24 --out {folder}/labels.csv",
+        "label-out", "label {a-kind} --answers {judged} --sample 24 --out {folder}/labels.csv"
     )
     label(door.folder / "labels.csv", 0, 3, 6, 9, 12)
     door.screen(
-        "label-read",
-        "label {a-kind} --answers {judged} --read {folder}/labels.csv --rater ana",
+        "label-read", "label {a-kind} --answers {judged} --read {folder}/labels.csv --rater ana"
     )
     door.json("label", "label {a-kind} --answers {judged} --report")
     for name, command in {

@@ -308,10 +308,7 @@ def test_the_answers_of_the_handbook_are_judged_as_they_are(tmp_path: Path):
         return json.dumps(fields | {"style_explanation": "y", "style": style})
 
     judge_set = run_judge(
-        ScriptedJudge(judge),
-        tmp_path,
-        answer_sets=("TwinLlama-3.1-8B",),
-        rubric="accuracy_style",
+        ScriptedJudge(judge), tmp_path, answer_sets=("TwinLlama-3.1-8B",), rubric="accuracy_style"
     )
 
     file = scored(judge_set)

@@ -94,12 +94,7 @@ def made(task: str, model: ResolvedModel, **settings: Any) -> HarnessBenchmark:
     if model is SERVED:
         engine = {"kind": "openai", "base_url": "http://127.0.0.1:9/v1"}
     job = GenerationJob.model_validate(
-        {
-            "model": "m",
-            "limit": 20,
-            "engine": engine,
-            "lm_eval": {"tasks": [task], **settings},
-        }
+        {"model": "m", "limit": 20, "engine": engine, "lm_eval": {"tasks": [task], **settings}}
     )
     (plan,) = plans_of(job, model, open_benchmarks(job))
     assert isinstance(plan.benchmark, HarnessBenchmark)

@@ -9,13 +9,7 @@ from regrade.answers.local import LocalRepository
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation, score_result
 from regrade.results.speeds import speed_lines
-from regrade.results.tables import (
-    headline,
-    lowest_table,
-    score_table,
-    short_headline,
-    titles,
-)
+from regrade.results.tables import headline, lowest_table, score_table, short_headline, titles
 from regrade.scoring.score import score_answers
 from regrade.stats.scale import Scale
 from regrade.stats.speed import Goodput, Speed

@@ -32,10 +32,7 @@ def test_a_failed_point_is_a_row_with_its_reason_below_and_has_no_place_in_plots
 
 
 def test_without_all_answers_of_the_first_point_there_is_no_speed_up():
-    for first in (
-        point(0, 1, failure="out of memory"),
-        point(0, 1, failed=3, speed_up=None),
-    ):
+    for first in (point(0, 1, failure="out of memory"), point(0, 1, failed=3, speed_up=None)):
         told = list(sentences(sweep(first, point(1, 4, speed_up=None)), "sums"))
         assert told[0].startswith("No speed-up: the first point, extra=a|b<script>, in_flight=1,")
         assert not any(text.startswith("Fastest") for text in told)

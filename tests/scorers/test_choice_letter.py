@@ -133,8 +133,7 @@ def test_without_choices_any_letter_is_read_and_with_them_only_theirs() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["So \\boxed{A}. That is <answer>B</answer>", '<answer>A</answer>, as {"answer": "B"}'],
+    "text", ["So \\boxed{A}. That is <answer>B</answer>", '<answer>A</answer>, as {"answer": "B"}']
 )
 def test_of_two_kinds_of_slots_the_place_decides(text: str) -> None:
     assert read("choice_letter", text, "B")["extracted"] == "B"

@@ -31,8 +31,7 @@ def test_the_sweeps_run_has_a_curve_over_the_requests_in_flight(mlflow_server: s
         assert tracked.url is not None
         browser.get(tracked.url.replace("?", "/model-metrics?", 1))
         WebDriverWait(browser, 120, 0.5).until(
-            lambda page: [1, 4, 16] in page.execute_script(PLACES),
-            "no chart has the three points",
+            lambda page: [1, 4, 16] in page.execute_script(PLACES), "no chart has the three points"
         )
         shots = Path(os.environ.get(SCREENSHOTS) or tmp_path)
         browser.save_screenshot(str(shots / "sweep-mlflow.png"))

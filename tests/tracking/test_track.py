@@ -27,13 +27,7 @@ from regrade.settings import SamplingParams
 from regrade.settings.errors import TrackingError
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.tracking import Scoring, default_tracking_uri, track
-from regrade.tracking.description import (
-    NOTES,
-    Row,
-    evaluation_text,
-    verdict_in,
-    with_verdict,
-)
+from regrade.tracking.description import NOTES, Row, evaluation_text, verdict_in, with_verdict
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
 from tests.builders import session

@@ -53,8 +53,5 @@ class UnitConversion(PublishedBenchmark):
         if not isinstance(row["question"], str) or not row["question"].strip():
             raise RowError(index, f"the question is {row['question']!r}; expected a text")
         return Question(
-            content=row["question"],
-            target=row["answer"],
-            fields=row,
-            subset=row["quantity"],
+            content=row["question"], target=row["answer"], fields=row, subset=row["quantity"]
         )

@@ -201,10 +201,7 @@ class DatasetQuestions(StandardBenchmark):
         if settings.turns_column is not None:
             parameters[TURNS] = settings.turns_column
         if self.n_shots:
-            parameters |= {
-                "shots_split": settings.shots_split,
-                "shot_answer": settings.shot_answer,
-            }
+            parameters |= {"shots_split": settings.shots_split, "shot_answer": settings.shot_answer}
         return parameters
 
     @property

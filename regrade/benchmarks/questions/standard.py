@@ -346,13 +346,7 @@ class PublishedBenchmark(StandardBenchmark):
     default_n_shots: int = 0
     default_format: PromptFormat = "chat"
 
-    def __init__(
-        self,
-        *,
-        prompt: PromptSettings,
-        limit: int | None,
-        source: str | None,
-    ) -> None:
+    def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
         """Open the benchmark; see `open_benchmark`."""
         super().__init__(
             self.open_source(source),

@@ -14,12 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from transformers import (  # noqa: TID253 - base class; a training script has imported it
-    TrainerCallback,
-    TrainerControl,
-    TrainerState,
-    TrainingArguments,
-)
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # noqa: TID253 - base class; a training script has imported it
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of

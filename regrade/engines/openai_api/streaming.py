@@ -135,8 +135,4 @@ class StreamedResponse:
             if choice.chunks:
                 entry["chunks"] = [chunk - started for chunk in choice.chunks]
             choices.append(entry)
-        return {
-            "choices": choices,
-            "usage": self.usage,
-            "seconds": time.monotonic() - started,
-        }
+        return {"choices": choices, "usage": self.usage, "seconds": time.monotonic() - started}

@@ -12,12 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import orjson
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception_type,
-    wait_random_exponential,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from regrade.engines.openai_api.addresses import Address, Addresses, until_reset
 from regrade.engines.openai_api.settings import ServerSettings
@@ -145,12 +140,7 @@ class Server:
         """
         return await self._retried(self._streamed, path, body)
 
-    async def _retried(
-        self,
-        send: Send,
-        path: str,
-        body: Mapping[str, Any],
-    ) -> dict[str, Any]:
+    async def _retried(self, send: Send, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         attempts = AsyncRetrying(
             stop=partial(self._enough, started),

@@ -48,10 +48,7 @@ class RenderedChat:
 
 
 def open_chat(
-    model: "ModelConfig",
-    tokenizer: "TokenizerLike",
-    *,
-    chat_template: str | None,
+    model: "ModelConfig", tokenizer: "TokenizerLike", *, chat_template: str | None
 ) -> "Chat | None":
     """Return the renderer of a model's chats; None if the model has no chats.
 
@@ -148,12 +145,7 @@ class TemplateChat:
         """
         special = self._tokenizer.special_tokens_map
         values = [
-            {
-                **special,
-                "messages": self._conversation(messages),
-                **variables.arguments,
-                **opening,
-            }
+            {**special, "messages": self._conversation(messages), **variables.arguments, **opening}
             for messages, opening in zip(chats, openings, strict=True)
         ]
         lengths = lengths_of(self.template, values)
@@ -196,11 +188,7 @@ class TemplateChat:
         return self._tokenize([rendered.text + space + answer for answer in answers])
 
     def _space_before(
-        self,
-        answer: str,
-        messages: Messages,
-        rendered: RenderedChat,
-        variables: TemplateVariables,
+        self, answer: str, messages: Messages, rendered: RenderedChat, variables: TemplateVariables
     ) -> str:
         """Return the white space that the template writes before an answer of the model, often none."""
         turns = [*messages, {"role": "assistant", "content": answer}]

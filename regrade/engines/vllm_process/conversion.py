@@ -116,11 +116,7 @@ def completion_of(
         completion["label_is_greedy"] = is_greedy
     if request.stored:
         [(_, ids, logprobs, is_greedy)] = scored
-        completion |= {
-            "token_ids": ids,
-            "token_logprobs": logprobs,
-            "token_is_greedy": is_greedy,
-        }
+        completion |= {"token_ids": ids, "token_logprobs": logprobs, "token_is_greedy": is_greedy}
     return completion
 
 

@@ -70,10 +70,7 @@ def open_message(
         "adapter": model.adapter,
         "settings": settings.arguments,
         "extra": extra,
-        "rendering": {
-            "chat_template": rendering.chat_template,
-            "truncate": rendering.truncate,
-        },
+        "rendering": {"chat_template": rendering.chat_template, "truncate": rendering.truncate},
     }
 
 

@@ -31,25 +31,13 @@ from regrade.engines.vllm_process.meter import Meter
 from regrade.engines.vllm_process.parsers import CallReader, ReasoningReader, open_reader
 from regrade.engines.vllm_process.pictures import open_pictures
 from regrade.engines.vllm_process.prompts import Prompts
-from regrade.engines.vllm_process.reloading import (
-    EXTENSION,
-    compile_seconds,
-    memory_digest,
-)
+from regrade.engines.vllm_process.reloading import EXTENSION, compile_seconds, memory_digest
 from regrade.engines.vllm_process.structures import backend_of
-from regrade.engines.vllm_process.tokenising import (
-    AS_MEMORY_ALLOWS,
-    PromptsAhead,
-    Tokenising,
-)
+from regrade.engines.vllm_process.tokenising import AS_MEMORY_ALLOWS, PromptsAhead, Tokenising
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import (
-        LLMEngine,
-        ModelConfig,
-        VllmConfig,
-    )
+    from regrade.engines.vllm_process.internals import LLMEngine, ModelConfig, VllmConfig
 
 # Worker side: read the weights into the page cache while vLLM is imported and the prompts are tokenised.
 

@@ -194,10 +194,7 @@ class Pictures:
 
 
 def open_pictures(
-    model: "ModelConfig",
-    tokenizer: "TokenizerLike",
-    chat: Chat | None,
-    extra: Mapping[str, Any],
+    model: "ModelConfig", tokenizer: "TokenizerLike", chat: Chat | None, extra: Mapping[str, Any]
 ) -> Pictures | None:
     """Return what shows images to a model; None if it has no chats, in which alone images can stand.
 

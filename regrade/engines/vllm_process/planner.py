@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from regrade.engines.base import PromptRendering, shows_images
-from regrade.engines.vllm_process.engine import (
-    ahead_messages,
-    needs_hub_token,
-    open_message,
-)
+from regrade.engines.vllm_process.engine import ahead_messages, needs_hub_token, open_message
 from regrade.engines.vllm_process.environment import engine_python
 from regrade.engines.vllm_process.owner import WorkerOwner
 from regrade.engines.vllm_process.process import EngineProcess

@@ -224,9 +224,7 @@ def _has_compiler() -> bool:
 
 
 def _write(
-    channel: Channel,
-    finished: queue.SimpleQueue[tuple[int, WireCompletion]],
-    loaded: Loaded,
+    channel: Channel, finished: queue.SimpleQueue[tuple[int, WireCompletion]], loaded: Loaded
 ) -> int:
     """Read and send finished completions forever, as many at once as are ready."""
     while True:

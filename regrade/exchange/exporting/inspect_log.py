@@ -20,13 +20,7 @@ from regrade.exchange.exporting.scored import (
     token_usage,
 )
 from regrade.exchange.inspect_rows import COLUMNS, KEY, SHOWN, kept_columns
-from regrade.records.messages import (
-    Part,
-    PartedMessage,
-    answer_message,
-    parts_of,
-    with_short_marks,
-)
+from regrade.records.messages import Part, PartedMessage, answer_message, parts_of, with_short_marks
 from regrade.records.specification import path_component
 from regrade.settings.files import atomic_write
 from regrade.stats.scale import SHARES
@@ -60,11 +54,7 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     start: dict[str, Any] = {
         "version": LOG_VERSION,
         "eval": _eval(scored, made_at),
-        "plan": {
-            "name": "plan",
-            "steps": [{"solver": spec.method, "params": {}}],
-            "config": {},
-        },
+        "plan": {"name": "plan", "steps": [{"solver": spec.method, "params": {}}], "config": {}},
     }
     ids: dict[str, str] = {}
     summaries: list[dict[str, Any]] = []

@@ -31,11 +31,7 @@ def token_usage(row: Mapping[str, Any]) -> dict[str, int] | None:
     asked, answered = row["prompt_tokens"], row["completion_tokens"]
     if asked is None or answered is None:
         return None
-    return {
-        "input_tokens": asked,
-        "output_tokens": answered,
-        "total_tokens": asked + answered,
-    }
+    return {"input_tokens": asked, "output_tokens": answered, "total_tokens": asked + answered}
 
 
 class ShownImages:

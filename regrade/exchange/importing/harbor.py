@@ -9,12 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from regrade.exchange.importing.base import (
-    ImportedRow,
-    ImportedSet,
-    Reported,
-    TableOptions,
-)
+from regrade.exchange.importing.base import ImportedRow, ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile, finite
 from regrade.exchange.importing.messages import (
     Conversation,

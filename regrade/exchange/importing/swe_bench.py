@@ -108,11 +108,7 @@ def _reported(report: _Report) -> Reported | None:
 
 
 def _row(
-    file: SourceFile,
-    index: int,
-    repeat: int,
-    record: Record,
-    scores: Mapping[str, _Report],
+    file: SourceFile, index: int, repeat: int, record: Record, scores: Mapping[str, _Report]
 ) -> ImportedRow:
     identity = _instance(record)
     did = _trajectory(file, identity)

@@ -63,11 +63,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         recorded["target_after"] = {"text": options.target_after}
     scored = columns.score is not None or columns.extracted is not None
     return ImportedSet(
-        rows,
-        model=None,
-        benchmark=None,
-        recorded=recorded,
-        originals=(original,) * scored,
+        rows, model=None, benchmark=None, recorded=recorded, originals=(original,) * scored
     )
 
 

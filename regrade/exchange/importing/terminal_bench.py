@@ -4,12 +4,7 @@ Newer runs are Harbor's. `run_metadata.json` beside it names model and agent. Ag
 `TASK/TRIAL/agent-logs/episode-N/prompt.txt` and `response.txt`, which are the trajectory.
 """
 
-from regrade.exchange.importing.base import (
-    ImportedRow,
-    ImportedSet,
-    Reported,
-    TableOptions,
-)
+from regrade.exchange.importing.base import ImportedRow, ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.messages import conversation
 from regrade.exchange.importing.record import Json, Record

@@ -9,12 +9,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
-from regrade.exchange.importing.base import (
-    ImportedRow,
-    ImportedSet,
-    Reported,
-    TableOptions,
-)
+from regrade.exchange.importing.base import ImportedRow, ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import SourceFile, finite
 from regrade.exchange.importing.messages import (
     Conversation,

@@ -5,12 +5,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from regrade.answers.labelfile import (
-    LABEL_SCHEMA,
-    LabelFile,
-    publish_labels,
-    sealed_labels,
-)
+from regrade.answers.labelfile import LABEL_SCHEMA, LabelFile, publish_labels, sealed_labels
 from regrade.judging.labels.sheet import SheetRow, first_of
 from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask

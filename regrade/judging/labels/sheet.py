@@ -63,12 +63,7 @@ def column_of(name: str, task: LabelTask) -> str:
 
 
 def write_sheet(
-    path: Path,
-    tasks: Sequence[LabelTask],
-    items: Iterable[Item],
-    seed: int,
-    *,
-    show_verdict: bool,
+    path: Path, tasks: Sequence[LabelTask], items: Iterable[Item], seed: int, *, show_verdict: bool
 ) -> int:
     """Write answers to label as CSV and return their number.
 

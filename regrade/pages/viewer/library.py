@@ -24,12 +24,7 @@ from regrade.pages.viewer.selecting import Selector
 from regrade.pages.viewer.texts import ShardReaders
 from regrade.records.rubrics.facts import JudgeRun, answers_per_question, judge_run, model_title
 from regrade.scoring.score import is_stale
-from regrade.settings.errors import (
-    DamagedAnswersError,
-    HubError,
-    SettingsError,
-    UserError,
-)
+from regrade.settings.errors import DamagedAnswersError, HubError, SettingsError, UserError
 from regrade.stats.metrics import Metrics, average_name
 
 HEAD_SECONDS = 10.0

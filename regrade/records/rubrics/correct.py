@@ -44,12 +44,7 @@ rubric = Rubric(
         VerdictField(
             "verdict",
             {"A": 1.0, "B": 0.0, "C": 0.0},
-            words={
-                "correct": "A",
-                "incorrect": "B",
-                "not attempted": "C",
-                "not_attempted": "C",
-            },
+            words={"correct": "A", "incorrect": "B", "not attempted": "C", "not_attempted": "C"},
         ),
     ),
     shares={"incorrect": ("B",), "not_attempted": ("C",)},

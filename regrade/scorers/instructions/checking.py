@@ -139,9 +139,7 @@ def _library(benchmark: str, data: tuple[str, ...]) -> tuple[Mapping[str, Any], 
         data: Folders in which NLTK looks for its data.
     """
     import nltk  # noqa: PLC0415 - an extra
-    from if_verifiable.common import (  # noqa: PLC0415 - imports `datasets`
-        get_loose_transformations,
-    )
+    from if_verifiable.common import get_loose_transformations  # noqa: PLC0415 - imports `datasets`
     from langdetect import DetectorFactory  # noqa: PLC0415 - an extra
 
     nltk.data.path[:] = data

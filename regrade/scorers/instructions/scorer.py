@@ -119,11 +119,7 @@ class InstructionsScorer:
             )
             none = [False] * len(instructions)
             result = {"strict": none, "loose": none, "problems": []}
-            return {
-                "value": 0.0,
-                "outcome": "timeout",
-                "metrics": _metrics(result),
-            }
+            return {"value": 0.0, "outcome": "timeout", "metrics": _metrics(result)}
         if "unusable" in result:
             logger.warning(
                 "%s: sample '%s' is not scored: %s", self.name, sample, result["unusable"]
@@ -146,10 +142,7 @@ def _metrics(result: Mapping[str, Any]) -> str:
     """Return the numbers of an answer as JSON."""
     metrics = {"instructions": len(result["strict"])}
     for mode in _MODES:
-        metrics |= {
-            f"prompt_{mode}": int(all(result[mode])),
-            f"followed_{mode}": sum(result[mode]),
-        }
+        metrics |= {f"prompt_{mode}": int(all(result[mode])), f"followed_{mode}": sum(result[mode])}
     return json_text(metrics)
 
 

@@ -469,10 +469,7 @@ def test_an_image_needs_a_chat(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        (
-            {"prompt_template": SEEN},
-            "a worked example shows an image; set `datasets.n_shots=0`",
-        ),
+        ({"prompt_template": SEEN}, "a worked example shows an image; set `datasets.n_shots=0`"),
         ({"shot_answer": "{{ picture }}"}, "split 'train': column 'picture' holds an image"),
     ],
 )
@@ -490,11 +487,7 @@ def test_an_image_in_a_worked_example_is_refused(
 def test_an_image_of_the_type_of_datasets_is_read(tmp_path: Path) -> None:
     from datasets import Dataset, Features, Image, Value
 
-    rows = {
-        "question": ["What is it?"],
-        "picture": [PIL.Image.new("RGB", (4, 3))],
-        "answer": ["1"],
-    }
+    rows = {"question": ["What is it?"], "picture": [PIL.Image.new("RGB", (4, 3))], "answer": ["1"]}
     features = Features(
         {"question": Value("string"), "picture": Image(), "answer": Value("string")}
     )

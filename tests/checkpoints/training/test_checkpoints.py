@@ -58,11 +58,7 @@ def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
 
 
 def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
-    tensors = {
-        "metadata": np.zeros(2),
-        "model_config": np.zeros(3),
-        "data_offsets": np.zeros(1),
-    }
+    tensors = {"metadata": np.zeros(2), "model_config": np.zeros(3), "data_offsets": np.zeros(1)}
     save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
     assert problem_of(checkpoint) is None
 

@@ -113,10 +113,7 @@ def test_an_adapter_that_does_not_fit_the_model_is_refused(
     config = json.loads((other / "adapter_config.json").read_text())
     (other / "adapter_config.json").write_text(json.dumps(config | ({"r": rank} if rank else {})))
 
-    with (
-        pytest.raises(SettingsError, match=message),
-        with_adapter(demo_model, tmp_path, other),
-    ):
+    with pytest.raises(SettingsError, match=message), with_adapter(demo_model, tmp_path, other):
         pass
 
 

@@ -9,12 +9,7 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from tokenizers.processors import TemplateProcessing
 
-from regrade.engines.vllm_process.continuations import (
-    Encode,
-    continuations,
-    in_one_pass,
-    windows,
-)
+from regrade.engines.vllm_process.continuations import Encode, continuations, in_one_pass, windows
 from regrade.engines.vllm_process.labels import Passes
 from tests.engines.vllm_process.test_labels import byte_level
 

@@ -243,8 +243,7 @@ def test_one_pass_gives_the_same_numbers_as_a_pass_per_label(vllm_engine: Engine
 
     single = ask(vllm_engine, [Request(k, p, SAMPLING, labels) for k, p in enumerate(prompts)])
     several = ask(
-        vllm_engine,
-        [Request(k, p, SAMPLING, (*labels, two_tokens)) for k, p in enumerate(prompts)],
+        vllm_engine, [Request(k, p, SAMPLING, (*labels, two_tokens)) for k, p in enumerate(prompts)]
     )
 
     assert {(c.label_method, c.text, c.finish_reason) for c in single} == {

@@ -55,8 +55,7 @@ def test_a_member_that_vllm_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.vllm
 @imports_torch
 @pytest.mark.parametrize(
-    "name",
-    ["v1.core.kv_cache_utils.get_kv_cache_capacity", "distributed.parallel_state._PCP"],
+    "name", ["v1.core.kv_cache_utils.get_kv_cache_capacity", "distributed.parallel_state._PCP"]
 )
 def test_a_name_for_planning_that_vllm_lacks_is_named_and_an_engine_works_without_it(
     name: str, monkeypatch: pytest.MonkeyPatch

@@ -3,12 +3,7 @@
 import pytest
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from regrade.engines.vllm_process.labels import (
-    LabelTokens,
-    Passes,
-    label_passes,
-    single_tokens,
-)
+from regrade.engines.vllm_process.labels import LabelTokens, Passes, label_passes, single_tokens
 
 TEXT = ["Question: what is it?\nAnswer: A", "Answer: B\n\nAnswer: C", "Answer: D and A B C D"] * 20
 LABELS = (" A", " B", " C", " D")

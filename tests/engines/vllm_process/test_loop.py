@@ -216,11 +216,7 @@ def run(
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [
-        ("unexpected", "no such block"),
-        ("client", "too many labels"),
-        ("queue", "queue is full"),
-    ],
+    [("unexpected", "no such block"), ("client", "too many labels"), ("queue", "queue is full")],
 )
 def test_an_error_of_one_request_fails_only_that_request(engine_with, kind: str, message: str):
     completions, ended = run(engine_with({2: errors()[kind]}), [1, 2, 3])

@@ -10,11 +10,7 @@ import pytest
 
 from regrade.answers.spool import Spool
 from regrade.engines.vllm_process.channel import Message
-from regrade.engines.vllm_process.engine import (
-    _take_tokenised,
-    image_messages,
-    to_wire,
-)
+from regrade.engines.vllm_process.engine import _take_tokenised, image_messages, to_wire
 from regrade.jobs.generate import Filling, fill
 from regrade.jobs.plan import PooledRequests
 from regrade.records import Request

@@ -70,11 +70,7 @@ class Team:
 
     def evaluate(self, wrong: int = 10, **changes: Any) -> str:
         rows = [row(n, f"#### {n + 1}") if n < wrong else row(n) for n in range(40)]
-        fields = {
-            "benchmark": benchmark(),
-            "prompt": PROMPT,
-            "model": on_hub(self.model),
-        }
+        fields = {"benchmark": benchmark(), "prompt": PROMPT, "model": on_hub(self.model)}
         answers = publish(self.answers, rows, **fields | changes)
         score(answers)
         return answers.manifest.answer_set_id

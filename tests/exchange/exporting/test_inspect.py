@@ -400,10 +400,7 @@ def with_tools() -> list[dict[str, Any]]:
         PartedMessage("assistant", (Part("text", "It is #### 0"),)),
     ]
     calls = calls_text([("add", '{"x": 1}'), ("end", "{")])
-    return [
-        row(0, "It is #### 0", trajectory=trajectory_text(did)),
-        row(1, "", tool_calls=calls),
-    ]
+    return [row(0, "It is #### 0", trajectory=trajectory_text(did)), row(1, "", tool_calls=calls)]
 
 
 @pytest.mark.slow  # `make test-slow` installs Inspect

@@ -43,10 +43,7 @@ def solved(folder: Path, model: str, *resolved: int) -> Path:
 
 
 def two_sides(repository: LocalRepository, tmp_path: Path) -> tuple[AnswerSet, AnswerSet]:
-    paths = [
-        solved(tmp_path / "a", "org/a", *range(9)),
-        solved(tmp_path / "b", "org/b", 0, 1),
-    ]
+    paths = [solved(tmp_path / "a", "org/a", *range(9)), solved(tmp_path / "b", "org/b", 0, 1)]
     # At the commit that holds their scores, too.
     base, candidate = (again(one.answers) for one in import_files(repository, paths).sets)
     return base, candidate

@@ -174,10 +174,7 @@ def test_images_of_a_prompt_in_files_beside_are_read_and_no_part_of_the_hash(tmp
     seen = {"content": [{"type": "image", "source": {"path": "images/blue.jpeg"}}]}
     asked = {"source": "user", "message": [{"type": "text", "text": "Which?"}, *parts]}
     path = trial(
-        tmp_path / "j",
-        "a",
-        result(),
-        [asked, {**STEPS[1], "observation": {"results": [seen]}}],
+        tmp_path / "j", "a", result(), [asked, {**STEPS[1], "observation": {"results": [seen]}}]
     )
     before = SourceFile(path)
     sets("harbor", before)

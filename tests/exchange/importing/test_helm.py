@@ -103,8 +103,7 @@ def test_a_generated_answer_has_one_target_and_a_failed_request_none(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("changes", "spec"),
-    [({"reference_index": 0}, {}), ({}, {"method": "language_modeling"})],
+    ("changes", "spec"), [({"reference_index": 0}, {}), ({}, {"method": "language_modeling"})]
 )
 def test_a_run_without_generated_answers_is_refused(
     tmp_path: Path, changes: dict[str, Any], spec: dict[str, Any]

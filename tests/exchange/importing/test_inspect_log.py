@@ -276,8 +276,4 @@ def test_what_a_log_has_beside_the_answers_is_named(tmp_path: Path):
     content = header() | {"samples": [sample(metadata={"y": 2}, scores={"match": score})]}
     file = SourceFile(document(tmp_path / "log.json", content))
     load_reader("inspect")(file, TableOptions())
-    assert file.unread == [
-        "metadata",
-        "scores.match.explanation",
-        "scores.match.metadata",
-    ]
+    assert file.unread == ["metadata", "scores.match.explanation", "scores.match.metadata"]

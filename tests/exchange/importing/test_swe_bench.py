@@ -20,11 +20,7 @@ TURNS = [
 
 
 def prediction(number: int, patch: str | None = PATCH, model: str = "org/m") -> dict[str, Any]:
-    return {
-        "instance_id": f"a__b-{number}",
-        "model_name_or_path": model,
-        "model_patch": patch,
-    }
+    return {"instance_id": f"a__b-{number}", "model_name_or_path": model, "model_patch": patch}
 
 
 def report(folder: Path, run: str = "r1", model: str = "org__m", **changes: Any) -> Path:

@@ -72,9 +72,7 @@ def test_one_answer_is_no_trajectory(tmp_path: Path):
     answer = {"role": "assistant", "content": "2", "reasoning_content": "hm"}
     [row, text] = read(
         evaluation(
-            tmp_path,
-            rollout(completion=[answer]),
-            rollout(prompt="1 + 1 =", completion=" 2"),
+            tmp_path, rollout(completion=[answer]), rollout(prompt="1 + 1 =", completion=" 2")
         )
     ).rows
     assert (row.text, row.reasoning, row.trajectory) == ("2", "hm", None)

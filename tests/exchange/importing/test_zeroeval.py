@@ -40,16 +40,8 @@ def test_a_target_that_is_no_number_stays_as_it_is(tmp_path: Path):
 @pytest.mark.parametrize(
     ("dataset", "fields", "read_as"),
     [
-        (
-            "math-l5",
-            {"problem": "2+2?", "answer": "4"},
-            ("2+2?", "4", (), "math"),
-        ),
-        (
-            "crux",
-            {"question": "f(1)?", "answer": "[1, 'a']"},
-            ("f(1)?", "[1, 'a']", (), "literal"),
-        ),
+        ("math-l5", {"problem": "2+2?", "answer": "4"}, ("2+2?", "4", (), "math")),
+        ("crux", {"question": "f(1)?", "answer": "[1, 'a']"}, ("f(1)?", "[1, 'a']", (), "literal")),
         (
             "mmlu-redux",
             {"question": "Which?", "choices": ["x", "y"], "correct_answer": "y"},

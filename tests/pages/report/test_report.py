@@ -298,9 +298,7 @@ def test_a_report_of_all_sets_names_the_damaged_ones_and_a_named_set_is_refused(
         made(repository, "org/cut")
 
 
-def test_a_report_has_no_path_of_the_machine_that_made_it(
-    sides: tuple[AnswerSet, AnswerSet],
-):
+def test_a_report_has_no_path_of_the_machine_that_made_it(sides: tuple[AnswerSet, AnswerSet]):
     repository = sides[0].repository
     report = made(repository, "org/candidate", base="org/base")
     for page in (html_report(report), markdown_report(report)):

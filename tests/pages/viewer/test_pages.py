@@ -290,9 +290,7 @@ def test_a_hostile_trajectory_is_text(reader: Reader):
                 assert evil not in page.html
 
 
-def test_of_a_long_trajectory_the_first_messages_are_shown_unless_all_are_asked_for(
-    reader: Reader,
-):
+def test_of_a_long_trajectory_the_first_messages_are_shown_unless_all_are_asked_for(reader: Reader):
     did = trajectory_text(
         [PartedMessage("user", (Part("text", f"turn {n}."),)) for n in range(1200)]
     )

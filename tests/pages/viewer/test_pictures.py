@@ -113,9 +113,7 @@ def test_a_file_that_is_not_the_image_of_its_hash_is_never_sent(
     assert page.html.count("<img") == 2  # it has an address, whose answer is no image
 
 
-def test_in_place_of_an_image_that_was_not_copied_its_source_is_named(
-    reader: Reader,
-) -> None:
+def test_in_place_of_an_image_that_was_not_copied_its_source_is_named(reader: Reader) -> None:
     answers = publish(reader.repository, [showing(7, RED)])
     address = f"/sets/{answers.manifest.answer_set_id}/answer?sample=sample-00007&number=0"
     words = "[image of local@bbbbbbbbbbbb, row 7, not copied]"

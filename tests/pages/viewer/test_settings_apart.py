@@ -41,16 +41,8 @@ def test_settings_that_differ_within_a_benchmark_are_listed_for_each_of_its_sets
 
 
 def test_a_revision_only_tells_sets_of_one_model_apart():
-    sets = [
-        of_model("a", "1"),
-        of_model("a", "2"),
-        of_model("b", "3"),
-    ]
-    assert settings_apart(sets) == [
-        {"model.revision": "1" * 12},
-        {"model.revision": "2" * 12},
-        {},
-    ]
+    sets = [of_model("a", "1"), of_model("a", "2"), of_model("b", "3")]
+    assert settings_apart(sets) == [{"model.revision": "1" * 12}, {"model.revision": "2" * 12}, {}]
 
 
 def test_a_setting_of_the_engine_that_only_one_set_has_is_the_default_for_the_other():
