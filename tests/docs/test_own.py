@@ -70,7 +70,7 @@ def test_a_scorer_is_added_as_the_page_says(tmp_path: Path, prefect_api: str):
     shown = reader.run(2)
     more, columns = reader.run(3), reader.run(4)
 
-    assert re.search(r"city v1 +33\.3 ± 33\.3 % +3 +33\.3 %", scored), scored
+    assert re.search(r"33\.3 ± 33\.3 % +city v1 +3 +33\.3 %", scored), scored
     assert "It is Lyon, not Paris." in shown
     assert "no idea" in shown
     assert re.search(r"city_and_length v1 +66\.7", more), more
