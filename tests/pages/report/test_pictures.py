@@ -71,7 +71,7 @@ def test_a_file_that_is_not_the_image_of_its_hash_is_in_no_report(
     rows = [showing(1, RED, text=WRONG)]
     answers = publish_showing(repository, tmp_path / "spool", rows, [RED])
     score(answers)
-    replaced(answers, HOSTILE[kind][0])
+    replaced(answers, HOSTILE[kind][0], RED.sha256)
 
     page = html_report(reported(repository))
 

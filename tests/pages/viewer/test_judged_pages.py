@@ -123,7 +123,7 @@ def test_damaged_labels_are_named_and_the_answer_can_still_be_read(reader: Reade
     score(answers)
     sample = label_first(answers, tmp_path / "labels.csv", "right", "anna")
     [record] = label_files(again(answers))
-    path = f"{answers.labels_folder}/{record.stem}.parquet"
+    path = f"{answers.labels_folder}/{record.label}.parquet"
     reader.repository.commit({path: b"PAR1"}, "damage", parent=reader.repository.head())
 
     page = reader.page(f"/sets/{id_of(answers)}/answer?sample={sample}")

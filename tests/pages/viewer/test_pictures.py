@@ -102,7 +102,7 @@ def test_a_file_that_is_not_the_image_of_its_hash_is_never_sent(
     content, reason = HOSTILE[kind]
     repository = reader.repository
     answers = publish_showing(repository, tmp_path / "spool", [showing(1, RED)], [RED])
-    replaced(answers, content)
+    replaced(answers, content, RED.sha256)
 
     path = f"/sets/{answers.manifest.answer_set_id}"
     sent = reader.get(f"{path}/image/{RED.sha256}")
