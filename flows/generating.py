@@ -138,7 +138,7 @@ def generate(
                 retried = engines.may_retry(error, retried=retried)
                 if retried:
                     left = [work for work in group if work.publishing is None]
-                    _publish_finished(left)
+                    publish_finished(left)
                     logger.warning("%s Retrying once with a new engine.", error)
                     for work in left:
                         find_missing(work)
@@ -167,7 +167,7 @@ def _fail(failing: Sequence[Sequence[Work]], error: RegradeError, works: Sequenc
     if untried:
         count = counted(len(untried), "model")
         logger.error("%s after it: not tried, because two failed alike", count)
-    _publish_finished(failed)
+    publish_finished(failed)
 
 
 def answered(works: Sequence[Work]) -> list[Work]:
@@ -312,7 +312,7 @@ def _publish_siblings(work: Work) -> None:
             )
 
 
-def _publish_finished(works: Sequence[Work]) -> None:
+def publish_finished(works: Sequence[Work]) -> None:
     """Publish the answers that were finished before a failure; only warn if that fails too."""
     for work in works:
         try:
