@@ -102,7 +102,7 @@ def generate(
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
     replaced once for each model, because the cause may have been temporary (out of memory, GPU fault); a failed load is not
     retried. A model that fails stops no other, unless the next one fails with the same words: those of its works that are not
-    complete have a `failure` (`answered`).
+    complete have a `failure` (`answered`), which a caller refuses at its end (`check_failures`).
 
     Raises:
         OperationError, UserError: As the last model failed, if no work of any model is complete.
