@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
-from prefect.futures import wait
-
 from flows.engine_session import EngineSession
-from flows.generating import opened, plan
+from flows.generating import opened, plan, publish, publish_finished
 from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
 from regrade.comparing.comparison import flip_examples
@@ -22,9 +20,8 @@ from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
 from regrade.records.specification import AskedAgain
 from regrade.scorers import stored_name
-from regrade.settings.errors import OperationError, SettingsError
+from regrade.settings.errors import OperationError, SettingsError, UserError
 from tasks.plan import as_work
-from tasks.publish import publish_answers
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.noise")
@@ -45,16 +42,16 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         firsts = stack.enter_context(plan(job))
         rounds = [stack.enter_context(opened(works)) for works in _again(job, firsts)]
         asked = [*([] if job.batch_invariant else [firsts]), *rounds]
-        show(lambda: [work.state for works in asked for work in works])
+        works = [work for together in asked for work in together]
+        show(lambda: [work.state for work in works])
         try:
             _generate(job, asked)
+        except (OperationError, UserError):
+            publish_finished(works)
+            raise
         finally:
             engine_no_longer_needed()
-            futures = [publish_answers.submit(work) for works in asked for work in works]
-            wait(futures)
-        for future in futures:
-            future.result()
-    works = [work for works in asked for work in works]
+        publish(works)
     if lacking := [work for work in works if work.answers.manifest.state != "complete"]:
         raise OperationError(
             f"{', '.join(work.title for work in lacking)}: answers are missing. The same command sends their requests again."

@@ -147,6 +147,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     else:
         planned, sets = generating.generate_on_machines(job, job.machines, check)
     works = generating.answered(planned)
+    gate = job.gate if len(works) == len(planned) else None  # no verdict on a part of what is asked
     sure: dict[str, Stopped] = {}
     early: list[AnswerSet] = []
     for work in works:
@@ -159,9 +160,9 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     if not whole:
         evaluation = finish_unscored(works)
         generating.check_failures(planned)
-        if job.gate is None or not early:
+        if gate is None or not early:
             return SCORED_ELSEWHERE, evaluation
-        stopped = judge_answers(early, job.gate, sure)
+        stopped = judge_answers(early, gate, sure)
         announce(stopped, early[0].repository.uri, job.tracking_uri)
         return stopped.summary, _gated(evaluation, stopped)
     chosen = [(answers, scorers or own_scorers(answers)) for answers in whole]
@@ -178,7 +179,7 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     publish(scorings)
     left_out = [ScoredSet(answers) for answers in early]  # shown, and not scored
     track(scorings, job.tracking_uri, left_out)
-    gate, note = job.gate, ""
+    note = ""
     verdict: GateReport | None = None
     try:
         # The alias may have moved to another revision, whose evaluation began at the same time.

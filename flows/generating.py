@@ -100,8 +100,12 @@ def generate(
     Must run on the main thread: it owns the engine and stops it on any exit, unless a session keeps it. One engine serves all
     benchmarks of a model, one model after the other, and the models that may take each other's place in it. On
     failure, finished answers are published before the error is raised. An engine that ended after its first answer is
-    replaced once, because the cause may have been temporary (out of memory, GPU fault); a failed load is not retried. A model
-    that fails stops no other, unless the next one fails with the same words: its works have a `failure` (`answered`).
+    replaced once for each model, because the cause may have been temporary (out of memory, GPU fault); a failed load is not
+    retried. A model that fails stops no other, unless the next one fails with the same words: those of its works that are not
+    complete have a `failure` (`answered`), which a caller refuses at its end (`check_failures`).
+
+    Raises:
+        OperationError, UserError: As the last model failed, if no work of any model is complete.
 
     Args:
         job: The job with the engine's settings.
@@ -129,12 +133,12 @@ def generate(
                 if others and isinstance(engine, SwitchingEngine):
                     engine.read_ahead(others[0][0].plan.model)
                 engines.answer(group, job.goodput, publish_complete)
-                groups, problem = others, ""
+                groups, problem, retried = others, "", False
             except (OperationError, UserError) as error:
                 retried = engines.may_retry(error, retried=retried)
                 if retried:
                     left = [work for work in group if work.publishing is None]
-                    _publish_finished(left)
+                    publish_finished(left)
                     logger.warning("%s Retrying once with a new engine.", error)
                     for work in left:
                         find_missing(work)
@@ -145,30 +149,29 @@ def generate(
                 if not groups and session is None:
                     engine_no_longer_needed()
                 _fail(failing, error, works)
-                if all(any(work.failure for work in made) for made in by_model(works)):
-                    _publish_finished([work for work in works if not work.requests])
-                    wait([work.publishing for work in works if work.publishing is not None])
+                if not answered(works):
                     raise
     if session is None:
         engine_no_longer_needed()
 
 
 def _fail(failing: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]) -> None:
-    """Note an error at the works of a model, and of those after it that are not tried; publish their finished answers."""
+    """Note an error at the works of a model that it left incomplete, and of those after it that are not tried; publish what they have."""
     model, *untried = failing
-    failed = [*chain.from_iterable(failing)]
+    failed = [work for work in chain.from_iterable(failing) if work.publishing is None]
     for work in failed:
         work.failure = error
-    if len(by_model(works)) > 1:
-        logger.error("%s: %s", model[0].plan.specification.model.name, error)
+    if len(failed) < len(works):
+        titles = ", ".join(work.title for work in model if work.failure is not None)
+        logger.error("%s: %s", titles or "after the last answer", error)
     if untried:
         count = counted(len(untried), "model")
         logger.error("%s after it: not tried, because two failed alike", count)
-    _publish_finished([work for work in failed if work.publishing is None])
+    publish_finished(failed)
 
 
 def answered(works: Sequence[Work]) -> list[Work]:
-    """Return the works whose models did not fail."""
+    """Return the works at which no model failed."""
     return [work for work in works if work.failure is None]
 
 
@@ -176,15 +179,25 @@ def check_failures(works: Sequence[Work]) -> None:
     """Refuse to end well if models failed.
 
     Raises:
+        RegradeError: The reason, if there is only one model.
         OperationError: With the number and names of the models, and the first reason.
     """
-    failed = by_model([work for work in works if work.failure is not None])
-    if failed:
-        names = ", ".join(group[0].plan.specification.model.name for group in failed)
-        count = len(by_model(works))
-        raise OperationError(
-            f"{len(failed)} of {count} models failed: {names}. {failed[0][0].failure}"
-        )
+    models = by_model(works)
+    failed = [model for model in models if len(answered(model)) < len(model)]
+    if not failed:
+        return
+    reason = next(work.failure for work in failed[0] if work.failure is not None)
+    if len(models) == 1:
+        raise reason
+    names = ", ".join(map(_lacking, failed))
+    raise OperationError(f"{len(failed)} of {len(models)} models failed: {names}. {reason}")
+
+
+def _lacking(model: Sequence[Work]) -> str:
+    """Return the name of a model that failed, and the benchmarks that it lacks if others are complete."""
+    lacking = [w.plan.specification.benchmark.name for w in model if w.failure is not None]
+    name = model[0].plan.specification.model.name
+    return name if len(lacking) == len(model) else f"{name} ({', '.join(lacking)})"
 
 
 def _whole(works: Sequence[Work]) -> PooledRequests:
@@ -299,7 +312,7 @@ def _publish_siblings(work: Work) -> None:
             )
 
 
-def _publish_finished(works: Sequence[Work]) -> None:
+def publish_finished(works: Sequence[Work]) -> None:
     """Publish the answers that were finished before a failure; only warn if that fails too."""
     for work in works:
         try:

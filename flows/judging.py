@@ -32,6 +32,7 @@ def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], 
                 take_known(work)
             generating.generate(job.of(judge), planned)
             sets = generating.publish(planned)
+            generating.check_failures(planned)
         works += planned
         chosen += [(answers, answers.manifest.scorers) for answers in sets]
     return chosen, works

@@ -276,9 +276,15 @@ def evaluation_of(scorings: Scorings) -> Evaluation:
     )
 
 
-def time_spent(works: Iterable[Work]) -> TimeSpent | None:
-    """Return where the time of this run went; None if it generated nothing."""
-    return spent_on(work.progress for work in works if work.progress is not None)
+def time_spent(works: Iterable[Work], measured: Iterable[Progress] = ()) -> TimeSpent | None:
+    """Return where the time of this run went; None if it generated nothing.
+
+    Args:
+        works: What it generated.
+        measured: What it generated only to measure.
+    """
+    made = (work.progress for work in works if work.progress is not None)
+    return spent_on([*made, *measured])
 
 
 def spent_on(measured: Iterable[Progress]) -> TimeSpent | None:

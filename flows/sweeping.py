@@ -5,14 +5,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
-from prefect.futures import wait
-
 from flows.engine_session import EngineSession
-from flows.generating import plan
+from flows.generating import plan, publish
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score, time_spent
 from regrade.answers.result import Result
 from regrade.cli.sweep import command_of
+from regrade.jobs.generate import Progress
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
@@ -45,8 +44,8 @@ class RunningPoint:
     """An engine ended in this point, and was replaced."""
     scored: dict[str, Result] = field(default_factory=dict)
     """By benchmark."""
-    times: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds for which all questions of an answer set were asked again, only to measure, by its id."""
+    again: dict[str, list[Progress]] = field(default_factory=dict)
+    """Counts of each time that all questions of an answer set were asked again, only to measure, by its id."""
 
     def fail(self, error: RegradeError) -> None:
         """Keep the reason why this point has no result; the first reason stays."""
@@ -149,33 +148,30 @@ def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) ->
     progress = work.progress
     if progress is None or progress.answered < work.plan.rows:
         return  # a point that was continued, or lacks answers
-    seconds = [progress.seconds]
-    while not is_steady(seconds):
+    asked = [progress]
+    while not is_steady([each.seconds for each in asked]):
         # It also forgets the prompts, which would be cheaper now.
         engines.limit(running.point.in_flight)
-        seconds.append(engines.measure(work.requests).seconds)
-    if again := seconds[1:]:
-        running.times[work.plan.specification.answer_set_id] = again
+        asked.append(engines.measure(work.requests))
+    if again := asked[1:]:
+        running.again[work.plan.specification.answer_set_id] = again
         logger.info(
             "%s: %d answers in %.1f s, too short for a speed: asked %d times more",
             work.title,
             progress.new,
-            seconds[0],
+            progress.seconds,
             len(again),
         )
 
 
 def _publish(running: RunningPoint) -> None:
     """Publish what was generated, also of a failed point: a later run continues it."""
-    futures = [work.publishing or publish_answers.submit(work) for work in running.works]
-    wait(futures)
     try:
-        for future in futures:
-            future.result()
+        publish(running.works)
         for work in running.works:
-            again = running.times.get(work.plan.specification.answer_set_id)
+            again = running.again.get(work.plan.specification.answer_set_id)
             if again and work.published is not None:
-                keep_times(work.published, again)
+                keep_times(work.published, [each.seconds for each in again])
     except RegradeError as error:
         running.fail(error)
 
@@ -224,7 +220,10 @@ def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -
         axes={axis.setting: axis.values for axis in job.axes} | in_flight,
         points=tuple(_point_result(running, points[0]) for running in points),
         engine_starts=engine_starts,
-        time_spent=time_spent(work for point in points for work in point.works),
+        time_spent=time_spent(
+            (work for point in points for work in point.works),
+            (each for point in points for again in point.again.values() for each in again),
+        ),
         command=command_of(job),
         folder=job.folder,
     )

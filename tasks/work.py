@@ -61,7 +61,7 @@ class Work:
         self.reuse = reuse
         self.share = share
         self.failure: RegradeError | None = None
-        """The error at which the model failed, while other models of the run answered."""
+        """The error at which the model failed before this answer set was complete."""
         self.point = ""
         """Point of a sweep to which it belongs, for log lines."""
         self.requests = plan.requests([])

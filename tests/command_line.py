@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from regrade.cli.paths import from_this_folder, schema_of
 from regrade.jobs.job import EvaluationJob
+from regrade.settings.paths import from_this_folder, schema_of
 
 if TYPE_CHECKING:
     from prefect.context import SettingsContext

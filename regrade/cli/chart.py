@@ -4,18 +4,18 @@ from pathlib import Path
 from typing import cast
 
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
-from regrade.cli.output import TABLE, Output
+from regrade.cli.output import TABLE, Output, name_left_out
 from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
 from regrade.comparing.tradeoff import Tradeoff, tradeoffs
 from regrade.records.specification import path_component
-from regrade.settings.errors import OperationError, SettingsError
-from regrade.settings.files import atomic_write
+from regrade.settings.errors import DamagedAnswersError, OperationError, SettingsError
 from regrade.settings.view_address import default_answers
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
 from regrade.stats.drawing import ImageFormat
+from regrade.text.files import write_file
 
 _FORMATS = ("png", "svg")
 
@@ -37,7 +37,8 @@ def chart(
     """Show models on accuracy over seconds, tokens or money per question, from stored answers.
 
     A model stands for its complete answer set with the most questions. Quantisations are choices of their own. The chart has
-    95 % intervals and the Pareto front; paired tests say which differences are real.
+    95 % intervals and the Pareto front; paired tests say which differences are real. Damaged answer sets are left out and named;
+    the exit code is then 1.
 
     Args:
         model: Only this model. May be given several times.
@@ -55,6 +56,7 @@ def chart(
         {name: _price("--gpu-hour", text) for name, text in map(_named, gpu_hour)},
         {name: _pair(text) for name, text in map(_named, token_price)},
     )
+    damaged: list[DamagedAnswersError] = []
     result = tradeoffs(
         answers or (default_answers(),),
         over=over,
@@ -63,17 +65,19 @@ def chart(
         models=model,
         benchmarks=benchmark,
         options=CompareOptions(allow=allow, scorer=scorer),
+        on_damage=damaged.append,
     )
     if image is not None:
         for tradeoff in result.benchmarks:
             if tradeoff.choices:
                 several = len(result.benchmarks) > 1
                 name = f"{image.stem}-{path_component(tradeoff.benchmark)}{image.suffix}"
-                _write(
+                write_file(
                     image.with_name(name) if several else image,
                     _drawn(tradeoff, currency, cast("ImageFormat", kind)),
                 )
     output.show(result, lambda: blocks(result))
+    name_left_out(damaged)
 
 
 def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:
@@ -84,14 +88,6 @@ def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:
         raise OperationError(
             f"The chart of {tradeoff.benchmark} cannot be drawn: {error}"
         ) from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        with atomic_write(path) as out:
-            out.write(content)
-    except OSError as error:
-        raise SettingsError(f"`--image {path}` cannot be written: {error.strerror}.") from error
 
 
 def _named(text: str) -> tuple[str, str]:

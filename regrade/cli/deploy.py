@@ -4,8 +4,9 @@ import dataclasses
 from typing import TYPE_CHECKING
 
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.terminal import stdout
 from regrade.settings.project_folder import project_folder
+from regrade.text.text import visible
 
 if TYPE_CHECKING:
     from regrade.orchestration.deployment.apply import Outcome
@@ -31,4 +32,4 @@ def deploy(*, force: bool = False, output: Output = TABLE) -> None:
 
 
 def _print(outcome: "Outcome") -> None:
-    stdout.print(plain(outcome.line()))
+    stdout.print(visible(outcome.line()))

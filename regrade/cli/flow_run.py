@@ -33,6 +33,7 @@ from regrade.settings.errors import OperationError, TrackingError
 from regrade.settings.files import log_file
 from regrade.settings.marks import parameters_of
 from regrade.settings.project_folder import make_flows_importable
+from regrade.text.blocks import Line
 from regrade.tracking.connection import check_store, default_tracking_uri
 from regrade.tracking.process import prepare
 
@@ -190,13 +191,16 @@ def _print_followed(
     error: str | None,
     ended: bool,
 ) -> None:
-    """Print the beginning or the result of a model that came: a line of JSON, or a table at its end."""
+    """Print the beginning or the result of a model that came: a line of JSON, or at its end a table, and what failed."""
     with contextlib.redirect_stdout(stdout):
         if output.json:
             found = {} if evaluation is None else json.loads(evaluation.model_dump_json())
             output.show_line({"model": model, "ended": ended, "error": error, **found})
-        elif evaluation is not None:
+            return
+        if evaluation is not None:
             print_result(evaluation, output)
+        if error is not None:
+            print_blocks([Line(f"{model}: {error}", "bad")])
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from cyclopts import Group, Parameter
 from regrade.answers.opening import open_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, print_blocks, stderr, stdout
+from regrade.cli.terminal import print_blocks, stderr, stdout
 from regrade.exchange.importing.base import Columns, FormatName, TableOptions
 from regrade.exchange.importing.building import Names
 from regrade.exchange.importing.importer import Imported, Imports, import_files
@@ -18,6 +18,7 @@ from regrade.settings.errors import OperationError, of_setting
 from regrade.settings.view_address import default_answers
 from regrade.stats.scale import percent
 from regrade.text.blocks import Table
+from regrade.text.text import visible
 
 COLUMNS = Group("Columns of a table", sort_key=7)
 SHOWN_FIELDS = 20
@@ -145,7 +146,7 @@ def _print(imports: Imports, uri: str) -> None:
     columns = ("answer set", "model", "benchmark", "format", "rows", "original's score")
     rows = list(map(_row, imports.sets))
     print_blocks([Table(columns, rows, columns, headings=columns[1:3], lists=columns[-1:])])
-    stdout.print(f"{plain(uri)} at {imports.revision}")
+    stdout.print(f"{visible(uri)} at {imports.revision}")
     if stored := [i.answers.manifest.answer_set_id for i in imports.sets if not i.is_new]:
         _note(f"imported before, answers unchanged: {_listed(stored)}")
     for name, in_file in imports.benchmarks.items():
@@ -181,7 +182,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _note(text: str) -> None:
-    stderr.print(plain(text), soft_wrap=True)
+    stderr.print(visible(text), soft_wrap=True)
 
 
 def _row(imported: Imported) -> tuple[str, ...]:

@@ -17,11 +17,11 @@ from pydantic.fields import FieldInfo
 
 from regrade.cli.naming import NAMING
 from regrade.cli.options import WHAT, WHERE, help_group
-from regrade.cli.paths import from_this_folder, schema_of
 from regrade.jobs.job import BenchmarkChoice, EvaluationJob
 from regrade.settings import HARNESS, EngineName, Settings, registry
 from regrade.settings.errors import SettingsError, of_setting
 from regrade.settings.marks import NESTED, Option, parameters_of
+from regrade.settings.paths import from_this_folder, schema_of
 from regrade.settings.problems import models_in, one_line, shown
 from regrade.settings.suites import members, shots_of
 

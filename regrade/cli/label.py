@@ -7,7 +7,7 @@ from pathlib import Path
 from regrade.answers.publishing import settled
 from regrade.cli.options import Answers, TrackingUri
 from regrade.cli.output import TABLE, Output, open_set
-from regrade.cli.terminal import plain, stderr, stdout
+from regrade.cli.terminal import stderr, stdout
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import labelled_elsewhere
 from regrade.judging.labels.calibrated import calibrated
@@ -25,6 +25,7 @@ from regrade.judging.labels.text import blocks
 from regrade.judging.labels.traced import labels_in_mlflow, trace_sample
 from regrade.results.bias import bias_lines
 from regrade.settings.errors import SettingsError
+from regrade.text.text import visible
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.traces import SampledTraces
 
@@ -150,7 +151,7 @@ def _show_traced(
         f"all. Add feedback {columns} on its page of traces. Then: regrade label {set_id} --answers "
         f"{shlex.quote(task.answers.repository.uri)} --from-mlflow --rater NAME"
     )
-    output.show(facts, lambda: stdout.print(plain(text)))
+    output.show(facts, lambda: stdout.print(visible(text)))
 
 
 def _write(
@@ -170,7 +171,7 @@ def _write(
 
     def draw() -> None:
         stdout.print(
-            plain(
+            visible(
                 f"{path}: {written:,} of {len(task.items):,} answers, drawn with seed {seed}. Fill {columns}; "
                 "leave a cell empty if you cannot tell. Then: "
                 f"regrade label {set_id} --answers {shlex.quote(task.answers.repository.uri)} --read {shlex.quote(str(path))} --rater NAME"

@@ -11,7 +11,7 @@ from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, name_left_out, open_answers
-from regrade.cli.terminal import plain, print_blocks, stdout
+from regrade.cli.terminal import print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
@@ -22,6 +22,7 @@ from regrade.records.rubrics.family import family_warning
 from regrade.records.specification import named_apart
 from regrade.stats.numbers import average_text, repeats_text
 from regrade.text.blocks import Table
+from regrade.text.text import visible
 
 COLUMNS = ("answer set", "model", "benchmark", "scorer", "accuracy", "n")
 MORE_COLUMNS = ("date", "differs in", "remarks")
@@ -79,7 +80,7 @@ def list_answers(
         else:
             _print_unmatched(model, benchmark, shelf)
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
-        stdout.print(f"{count}{plain(repository.uri)} at {revision}")
+        stdout.print(f"{count}{visible(repository.uri)} at {revision}")
 
     document = {
         "repository": repository.uri,
@@ -104,7 +105,9 @@ def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> 
         return
     more = f" and {len(known) - SHOWN_MODELS} more" if len(known) > SHOWN_MODELS else ""
     names = f"{', '.join(known[:SHOWN_MODELS])}{more}"
-    stdout.print(f"No answer set matches `--model {plain(model or '')}`. Models: {plain(names)}.")
+    stdout.print(
+        f"No answer set matches `--model {visible(model or '')}`. Models: {visible(names)}."
+    )
 
 
 def _print(

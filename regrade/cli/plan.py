@@ -1,11 +1,14 @@
 """`regrade plan`."""
 
+from rich.text import Text
+
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import log_to, plain, stderr
+from regrade.cli.terminal import log_to, stderr
 from regrade.jobs.job import BenchmarkChoice
 from regrade.settings.files import log_file
+from regrade.text.text import visible
 from regrade.tuning.plan.planner import make_memory_plan
 from regrade.tuning.plan.request import PlanRequest
 from regrade.tuning.plan.text import blocks
@@ -44,7 +47,7 @@ def plan(
         if output.quiet:
             status.stop()
         made = make_memory_plan(
-            job, log=log_file("plan"), on_progress=lambda stage: status.update(plain(stage))
+            job, log=log_file("plan"), on_progress=lambda stage: status.update(Text(visible(stage)))
         )
     output.show(made, lambda: blocks(made))
     raise SystemExit(0 if made.choice else 1)

@@ -5,9 +5,9 @@ from typing import Any
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import Leftover, publish_leftovers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, stderr, stdout
+from regrade.cli.terminal import stderr, stdout
 from regrade.settings.files import spool_root
-from regrade.text.text import counted
+from regrade.text.text import counted, visible
 
 
 def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
@@ -31,10 +31,10 @@ def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
         for answers in published:
             manifest = answers.manifest
             stdout.print(
-                f"{manifest.answer_set_id} {plain(manifest.specification.benchmark.name)} · "
-                f"{plain(manifest.specification.model.name)}: {counted(manifest.rows, 'row')}, {manifest.state}, "
+                f"{manifest.answer_set_id} {visible(manifest.specification.benchmark.name)} · "
+                f"{visible(manifest.specification.model.name)}: {counted(manifest.rows, 'row')}, {manifest.state}, "
                 f"{f'{manifest.failed} failed, ' if manifest.failed else ''}"
-                f"in {plain(answers.repository.uri)} at {answers.revision[:12]}"
+                f"in {visible(answers.repository.uri)} at {answers.revision[:12]}"
             )
         if not leftovers:
             stdout.print(f"Nothing is left to publish in {spool_root()}.")
@@ -43,7 +43,7 @@ def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
     failed = [leftover for leftover in leftovers if leftover.error is not None]
     for leftover in failed[:-1]:
         problem = f"not published, kept in '{leftover.folder}': {leftover.error}"
-        stderr.print(plain(problem), style="yellow")
+        stderr.print(visible(problem), style="yellow")
     if failed and (error := failed[-1].error):
         raise error
 

@@ -14,7 +14,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import Filters, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
-from regrade.cli.terminal import plain, print_blocks, stderr
+from regrade.cli.terminal import print_blocks, stderr
 from regrade.comparing.sides import named_id
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.answer_facts import letter_of, with_choice
@@ -34,6 +34,7 @@ from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_address
 from regrade.stats.numbers import average_text
 from regrade.text.blocks import Badge, Block, Heading, Line, Link, Quote, Strong, Tone
+from regrade.text.text import visible
 
 SHOWN = (
     *("sample_id", "repeat", "index", "subset", "question", "prompt", "prompt_kind", "choices"),
@@ -92,14 +93,14 @@ def show(
             ]
         )
         if start + limit < len(rows):
-            stderr.print(plain(f"next page: --page {page + 1}"), soft_wrap=True)
+            stderr.print(visible(f"next page: --page {page + 1}"), soft_wrap=True)
         if not stored.id.startswith(answer_set) and (others := _others(shelf, stored)):
-            stderr.print(plain(f"other answer sets of this model: {others}"), soft_wrap=True)
+            stderr.print(visible(f"other answer sets of this model: {others}"), soft_wrap=True)
         command = f"regrade view {shlex.quote(repository.uri)} {stored.id}"
         shown = index.scoring
         if shown is not stored.headline and shown in stored.scorings:
             command += f" --scorer {shlex.quote(shown.label)}"
-        stderr.print(plain(f"in a browser: {command}"), soft_wrap=True)
+        stderr.print(visible(f"in a browser: {command}"), soft_wrap=True)
 
     calibrated = None if index.scoring is None else calibrate(stored.answers, index.scoring)
     document = {

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import psutil
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -47,12 +46,13 @@ class _Screen(Console):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-stderr = Console(stderr=True, highlight=False, emoji=False)
-stdout = _Screen(highlight=False, soft_wrap=True, emoji=False)  # `:100:` in an answer stays
+# Texts of others are printed as they are: `[bold]` and `:100:` in an answer stay.
+stderr = Console(stderr=True, highlight=False, emoji=False, markup=False)
+stdout = _Screen(highlight=False, soft_wrap=True, emoji=False, markup=False)
 if not stdout.is_terminal:
-    stdout = _Screen(
-        highlight=False, soft_wrap=True, emoji=False, width=200
-    )  # a file or a pipe has no width
+    stdout = _Screen(  # a file or a pipe has no width
+        highlight=False, soft_wrap=True, emoji=False, markup=False, width=200
+    )
 
 
 def log_to(path: Path, *, quiet: bool = False) -> None:
@@ -106,7 +106,7 @@ class TerminalHandler(logging.Handler):
         style = {logging.WARNING: "yellow", logging.ERROR: "red"}.get(record.levelno, "")
         line = f"{time.strftime('%H:%M:%S')} {visible(self._named(record.getMessage()))}"
         try:
-            stderr.print(line, style=style, markup=False, soft_wrap=not stderr.is_terminal)
+            stderr.print(line, style=style, soft_wrap=not stderr.is_terminal)
         except OSError:  # such as a full disk under `2> file`, which is no reason to end a run
             self.handleError(record)
 
@@ -291,9 +291,4 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
             steps.append(("score them", f"{shown} score{where}"))
     stderr.print()
     for purpose, step in steps:
-        stderr.print(f"{purpose:<20} {step}", markup=False, soft_wrap=True)
-
-
-def plain(text: str) -> str:
-    """Return an untrusted text without control characters (terminal escape codes) and rich markup."""
-    return escape(visible(text))
+        stderr.print(f"{purpose:<20} {step}", soft_wrap=True)

@@ -8,10 +8,10 @@ from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.verify import verify as verify_repository
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
-from regrade.cli.terminal import plain, stdout
+from regrade.cli.terminal import stdout
 from regrade.comparing.sides import named_id
 from regrade.settings.view_address import default_answers
-from regrade.text.text import counted
+from regrade.text.text import counted, visible
 
 
 def verify(
@@ -43,11 +43,11 @@ def verify(
 
     def draw() -> None:
         for problem in report.problems:
-            stdout.print(plain(f"{problem.path}: {problem.problem}"))
+            stdout.print(visible(f"{problem.path}: {problem.problem}"))
         stdout.print(
             f"{counted(report.answer_sets, 'answer set')}, {counted(report.shards, 'shard')}, "
             f"{counted(report.rows, 'intact row')}, {counted(report.scorings, 'scoring')} in "
-            f"{plain(repository.uri)} at {pinned[:12]}: {counted(n_problems, 'problem')}"
+            f"{visible(repository.uri)} at {pinned[:12]}: {counted(n_problems, 'problem')}"
         )
 
     output.show({"repository": repository.uri, "revision": pinned, **asdict(report)}, draw)

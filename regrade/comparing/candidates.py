@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.comparing.costs import UNKNOWN, Costs
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.specification import ModelIdentity, named_apart
+from regrade.settings.errors import DamagedAnswersError, SettingsError
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +48,22 @@ class Made:
         return None if self.run is None else self.answers.manifest.specification.model
 
 
-def complete_sets(uri: str) -> list[Made]:
-    """Return the complete answer sets of a repository, oldest first.
+def complete_sets(uri: str) -> tuple[list[Made], list[DamagedAnswersError]]:
+    """Return the complete answer sets of a repository, oldest first, and the errors of those that cannot be read.
 
     Raises:
         RepositoryError: If the repository does not exist, or is empty.
     """
     repository = open_repository(uri, create=False)
-    sets = list_sets(repository, newest_revision(repository))
-    return [_made(answers) for answers in sets if answers.manifest.state == "complete"]
+    sets, damaged = readable_sets(repository, newest_revision(repository))
+    made = []
+    for answers in sets:
+        if answers.manifest.state == "complete":
+            try:
+                made.append(_made(answers))
+            except SettingsError as error:  # a judge run with facts of a newer version
+                damaged.append(DamagedAnswersError(answers.folder, str(error)))
+    return made, damaged
 
 
 def _made(answers: AnswerSet) -> Made:

@@ -1,7 +1,7 @@
 """Accuracy over cost: models side by side, the Pareto front, and the significant differences."""
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain, combinations
 
 from regrade.comparing.candidates import Candidate, Made, candidates, complete_sets, key_of
 from regrade.comparing.comparison import CompareOptions, compare_sets
@@ -12,11 +12,12 @@ from regrade.judging.labels.calibrate import calibrate
 from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
 from regrade.scoring.score import score_answers
-from regrade.settings.errors import RepositoryError, SettingsError
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.significance import holm
 
 LEVEL = 0.05
+_OnDamage = Callable[[DamagedAnswersError], object]
 
 
 class PricedModel(Part):
@@ -93,6 +94,7 @@ def tradeoffs(
     models: Collection[str] = (),
     benchmarks: Collection[str] = (),
     options: CompareOptions | None = None,
+    on_damage: _OnDamage = lambda _: None,
 ) -> Tradeoffs:
     """Return the trade-off of each benchmark, from stored answers only.
 
@@ -108,9 +110,11 @@ def tradeoffs(
         models: Only these models. Empty: all.
         benchmarks: Only these benchmarks. Empty: all.
         options: Options of the comparisons.
+        on_damage: Called with the damage of answers and labels that are left out.
 
     Raises:
         RepositoryError: If a repository does not exist, or nothing fits.
+        DamagedAnswersError: If nothing fits of what can be read, and the rest is damaged.
         SettingsError: If `over` is `money` and no price is given.
     """
     if over == "money" and not prices.gpu_hour and not prices.tokens:
@@ -118,7 +122,9 @@ def tradeoffs(
             "The cost in money needs a price: `--gpu-hour 2.50` for an hour of a GPU, or `--token-price 0.15,0.60` for a "
             "million tokens of prompts and of answers."
         )
-    sets = [made for uri in dict.fromkeys(repositories) for made in complete_sets(uri)]
+    read = [complete_sets(uri) for uri in dict.fromkeys(repositories)]
+    sets = [made for found, _ in read for made in found]
+    damaged = [*chain.from_iterable(errors for _, errors in read)]
     chosen = [
         made
         for made in sets
@@ -126,11 +132,15 @@ def tradeoffs(
         and (not benchmarks or made.benchmark in benchmarks)
     ]
     if not chosen:
+        if damaged:
+            raise damaged[0]
         known = sorted({made.model.name for made in sets}) or ["none"]
         raise RepositoryError(
             ", ".join(repositories),
             f"no complete answers fit. Models with complete answers: {', '.join(known)}. `regrade list` shows all.",
         )
+    for error in damaged:
+        on_damage(error)
     costs = {key_of(made.answers): costs_of(made.answers.manifest) for made in sets}
     found = [
         _tradeoff(
@@ -140,6 +150,7 @@ def tradeoffs(
             over,
             prices,
             options or CompareOptions(),
+            on_damage,
         )
         for name in dict.fromkeys(made.benchmark for made in chosen)
     ]
@@ -153,11 +164,16 @@ def _tradeoff(
     over: Over,
     prices: Prices,
     options: CompareOptions,
+    on_damage: _OnDamage,
 ) -> Tradeoff:
     left_out: list[str] = []
     placed: list[tuple[Candidate, PricedModel]] = []
     for candidate in candidates(sets, costs, options.scorer):
-        choice = _choice(candidate, over, prices)
+        try:
+            choice = _choice(candidate, over, prices, on_damage)
+        except DamagedAnswersError as error:
+            on_damage(error)
+            choice = str(error)
         if isinstance(choice, str):
             left_out.append(f"{candidate.name}: {choice}")
         else:
@@ -205,7 +221,9 @@ def pareto_front(places: Sequence[tuple[float, float]]) -> set[int]:
     }
 
 
-def _choice(candidate: Candidate, over: Over, prices: Prices) -> PricedModel | str:
+def _choice(
+    candidate: Candidate, over: Over, prices: Prices, on_damage: _OnDamage
+) -> PricedModel | str:
     """Return the model with its accuracy and cost, or the reason to leave it out."""
     specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
@@ -222,7 +240,7 @@ def _choice(candidate: Candidate, over: Over, prices: Prices) -> PricedModel | s
             if _has_no_price(model, over, prices)
             else f"its {over} are not known"
         )
-    labelled = calibrate(candidate.answers, file, scored.table)
+    labelled = calibrate(candidate.answers, file, scored.table, on_damage=on_damage)
     return PricedModel(
         name=candidate.name,
         model=model,

@@ -503,10 +503,11 @@ def _check_turns(benchmark: Benchmark, prompt: PromptIdentity) -> None:
     Raises:
         SettingsError: If prompts are no chats, or begin the model's answers.
     """
-    for wrong, option in ((prompt.format != "chat", "`--format`"), (prompt.prefill, "`--prefill`")):
-        if wrong:
+    wrong = {"format": prompt.format != "chat", "prefill": prompt.prefill}
+    for name, is_wrong in wrong.items():
+        if is_wrong:
             raise SettingsError(
-                f"Benchmark '{benchmark.name}' asks conversations, turn after turn in a chat, which {option} does not allow. Leave it "
+                f"Benchmark '{benchmark.name}' asks conversations, turn after turn in a chat, which `prompt.{name}` does not allow. Leave it "
                 "out."
             )
 
@@ -548,7 +549,7 @@ def _check_server(benchmark: Benchmark, sample: Sample, prefill: str | None) -> 
         )
     prompt = prompt_of(benchmark, sample, prefill)
     if not isinstance(prompt, str) and prompt[-1]["role"] == "assistant":
-        who = f"Benchmark '{benchmark.name}'" if prefill is None else "`--prefill`"
+        who = f"Benchmark '{benchmark.name}'" if prefill is None else "`prompt.prefill`"
         raise SettingsError(
             f"{who} begins the model's answers in chats, which servers do not continue. Use vLLM on this "
             "machine (`engine=vllm`), or `prompt.format=completion`."

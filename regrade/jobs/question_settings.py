@@ -83,6 +83,6 @@ def question_settings(
 def equal_answers(repeats: int) -> str:
     """Error text for repeats of greedy decoding."""
     return (
-        f"`--repeats {repeats}`: with temperature 0 all {repeats} answers to a question would be the same. Set "
-        "`--temperature` above 0, or `--repeats 1`."
+        f"`repeats={repeats}`: with temperature 0 all {repeats} answers to a question would be the same. Set "
+        "`sampling.temperature` above 0, or `repeats=1`."
     )

@@ -141,6 +141,8 @@ API_KEYS = "REGRADE_API_KEY_VARIABLES"
 `regrade worker` sets it, because a run chooses variable and server, and could send any credential to any address.
 """
 _TIMEOUT_SECONDS = 20.0
+_Listed = tuple[list[dict[str, Any]], str | None]
+"""Models that a server lists, and the `Date` header of its reply."""
 logger = logging.getLogger("regrade.plan")
 
 
@@ -164,7 +166,14 @@ def resolve_served(
         ModelError: If it does not serve the model.
         OperationError: If it does not answer with a list of models.
     """
-    served, date = _list_models(base_url, api_key_env)
+    return _resolved(name, base_url, _list_models(base_url, api_key_env), api_key_env, revision)
+
+
+def _resolved(
+    name: str, base_url: str, listed: _Listed, api_key_env: str, revision: str | None
+) -> ResolvedModel:
+    """Return a model out of what a server lists; see `resolve_served`."""
+    served, date = listed
     names = [str(entry["id"]) for entry in served if "id" in entry]
     if name not in names:
         close = get_close_matches(name, names, n=1)
@@ -221,8 +230,8 @@ def resolve_served_by_all(
         OperationError: If one does not answer with a list of models.
     """
     models = [
-        resolve_served(name, base_url=url, api_key_env=api_key_env, revision=revision)
-        for url in reachable(base_urls, api_key_env)
+        _resolved(name, url, listed, api_key_env, revision)
+        for url, listed in _listed(base_urls, api_key_env).items()
     ]
     weights = {model.identity.revision for model in models}
     if len(weights) > 1:
@@ -248,14 +257,16 @@ def reachable(base_urls: Sequence[str], api_key_env: str) -> list[str]:
     Raises:
         SettingsError: If there is none.
     """
-    if len(base_urls) == 1:
-        return list(base_urls)
-    found: list[str] = []
+    return list(base_urls if len(base_urls) == 1 else _listed(base_urls, api_key_env))
+
+
+def _listed(base_urls: Sequence[str], api_key_env: str) -> dict[str, _Listed]:
+    """Return what each server lists that answers; errors as in `reachable`."""
+    found: dict[str, _Listed] = {}
     gone: list[NoServerError] = []
     for url in base_urls:
         try:
-            _list_models(url, api_key_env)
-            found.append(url)
+            found[url] = _list_models(url, api_key_env)
         except NoServerError as error:
             gone.append(error)
     if not found:
@@ -286,8 +297,8 @@ def api_key(name: str) -> str | None:
     return key
 
 
-def _list_models(base_url: str, api_key_env: str) -> tuple[list[dict[str, Any]], str | None]:
-    """Return the server's list of models (`GET /models`), and the `Date` header of its reply."""
+def _list_models(base_url: str, api_key_env: str) -> _Listed:
+    """Return what a server answers to `GET /models`."""
     url = f"{base_url.rstrip('/')}/models"
     key = api_key(api_key_env)
     headers = {"Authorization": f"Bearer {key}"} if key else {}

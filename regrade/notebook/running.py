@@ -14,10 +14,12 @@ from typing import Any
 import yaml
 
 from regrade.engines.base import BaseEngineSettings
+from regrade.jobs.job import EvaluationJob, ScoringJob
 from regrade.processes.supervised import SupervisedProcess
 from regrade.results.results import Evaluation
 from regrade.settings import Settings
 from regrade.settings.errors import OperationError, SettingsError
+from regrade.settings.paths import from_this_folder, schema_of
 
 GRACE = 40.0
 """Seconds in which an interrupted command keeps the answers that it has."""
@@ -36,7 +38,9 @@ def evaluate(model: str, benchmarks: Sequence[str] = (), **parameters: Any) -> E
         SettingsError: If a setting is wrong.
         OperationError: If something failed; answers generated so far are kept.
     """
-    return _run("evaluate", {"model": model, "benchmarks": list(benchmarks)} | parameters)
+    return _run(
+        "evaluate", EvaluationJob, {"model": model, "benchmarks": list(benchmarks)} | parameters
+    )
 
 
 def score(answers: str | None = None, **parameters: Any) -> Evaluation:  # noqa: ANN401
@@ -51,7 +55,7 @@ def score(answers: str | None = None, **parameters: Any) -> Evaluation:  # noqa:
         SettingsError: If the repository does not exist, or the scorer does not fit.
         OperationError: If something failed.
     """
-    return _run("score", {"answers": answers} | parameters)
+    return _run("score", ScoringJob, {"answers": answers} | parameters)
 
 
 def _plain(value: object) -> object:
@@ -62,11 +66,13 @@ def _plain(value: object) -> object:
     return [_plain(member) for member in value] if isinstance(value, list | tuple) else value
 
 
-def _run(command: str, parameters: Mapping[str, object]) -> Evaluation:
+def _run(command: str, job: type[Settings], parameters: Mapping[str, object]) -> Evaluation:
     given = {name: _plain(value) for name, value in parameters.items()}
     given = {name: value for name, value in given.items() if value not in (None, [], {})}
     with tempfile.TemporaryDirectory(prefix="regrade-") as folder:
         config = Path(folder) / "parameters.yaml"
+        schema = schema_of(job)
+        given = from_this_folder(given, schema, root=schema)  # not from that of the file
         config.write_text(yaml.safe_dump(given, allow_unicode=True), encoding="utf-8")
         return _run_command([command, "--config", str(config)], Path(folder))
 
@@ -75,6 +81,7 @@ def _run_command(words: Sequence[str], folder: Path) -> Evaluation:
     log, output = folder / "log", folder / "output"
     command = [sys.executable, "-m", "regrade.cli.main", *words, "--json"]
     process = SupervisedProcess(command, log, os.environ, grace=GRACE, output=output)
+    place = f" in '{words[-1]}'"  # of a setting in messages; it is none of the caller's files
     decoder = getincrementaldecoder("utf-8")("replace")
     text = ""
     try:
@@ -82,7 +89,7 @@ def _run_command(words: Sequence[str], folder: Path) -> Evaluation:
             ended = False
             while not ended:
                 ended = process.has_ended(0.2)
-                new = decoder.decode(lines.read(), final=ended)
+                new = decoder.decode(lines.read(), final=ended).replace(place, "")
                 sys.stderr.write(new)
                 text += new
     finally:

@@ -21,7 +21,7 @@ CACHE_VARIABLE = "REGRADE_CACHE"
 def cache_folder() -> Path:
     """Return the cache folder: `REGRADE_CACHE`, or a folder in the user's cache."""
     if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen)
+        return Path(chosen).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
 
 

@@ -26,15 +26,15 @@ def write_reports(page: str, *files: tuple[Path | None, str]) -> None:
         write_file(Path(summary), page + "\n", append=True)
 
 
-def write_file(path: Path, content: str, *, append: bool = False) -> None:
-    """Write a text file and create its parent folders.
+def write_file(path: Path, content: str | bytes, *, append: bool = False) -> None:
+    """Write a file and create its parent folders.
 
     Raises:
         SettingsError: If the file cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a" if append else "w", encoding="utf-8", errors="replace") as file:
-            file.write(content)
+        with path.open("ab" if append else "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode(errors="replace"))
     except OSError as error:
         raise SettingsError(f"'{path}' cannot be written: {error.strerror}.") from error

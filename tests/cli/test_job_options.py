@@ -10,12 +10,12 @@ from pydantic import Field
 
 from regrade.cli.checking import checked_job
 from regrade.cli.job_options import JobOptions, options_of
-from regrade.cli.paths import from_this_folder
 from regrade.comparing.job import GateJob, NoiseJob
 from regrade.jobs.job import EvaluationJob, JudgeJob, make_job
 from regrade.settings import Settings
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import NO_OPTION, PATH, Absent
+from regrade.settings.paths import from_this_folder
 from regrade.tuning.search.job import TuneJob
 from regrade.tuning.sweep.points import SweepJob
 

@@ -16,11 +16,12 @@ from regrade.comparing.chart_text import choice_table, sentences
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.records.specification import ModelIdentity
-from regrade.settings.errors import RepositoryError, SettingsError
+from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.builders import description, row, session
+from tests.command_line import regrade
 from tests.comparing.sides import answer
 from tests.judged import judge
-from tests.stored import score
+from tests.stored import commit_manifest, score
 
 TOTAL = 200
 
@@ -205,10 +206,30 @@ def test_equal_places_are_both_on_the_front():
 def test_the_command_draws_the_chart(repository: LocalRepository, tmp_path: Path):
     generated(repository, tmp_path, "org/one", right=100, seconds=10)
     generated(repository, tmp_path, "org/$two$", right=180, seconds=30)
-    for name in ("chart.svg", "chart.png"):
+    for name in ("deep/chart.svg", "chart.png"):
         assert run(["chart", "--answers", repository.uri, "--image", str(tmp_path / name)]) == 0
-    assert "<svg" in (tmp_path / "chart.svg").read_text()
+    assert "<svg" in (tmp_path / "deep" / "chart.svg").read_text()
     assert (tmp_path / "chart.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_damaged_answers_are_left_out_and_named(repository: LocalRepository, tmp_path: Path):
+    _, unread, cut = (
+        generated(repository, tmp_path, f"org/{name}", right=100, seconds=10)
+        for name in ("kept", "unread", "cut")
+    )
+    commit_manifest(unread, schema_version=99)
+    shard = repository.folder / cut.folder / cut.manifest.shards[0].name
+    shard.unlink()
+
+    ran = regrade("chart", "--answers", repository.uri, "--json")
+
+    [tradeoff] = ran.document["benchmarks"]
+    assert [choice["model"] for choice in tradeoff["choices"]] == ["org/kept"]
+    assert (ran.code, ran.err.count("left out: ")) == (1, 2)
+    for damaged in (unread, cut):
+        assert f"{damaged.folder}/" in ran.err
+    with pytest.raises(DamagedAnswersError, match=unread.folder):
+        chart(repository, models=("org/unread",))
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ def test_the_first_cell_lists_the_answer_sets(tmp_path: Path):
 
 def test_the_second_cell_is_an_evaluation_that_can_be_run(monkeypatch: pytest.MonkeyPatch):
     asked: list[dict[str, Any]] = []
-    monkeypatch.setattr(running, "_run", lambda command, parameters: asked.append(parameters))
+    monkeypatch.setattr(running, "_run", lambda *given: asked.append(given[-1]))
     exec(EVALUATED, {"regrade": __import__("regrade")})
     job = EvaluationJob.model_validate(asked[0])
     assert (job.model, job.benchmarks, job.limit) == ("my-team/model", ("gsm8k",), 200)

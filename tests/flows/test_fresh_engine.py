@@ -104,15 +104,15 @@ def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path)
 def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_published_without_one(
     evaluate: Any, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    publish = generating._publish_finished
+    publish = generating.publish_finished
     told = []
     monkeypatch.setattr(
-        generating, "_publish_finished", lambda works: (told.append(done.exists()), publish(works))
+        generating, "publish_finished", lambda works: (told.append(done.exists()), publish(works))
     )
     with pytest.raises(EngineError, match="The engine ended"):
         evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
     assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
-    assert told == [False, True, True]  # the first engine is replaced
+    assert told == [False, True]  # the first engine is replaced
     assert [engine.done for engine in MortalEngine.opened] == [False, False]
 
 

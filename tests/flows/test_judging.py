@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -103,6 +104,26 @@ def test_answers_that_wait_for_a_judge_are_judged_once(judging: Judging, tmp_pat
     assert run.judged is not None
     assert run.judged.answer_set_id == answers.manifest.answer_set_id
     assert judged_answers(judge_set)["sample-00002", 0].answer == "It is 5."
+
+
+def test_a_judge_that_fails_after_its_first_answer_set_ends_the_run(
+    judging: Judging, tmp_path: Path
+):
+    for number, benchmark in enumerate(("simpleqa_verified", "hle")):
+        candidates(tmp_path / "answers", [f"It is {number + 1}."], benchmark=benchmark)
+
+    class Closing(ScriptedJudge):
+        def reply(self, body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+            if "It is 2." in body["messages"][-1]["content"]:
+                sleep(1)  # until the other answer set is complete
+                return 401, {}
+            return super().reply(body)
+
+    with pytest.raises(SettingsError, match="API key"):
+        judging(Closing(by_reference), rubric="correct")
+    stored = [found.manifest for found in sets_in(tmp_path / "answers")]
+    judged = [m for m in stored if m.specification.benchmark.name.startswith("judge:")]
+    assert [manifest.state for manifest in judged] == ["complete"]
 
 
 def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judging, tmp_path: Path):

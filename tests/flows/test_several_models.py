@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
-from regrade.records import Request
+from regrade.records import Completion, Request
 from regrade.records.computed import LoadedWeights
 from regrade.results.display import NoDisplay
 from regrade.results.results import Evaluation
@@ -38,6 +38,7 @@ class SwitchingTestEngine(LimitedTestEngine):
 
     def __init__(self, model: ResolvedModel, requests: Sequence[Any], dies: bool) -> None:
         super().__init__(VllmEngine(), lambda *_: self.answer(), None)
+        self._halts = (Path(model.path) / "halts").exists()
         self.model, self.planned, self._dies = model.identity.name, requests, dies
         self.events = [f"open {self.model}"]
 
@@ -47,6 +48,12 @@ class SwitchingTestEngine(LimitedTestEngine):
 
     def __exit__(self, *_: object) -> None:
         self.events.append("end")
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for request in requests:
+            if self._halts and len(self.asked) > ROWS:
+                raise EngineError("The engine ended.", "", False)
+            yield from super().generate([request])
 
     def sleep(self, *, deep: bool) -> None:
         self.events.append("deep sleep" if deep else "sleep")
@@ -88,12 +95,20 @@ class Evaluated:
 
         monkeypatch.setattr(VllmEngine, "open", opened)
 
-    def run(self, model: str, *more: str, flow: Any = generate_answers, **parameters: Any) -> Any:
+    def run(
+        self,
+        model: str,
+        *more: str,
+        flow: Any = generate_answers,
+        names: Sequence[str] = ("mine",),
+        **parameters: Any,
+    ) -> Any:
+        data = {"path": str(self._questions), "scorer": "number"}
         return flow(
             model=model,
             **({"more_models": more} if more else {}),
             **parameters,
-            datasets=({"name": "mine", "path": str(self._questions), "scorer": "number"},),
+            datasets=tuple({"name": name, **data} for name in names),
             answers=str(self._folder / "answers"),
             return_state=True,
         )
@@ -155,16 +170,15 @@ def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps_and_
     assert len({answers.mlflow_run_id for answers in evaluation.answer_sets}) == 3
 
 
-def test_an_engine_that_ends_at_a_switch_is_replaced_and_only_missing_answers_are_asked(
+def test_an_engine_that_ends_at_a_switch_is_replaced_for_each_model_and_only_missing_answers_are_asked(
     evaluated: Evaluated, training: Path
 ):
-    evaluated.dying = 1
-    evaluated.run(str(training / "checkpoint-100"), str(training / "checkpoint-200"))
+    evaluated.dying = 2
+    evaluated.run(f"{training}/checkpoint-*")
 
-    names = [f"run/checkpoint-{step}" for step in (100, 200)]
-    first, second = evaluated.engines
-    assert (len(first.asked), len(second.asked)) == (ROWS, ROWS)
-    assert second.events == [f"open {names[1]}", "end"]
+    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
+    assert [len(engine.asked) for engine in evaluated.engines] == [ROWS, ROWS, ROWS]
+    assert evaluated.engines[2].events == [f"open {names[2]}", "end"]
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
 
 
@@ -211,6 +225,34 @@ def test_models_that_are_complete_are_scored_beside_one_that_fails(
     with pytest.raises(OperationError, match="^1 of 2 models failed: run/checkpoint-200"):
         state.result()
     assert [bool(stored.scores()) for stored in evaluated.stored] == [True]
+
+
+@pytest.mark.parametrize("models", [1, 2])
+def test_what_is_complete_is_scored_and_the_benchmark_at_which_its_model_failed_is_named(
+    evaluated: Evaluated, training: Path, models: int, caplog: pytest.LogCaptureFixture
+):
+    (training / "checkpoint-100" / "halts").touch()
+    paths = [str(training / f"checkpoint-{step}") for step in (100, 200)]
+    names = ("mine", "other")
+    state = evaluated.run(*paths[:models], flow=evaluate_model, names=names)
+
+    if models == 1:  # its own error, which may be one of the settings
+        with pytest.raises(EngineError, match="^The engine ended.$"):
+            state.result()
+    else:
+        reason = r"^1 of 2 models failed: run/checkpoint-100 \(other\). The engine ended.$"
+        with pytest.raises(OperationError, match=reason):
+            state.result()
+    assert "other · run/checkpoint-100: The engine ended." in caplog.text
+    scored = {
+        (found.model.name, found.benchmark.name): bool(stored.scores())
+        for stored in evaluated.stored
+        for found in (stored.manifest.specification,)
+    }
+    first, second = "run/checkpoint-100", "run/checkpoint-200"
+    expected = {(first, "mine"): True, (first, "other"): False}
+    more = {(second, "mine"): True, (second, "other"): True}
+    assert scored == expected | (more if models == 2 else {})
 
 
 def test_models_that_are_complete_are_passed_over(evaluated: Evaluated, training: Path):

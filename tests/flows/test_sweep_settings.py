@@ -118,6 +118,8 @@ def test_short_points_are_asked_again_only_to_measure(
     assert (
         engine.limits == [1] * 3 + [4] * 3
     )  # each time it forgets the prompts, which would be cheaper
+    assert found.time_spent is not None
+    assert found.time_spent.tokens == 4 * len(engine.asked)  # its seconds are those of all, too
     measured = [point.benchmarks[0] for point in found.points]
     assert [(m.rows, len(m.times)) for m in measured] == [(ROWS, 3)] * 2
     assert all(m.spread is not None for m in measured)

@@ -58,7 +58,7 @@ def test_the_number_of_answers_is_the_benchmarks_unless_it_is_set_or_decoding_is
 
 
 def test_repeats_with_greedy_decoding_are_refused():
-    with pytest.raises(SettingsError, match="Set `--temperature` above 0"):
+    with pytest.raises(SettingsError, match="Set `sampling.temperature` above 0"):
         plan_of(2, repeats=3)
 
 
@@ -170,7 +170,7 @@ def test_the_models_turn_can_be_begun_in_a_chat_and_that_is_part_of_the_identity
 def test_a_beginning_of_answers_that_are_no_chats_or_come_from_a_server_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    with pytest.raises(SettingsError, match="`--prefill` begins the model's answers in chats"):
+    with pytest.raises(SettingsError, match="`prompt.prefill` begins the model's answers in chats"):
         made(model=SERVED, prefill="So")
     monkeypatch.setattr(Sums, "prompt", lambda self, sample: "1 + 1 =")
     with pytest.raises(SettingsError, match="has no answers that `prompt.prefill` could begin"):

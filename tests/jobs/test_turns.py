@@ -242,8 +242,8 @@ def test_turns_are_told_from_other_ids():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"prompt": PromptSettings(prefill="Yes")}, "`--prefill` does not allow"),
-        ({"format": "completion"}, "`--format` does not allow"),
+        ({"prompt": PromptSettings(prefill="Yes")}, "`prompt.prefill` does not allow"),
+        ({"format": "completion"}, "`prompt.format` does not allow"),
         ({"n_shots": 1}, "leave out `datasets.prompt` and `datasets.n_shots`"),
         ({"messages_column": "turns"}, "Leave out `datasets.messages_column` or"),
         ({"scorer": "code"}, "can have neither choices, nor tools"),

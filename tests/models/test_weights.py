@@ -27,6 +27,8 @@ class Server:
     """Tokens and log-probabilities of the answers to any prompts; None: it has no completions."""
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
+    listings: int = 0
+    """How often it was asked for its models."""
 
 
 @pytest.fixture
@@ -36,6 +38,7 @@ def server() -> Iterator[Server]:
     class Api(Handler):
         def do_GET(self) -> None:
             if self.path == "/v1/models":
+                made.listings += 1
                 now = {"created": int(time.time())} | made.entry
                 self.reply({"data": [{"id": "m", **now}]})
             elif self.path == "/metrics" and made.started is not None:
@@ -177,3 +180,4 @@ def test_servers_that_report_one_folder_and_answer_differently_are_refused(serve
         patch.setattr(served, "fingerprint", lambda *_: tuple(map(tuple, next(replies))))
         other = server.url.replace("127.0.0.1", "localhost")
         served.resolve_served_by_all("m", base_urls=[server.url, other], api_key_env="K")
+    assert server.listings == 2  # each address is asked once

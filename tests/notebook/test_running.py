@@ -42,6 +42,17 @@ def test_a_refusal_is_an_error_with_the_commands_message():
         regrade.evaluate("org/model", ["gsm8kk"])
 
 
+def test_a_refused_setting_is_named_without_a_file_and_a_path_begins_in_the_notebooks_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match="^`force` should be"):
+        regrade.score(force="often")
+    with pytest.raises(SettingsError, match=f"'{tmp_path}/a'"):
+        regrade.score("./a")
+    assert "parameters.yaml" not in capsys.readouterr().err
+
+
 def test_settings_that_were_not_set_stay_the_defaults(monkeypatch: pytest.MonkeyPatch):
     seen: list[Any] = []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from regrade.settings.errors import SettingsError
-from regrade.settings.files import atomic_write, file_sha256, log_file
+from regrade.settings.files import atomic_write, cache_folder, file_sha256, log_file, spool_root
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -76,3 +76,9 @@ def test_a_place_that_cannot_hold_logs_is_named_with_its_variable(
             log_file("regrade")
     monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "new" / "logs"))
     assert log_file("regrade").parent.is_dir()
+
+
+def test_folders_in_the_environment_may_begin_in_the_users_own(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("REGRADE_CACHE", "~/c")
+    monkeypatch.setenv("REGRADE_SPOOL", "~/s")
+    assert (cache_folder(), spool_root()) == (Path.home() / "c", Path.home() / "s")

@@ -6,11 +6,11 @@ from cyclopts import Parameter
 
 from regrade.cli.job_options import JobOptions, as_json
 from regrade.cli.output import TABLE, Output
-from regrade.cli.paths import from_this_folder, schema_of
 from regrade.cli.terminal import show_logs
 from regrade.cli.trigger.options import RUN, Following
 from regrade.jobs.job import EvaluationJob
 from regrade.processes.shutdown import exit_now
+from regrade.settings.paths import from_this_folder, schema_of
 
 
 class TriggerOptions(JobOptions, job=EvaluationJob, taken=("--timeout",)):  # of the run

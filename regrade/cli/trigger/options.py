@@ -9,8 +9,8 @@ from typing import Any
 from cyclopts import Group, Parameter
 
 from regrade.cli.output import ReportFiles
-from regrade.cli.paths import Schema
 from regrade.settings.errors import SettingsError, UnknownNameError
+from regrade.settings.paths import Schema
 
 RUN = Group("The run", sort_key=0)
 

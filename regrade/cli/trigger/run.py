@@ -7,7 +7,6 @@ from typing import Any
 
 from regrade.cli.checking import check_given
 from regrade.cli.output import Output
-from regrade.cli.paths import from_this_folder
 from regrade.cli.terminal import stdout
 from regrade.cli.trigger.options import Following, fitting, name_and_value
 from regrade.jobs.job import EvaluationJob
@@ -16,6 +15,7 @@ from regrade.orchestration.remote.follow import Follower, StartedRun
 from regrade.orchestration.remote.outcome import Outcome, failure_markdown, outcome
 from regrade.processes.shutdown import exit_code
 from regrade.settings.errors import SettingsError
+from regrade.settings.paths import from_this_folder
 
 logger = logging.getLogger("regrade.trigger")
 

@@ -193,7 +193,8 @@ def best(trials: Sequence[TrialRecord]) -> tuple[TrialRecord | None, float]:
         groups.setdefault(trial.point, []).append(trial)
     within = [alike for alike in groups.values() if not any(trial.broken for trial in alike)]
     several = [[trial.rate for trial in alike] for alike in within if len(alike) > 1]
-    noise = max(((max(rates) - min(rates)) / fmean(rates) for rates in several), default=0.0)
+    # Rates that are all 0 do not differ.
+    noise = max(((max(r) - min(r)) / (fmean(r) or 1.0) for r in several), default=0.0)
     means = [alike[0].model_copy(update={"rate": fmean(t.rate for t in alike)}) for alike in within]
     least = max((trial.rate for trial in means), default=0.0) * (1 - noise)
     equal = (trial for trial in means if trial.rate >= least)

@@ -113,6 +113,11 @@ def test_without_noise_the_faster_wins():
     assert best(Machine(lambda _, n: rates[n], most=64, most_starts=1).tried())[0] == 32
 
 
+def test_without_any_rate_the_smallest_is_chosen():
+    found = Machine(lambda *_: 0.0, most_starts=1).tried()
+    assert (best(found)[0], rule.best(found.trials)[1]) == (8, 0.0)
+
+
 def test_tokens_of_a_step_are_doubled_while_that_helps():
     found = Machine(lambda settings, n: min(n, 32) * min(settings[TOKENS], 16384)).tried()
     assert [entry.get(TOKENS) for entry in found.started] == [None, 8192, 16384, 32768]
