@@ -87,9 +87,8 @@ class Files:
         # First where no other process writes another content. Again: a shard may have just been put at its path.
         first, second = (working, kept) if _is_shard(file) else (kept, working)
         for candidate in (first, second, first):
-            with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
-                if file_sha256(candidate) == file.sha256:
-                    return candidate
+            if _has_content(candidate, str(file.sha256)):
+                return candidate
         content = self._put_together(str(file.sha256))
         if content is None:
             return None
@@ -127,9 +126,11 @@ class Files:
             OSError: If the file system refuses.
         """
         kept = self.objects / content.sha256
-        if self._has(content.sha256):
+        if self._keeps(content.sha256):
             return
-        delta = self._delta(content, former)
+        delta = (
+            None if kept.is_file() else self._delta(content, former)
+        )  # a damaged one is replaced
         if delta is not None and isinstance(content.source, bytes):
             self._texts[content.sha256] = content.source
         temporary = self._new_name()
@@ -144,7 +145,7 @@ class Files:
             temporary.unlink(missing_ok=True)
 
     def place(self, file: StoredFile) -> None:
-        """Put a kept content at its path, unless it is there.
+        """Put a kept content at its path, unless it is there, or is damaged where it is kept.
 
         What stands there is kept, if it is not yet.
         """
@@ -153,7 +154,7 @@ class Files:
             return
         temporary = self._new_name()
         try:
-            if kept.is_file():
+            if _has_content(kept, kept.name):
                 if _is_shard(file):
                     temporary = kept
                 elif not (file.path.endswith(".parquet") and _linked(kept, temporary)):
@@ -197,7 +198,7 @@ class Files:
     def preserve(self, path: str) -> None:
         """Keep the content of the file at a path, if it is not kept yet."""
         target, sha256 = self.folder / path, self._hash_at(path)
-        if sha256 is None or self._has(sha256):
+        if sha256 is None or self._keeps(sha256):
             return
         temporary = self._new_name()
         try:
@@ -253,6 +254,11 @@ class Files:
                     if left.is_file() and left.stat().st_mtime < oldest:
                         left.unlink()
 
+    def _keeps(self, sha256: str) -> bool:
+        """Return True if a content is kept: whole and intact, or as differences, which are not put together for this."""
+        kept = self.objects / sha256
+        return _has_content(kept, sha256) if kept.is_file() else _delta_file(kept).is_file()
+
     def _has(self, sha256: str) -> bool:
         kept = self.objects / sha256
         return kept.is_file() or _delta_file(kept).is_file()
@@ -277,7 +283,7 @@ class Files:
             or content.path.endswith(".parquet")
             or former is None
             or min(former.size, content.size) < DELTA_BYTES
-            or not self._has(str(former.sha256))
+            or not self._keeps(str(former.sha256))
             or (before := self.find(former)) is None
         ):
             return None
@@ -333,6 +339,13 @@ class Files:
 
     def _new_name(self) -> Path:
         return self._temporary / uuid4().hex
+
+
+def _has_content(path: Path, sha256: str) -> bool:
+    """Return True if there is a file, and its content is that of the hash."""
+    with suppress(FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return file_sha256(path) == sha256
+    return False
 
 
 def _delta_file(kept: Path) -> Path:

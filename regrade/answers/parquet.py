@@ -4,7 +4,6 @@ A few kilobytes can decode to terabytes, because a repeated value is stored once
 decoding, first of the file and then of each batch.
 """
 
-import atexit
 import errno
 import io
 import os
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from regrade.processes.lasting import lasting_process
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.records.columns import ADDED_COLUMNS, SCHEMA_VERSION
 from regrade.settings.errors import DamagedAnswersError, OperationError
@@ -357,7 +357,7 @@ def bomb_in(
         "rows": rows,
         "limits": limits,
     }
-    found = _children().compute(asked)
+    found = _decoder().compute(asked)
     if isinstance(found, Stopped):
         problem = {
             "memory": f"takes more than {MAX_BATCH_BYTES:,} bytes",
@@ -402,9 +402,6 @@ def _leaves(array: "pa.Array[Any]") -> int:
     return len(array)
 
 
-_one_caller = threading.Lock()
-
-
 def prepare() -> None:
     """Begin to start the process that decodes files, so that it is there once one is read. Does not wait."""
     threading.Thread(target=_started, name="decoder", daemon=True).start()
@@ -412,21 +409,12 @@ def prepare() -> None:
 
 def _started() -> None:
     with suppress(OperationError):  # raised again where a file is read
-        _children()
+        _decoder()
 
 
-def _children() -> LimitedProcesses:
-    with _one_caller:
-        return _decoder()
-
-
-@cache
 def _decoder() -> LimitedProcesses:
     """Return the process that decodes files; it ends with this one."""
-    limits = Limits(cpu_seconds=600, seconds=3600, memory=MAX_BATCH_BYTES)
-    children = LimitedProcesses(f"{__name__}:{measured.__name__}", limits, processes=1)
-    atexit.register(children.__exit__)
-    return children
+    return lasting_process(measured, Limits(cpu_seconds=600, seconds=3600, memory=MAX_BATCH_BYTES))
 
 
 # Sealed files: Parquet files of generations, ready to be published.

@@ -323,8 +323,10 @@ def _change(
     sessions = _sessions(before.sessions if before else (), origin.sessions if origin else ())
     gone = [*(before.replaced if before else ()), *(shard.sha256 for shard in merged.dropped)]
     if stored is not None and merged.joined:  # a scoring of some of the rows is stale
-        scored = {sha256 for file in stored.readable_scores() for sha256 in file.answers}
-        gone += [shard.sha256 for shard in merged.joined if shard.sha256 in scored]
+        readable, damaged = stored.readable_scores()
+        scored = {sha256 for file in readable for sha256 in file.answers}
+        # Of which shards a damaged scoring is, is not known.
+        gone += [shard.sha256 for shard in merged.joined if damaged or shard.sha256 in scored]
     created = before.created_at if before else datetime.now(UTC)
     manifest = description.manifest(merged.shards, sessions, created, gone)
     if before and before.model_copy(update={"updated_at": manifest.updated_at}) == manifest:

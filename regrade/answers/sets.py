@@ -149,18 +149,13 @@ class AnswerSet:
         self, start: str = ""
     ) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
         """Return the score files whose numbers may be shown, and the errors of the others and of the answers; see `scores`."""
-        files, damaged = self._readable_scores(start)
+        files, damaged = self.readable_scores(start)
         gone = self.damaged_shards()
         intact = [file for file in files if not gone.keys() & set(file.answers)]
         return intact, [*damaged, *gone.values()]
 
-    def readable_scores(self) -> list[ScoreFile]:
-        """Return the score files that can be read, whether or not their answers are there."""
-        return self._readable_scores()[0]
-
-    def _readable_scores(
-        self, start: str = ""
-    ) -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+    def readable_scores(self, start: str = "") -> tuple[list[ScoreFile], list[DamagedAnswersError]]:
+        """Return the score files that can be read, whether or not their answers are there, and the errors of the others."""
         records: list[ScoreFile] = []
         damaged: list[DamagedAnswersError] = []
         first = f"{self.scores_folder}/{start}"

@@ -33,7 +33,7 @@ from regrade.answers.images import hashes_in, image_tables
 from regrade.answers.ownership import Busy, Ownership, last_owner
 from regrade.answers.parquet import ParquetReader, SealedFile, repeats_together, write_parquet
 from regrade.answers.rows import STATE_COLUMNS, RowKey, RowStates, ShardStates, row_keys, row_states
-from regrade.records.columns import GENERATION_SCHEMA
+from regrade.records.columns import GENERATION_SCHEMA, of_json, to_json
 from regrade.records.images import Image
 from regrade.settings.errors import OperationError, UserError
 from regrade.settings.files import atomic_write, make_folder, share, spool_root, sync
@@ -228,7 +228,9 @@ class Spool:
             SpoolError: If the disk is full or read-only.
             SpoolBusyError: If this process gave no sign of life for a minute, and another one took the spool over.
         """
-        payload = b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows)
+        payload = b"".join(
+            orjson.dumps(to_json(row), option=orjson.OPT_APPEND_NEWLINE) for row in rows
+        )
         with _writing(self.folder), self._guard:
             try:
                 if self._journal is None:
@@ -467,7 +469,7 @@ def _open_repeats(journals: Sequence[Path], repeats: int) -> set[RowKey]:
 def _journal_batches(path: Path) -> Iterator[pa.RecordBatch]:
     with path.open("rb") as file:
         while lines := list(islice(file, JOURNAL_ROWS)):
-            rows = [orjson.loads(line) for line in lines]
+            rows = [of_json(orjson.loads(line)) for line in lines]
             yield pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
 
 

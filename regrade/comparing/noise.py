@@ -242,6 +242,7 @@ def _largest_difference(ranked: Iterator[tuple[Any, ...]]) -> float | None:
         for before, after in ranked
         if before is not None and after is not None
         for one, other in zip(before, after, strict=False)
+        if one is not None and other is not None
     ]
     return max(found, default=None)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from regrade.exchange.importing.record import Json
-from regrade.records.columns import GENERATION_SCHEMA, TOKEN_COLUMNS, TRAJECTORY
+from regrade.records.columns import GENERATION_SCHEMA, TOKEN_COLUMNS, TRAJECTORY, of_json, to_json
 
 KEY: Final = "regrade"
 """Name of the columns in a sample's metadata, and of the facts about the answer set in those of the log."""
@@ -27,7 +27,7 @@ _FIELDS = [GENERATION_SCHEMA.field(name) for name in COLUMNS]
 
 def kept_columns(row: Mapping[str, Any], sample: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the metadata of a row's sample keep: the known columns, and a hash of the question as the sample shows it."""
-    known = {name: row[name] for name in COLUMNS if row[name] is not None}
+    known = to_json({name: row[name] for name in COLUMNS if row[name] is not None})
     return {**known, "asked": _asked(sample, lambda text: text)}
 
 
@@ -47,7 +47,8 @@ def read_columns(sample: Mapping[str, Any], resolve: Callable[[str], str]) -> di
     kept = metadata.get(KEY) if isinstance(metadata, dict) else None
     if not isinstance(kept, dict):
         return None
-    found = {field.name: _checked(kept.get(field.name), field) for field in _FIELDS}
+    values = of_json(kept)
+    found = {field.name: _checked(values.get(field.name), field) for field in _FIELDS}
     if kept.get("asked") != _asked(sample, resolve):
         return {name: value for name, value in found.items() if name not in _ASKED}
     return found

@@ -3,14 +3,13 @@
 The template is rendered without the model's tokenizer, so that a run can be planned on a machine without one.
 """
 
-import atexit
 import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Literal
 
 import jinja2
@@ -18,7 +17,8 @@ import jinja2.meta
 from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from regrade.processes.limited import LimitedProcesses, Limits, Stopped
+from regrade.processes.lasting import lasting_process
+from regrade.processes.limited import Limits, Stopped
 from regrade.settings.errors import SettingsError
 
 logger = logging.getLogger("regrade.plan")
@@ -164,7 +164,7 @@ class ChatTemplate:
         """
         system = [{"role": "system", "content": self.system}] if self.system else []
         values = {"messages": [*system, *_PROBE], **self.special_tokens, **(arguments or {})}
-        answer = _children(asked.__name__).compute(
+        answer = lasting_process(asked, _LIMITS).compute(
             {"template": self.text, "values": None if arguments is None else values}
         )
         if isinstance(answer, Stopped):
@@ -247,7 +247,8 @@ def lengths_of(template: str, chats: Sequence[Mapping[str, Any]]) -> list[int]:
             if part and size > _TEXT_AT_ONCE:
                 break
             part.append(chat)
-        found = _children(measured.__name__).compute({"template": template, "chats": part})
+        child = lasting_process(measured, _LIMITS_OF_ENGINE)
+        found = child.compute({"template": template, "chats": part})
         if isinstance(found, Stopped):
             raise SettingsError(
                 f"The model's chat template takes more than {_ALLOWED_TO_ENGINE[found.limit]} for {len(part):,} "
@@ -293,15 +294,6 @@ def _in_words(limits: Limits) -> dict[str, str]:
 
 
 _ALLOWED, _ALLOWED_TO_ENGINE = _in_words(_LIMITS), _in_words(_LIMITS_OF_ENGINE)
-
-
-@cache
-def _children(function: str) -> LimitedProcesses:
-    """Return the process that renders templates; it ends with this one."""
-    limits = _LIMITS if function == asked.__name__ else _LIMITS_OF_ENGINE
-    children = LimitedProcesses(f"{__name__}:{function}", limits, processes=1)
-    atexit.register(children.__exit__)
-    return children
 
 
 def _environment() -> jinja2.Environment:

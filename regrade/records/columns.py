@@ -3,7 +3,8 @@
 docs/answer-format.md describes every column; a test compares that page with the schemas.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import Any, Literal
 
@@ -119,6 +120,42 @@ _OF_SAMPLE, _OF_COMPLETION = (
     for kind in (Sample, Completion)
 )
 """Columns that are fields of a question and of a completion."""
+
+
+_NUMBERS = tuple(
+    field.name
+    for field in GENERATION_SCHEMA
+    if isinstance(field.type, pa.ListType) and pa.types.is_floating(field.type.value_type)
+)
+"""Columns with lists of numbers, such as log-probabilities, of which one may be minus infinity."""
+_NO_JSON = {str(number): number for number in (-math.inf, math.inf, math.nan)}
+"""Numbers that JSON does not have, by the texts that stand for them there; orjson would write null."""
+
+
+def to_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of `GENERATION_SCHEMA` as JSON can hold it, without a loss; `of_json` reads it."""
+
+    def written(value: float | None) -> float | str | None:
+        return value if value is None or math.isfinite(value) else str(float(value))
+
+    return _with_numbers(row, written)
+
+
+def of_json(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row that `to_json` wrote; what it did not write stays as it is."""
+    return _with_numbers(
+        row, lambda value: _NO_JSON.get(value, value) if isinstance(value, str) else value
+    )
+
+
+def _with_numbers(row: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    lists = {name: row.get(name) for name in _NUMBERS}
+    changed = {
+        name: [*map(change, values)]
+        for name, values in lists.items()
+        if isinstance(values, list | tuple)
+    }
+    return {**row, **changed}
 
 
 def json_text(value: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from regrade.answers.sets import AnswerSet
 from regrade.answers.withheld import COLUMNS as WITHHELD
@@ -24,6 +25,8 @@ logger = logging.getLogger("regrade.score")
 
 PROMPTS_READ = 64
 """Prompts of an answer set that are read for what they have in common."""
+KNOWN_BY = ("target", "text", "error", "label_logprobs")
+"""Columns that tell whether there is an answer, and something to compare it with."""
 _NO_COINCIDENCE = 20
 """Answers of a batch from which on a scorer that fails at all of them ends the scoring: it is not the answers."""
 
@@ -159,11 +162,7 @@ def score_batch(
         RegradeError: If the scorer cannot score these answers, or what it needs, such as a sandbox, fails.
         Exception: What the scorer raised, if it fails at all answers of a batch, or has to see them at once.
     """
-    known = np.ones(len(batch), np.bool_)
-    if "target" in columns:
-        known &= np.asarray(batch["target"].is_valid())
-    if "text" in columns and "label_logprobs" not in columns:  # ranked choices have no text
-        known &= np.asarray(pc.or_(batch["text"].is_valid(), batch["error"].is_valid()))
+    known = is_known(batch, columns)
     answerable = batch.filter(pa.array(known))
     failures: list[tuple[str, Exception]] = []
     if unit == "subset":
@@ -186,6 +185,26 @@ def score_batch(
         return _one_batch(scored)
     order = np.argsort(np.concatenate([np.flatnonzero(known), np.flatnonzero(~known)]))
     return _one_batch([*scored, _without_value(batch.filter(pa.array(~known)))]).take(order)
+
+
+def is_known(batch: pa.RecordBatch, columns: Collection[str]) -> NDArray[np.bool_]:
+    """Return True for each row whose answer and target are known, as far as a scorer reads them; an error is an answer here.
+
+    Args:
+        batch: Rows, at least with `KNOWN_BY` that the scorer reads.
+        columns: `columns` of the scorer.
+    """
+    known = np.ones(len(batch), np.bool_)
+    if "target" in columns:
+        known &= np.asarray(batch["target"].is_valid())
+    if read := [name for name in ("text", "label_logprobs") if name in columns]:
+        known &= np.any([np.asarray(batch[name].is_valid()) for name in (*read, "error")], axis=0)
+    if "label_logprobs" in columns:
+        # Earlier versions kept null for the log-probability of a choice if it was minus infinity.
+        lists = batch["label_logprobs"]
+        missing = np.asarray(pc.list_flatten(lists).is_null())
+        known[np.asarray(pc.list_parent_indices(lists))[missing]] = False
+    return known
 
 
 def _scored(

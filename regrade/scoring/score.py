@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from threading import Lock
 from time import monotonic
@@ -19,7 +20,7 @@ from regrade.records.columns import SCORING_SCHEMA
 from regrade.scorers import load_scorer, method_of, stored_name
 from regrade.scorers.base import Scorer
 from regrade.scorers.sessions import AnyScorer, ScoringContext, SessionScorer
-from regrade.scoring.batches import batches_for, score_batch
+from regrade.scoring.batches import KNOWN_BY, batches_for, is_known, score_batch
 from regrade.scoring.fit import better_scorers
 from regrade.scoring.source_hash import source_hash
 from regrade.settings import ScoringOptions
@@ -136,6 +137,25 @@ def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
     return older or bool(file.left_out) or set(file.answers) != {*answers.hashes}
 
 
+def counts_missing_as_wrong(file: ScoreFile, answers: AnswerSet) -> bool:
+    """Return True if a scoring counts rows without an answer as unparsed, as earlier versions did by the same scorer.
+
+    It reads the answers only if the scoring has unparsed ones of a kind among which such rows can be: imported, or ranked choices.
+    """
+    specification, overall = answers.manifest.specification, file.summary.overall
+    may_lack = specification.model.kind == "imported" or specification.method == "rank"
+    if not overall.unparsed or not may_lack:
+        return False
+    columns = load_scorer(file.scorer).columns
+    missing = 0
+    with suppress(DamagedAnswersError):  # told where the answers are scored
+        for batch in answers.batches(list(KNOWN_BY)):
+            missing += int(
+                (~is_known(batch, columns) | np.asarray(batch["error"].is_valid())).sum()
+            )
+    return missing > overall.failed
+
+
 def stale_scorers(
     answers: AnswerSet, on_unknown: Callable[[str], object] = lambda _: None
 ) -> tuple[str, ...]:
@@ -153,7 +173,11 @@ def stale_scorers(
     files = [file for file in scored if label_now(file.scorer)]
     for name in {file.scorer for file in scored} - {file.scorer for file in files}:
         on_unknown(name)
-    current = {file.scorer for file in files if not is_stale(file, answers)}
+    current = {
+        file.scorer
+        for file in files
+        if not is_stale(file, answers) and not counts_missing_as_wrong(file, answers)
+    }
     return tuple(dict.fromkeys(file.scorer for file in files if file.scorer not in current))
 
 
@@ -190,7 +214,8 @@ def score_answers(
     label = label_of(scorer_name, options)
     if not force:
         for file in answers.intact_scores():  # scoring refuses damaged answers, or leaves them out
-            if file.label == label and not is_stale(file, answers):
+            is_same = file.label == label and not is_stale(file, answers)
+            if is_same and not counts_missing_as_wrong(file, answers):
                 return Result(answers, file)
     scorer = load_scorer(scorer_name)
     specification = answers.manifest.specification

@@ -203,6 +203,20 @@ def test_a_shard_changed_by_hand_is_damage_until_it_is_committed_again(
     assert (folder / SHARD).read_bytes() == CONTENT
 
 
+def test_a_damaged_kept_content_is_not_put_at_its_path_and_is_replaced_by_a_commit(
+    folder: Path, first: str
+) -> None:
+    repository = LocalRepository(folder)
+    kept = folder / ".regrade" / "objects" / hashlib.sha256(b"1").hexdigest()
+    kept.write_bytes(b"2")
+    (folder / MANIFEST).unlink()
+
+    repository.tidy()
+    assert not (folder / MANIFEST).exists()
+    assert repository.commit({MANIFEST: b"1"}, "again", parent=first) == first
+    assert (kept.read_bytes(), (folder / MANIFEST).read_bytes()) == (b"1", b"1")
+
+
 @pytest.mark.parametrize("content", [b"2", b"short", None])
 def test_a_manifest_changed_by_hand_reads_as_committed_and_is_put_back(
     folder: Path, first: str, content: bytes | None

@@ -222,6 +222,19 @@ def test_scorings_of_shards_that_were_joined_are_stale_and_no_damage(
     assert verified(repository) == []
 
 
+def test_a_shard_that_is_joined_is_named_as_replaced_if_a_scoring_cannot_be_read(
+    repository: LocalRepository, tmp_path: Path
+):
+    before = in_parts(repository, tmp_path, PARTS - 1)[-1]
+    path = f"{before.scores_folder}/{score(before).label}.json"
+    content = repository.fetch(path, repository.head() or "").read_bytes()
+    repository.commit({path: b"{"}, "damage", parent=repository.head())
+    add(repository, tmp_path / "spool-1", WHOLE, [row(PARTS - 1)], 1)
+
+    repository.commit({path: content}, "healed", parent=repository.head())
+    assert verified(repository) == []
+
+
 def test_shards_that_people_labelled_are_not_joined(repository: LocalRepository, tmp_path: Path):
     before = in_parts(repository, tmp_path, PARTS - 1)[-1]
     labels = {f"{before.labels_folder}/labels-00000000.json": b"{}"}

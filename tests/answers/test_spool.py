@@ -1,6 +1,7 @@
 import errno
 import itertools
 import logging
+import math
 import os
 import pickle
 import random
@@ -58,6 +59,17 @@ def test_rows_on_disk_are_counted_from_process_to_process(folder: Path):
 
     assert counts == [2, 3, 4, 4, 4 - sealed[0].rows, 0]
     assert [file.rows for file in sealed] == [3, 1]
+
+
+def test_numbers_that_json_does_not_have_come_back_as_they_were(folder: Path):
+    logprobs = [-math.inf, -0.1, math.nan, math.inf, None]
+    with Spool(folder) as spool:
+        spool.append([row(1, label_logprobs=logprobs, token_logprobs=logprobs[:2])])
+        [sealed] = spool.seal()
+
+    [found] = pq.read_table(sealed.path).to_pylist()
+    assert repr(found["label_logprobs"]) == repr(logprobs)
+    assert found["token_logprobs"] == pytest.approx(logprobs[:2])
 
 
 def test_a_crash_between_sealing_and_removing_the_journal_doubles_no_row(folder: Path):

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from regrade.answers import local, origin, parquet, publishing
+from regrade.answers import local, origin, publishing
 from regrade.answers.base import Repository
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
@@ -35,6 +35,7 @@ from regrade.engines.base import EngineInfo
 from regrade.jobs import generate
 from regrade.jobs.generate import Progress
 from regrade.jobs.shares import Share
+from regrade.processes import lasting
 from regrade.processes.shutdown import end_on_signals, exit_code, interruptible, signal_received
 from regrade.records import Completion, Request
 from regrade.settings import Reuse
@@ -176,7 +177,7 @@ def start(folder: Path, share: Share, questions: int, name: str, seconds: float)
     if pid := os.fork():
         return pid
     code = 1
-    parquet._decoder.cache_clear()
+    lasting._process.cache_clear()
     try:
         if CLOCK:
             let_the_clock_jump(name)

@@ -71,7 +71,7 @@ def test_a_list_leaves_out_what_is_damaged(door: Door):
     (shard,) = candidate.manifest.shards
     (door.folder / "answers" / candidate.folder / shard.name).unlink()
     commit_manifest(base, rows=99)
-    (scoring,) = slow.readable_scores()
+    (scoring,) = slow.scores()
     damaged = {f"{slow.scores_folder}/{scoring.label}.json": b"{}", "aliases/odd.json": b"{"}
     repository.commit(damaged, "damage", parent=repository.head())
     door.screen("list-damaged", "list --answers {answers}")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
 
 import pytest
 
@@ -186,7 +185,6 @@ def test_a_template_that_takes_all_memory_or_never_ends_is_refused_before_the_en
     seconds = 1.0 if "CPU" in limit else chat_template._LIMITS.cpu_seconds
     short = replace(chat_template._LIMITS, cpu_seconds=seconds)  # the message has a user's
     monkeypatch.setattr(chat_template, "_LIMITS", short)
-    monkeypatch.setattr(chat_template, "_children", cache(chat_template._children.__wrapped__))
     refused = pytest.raises(SettingsError, match=f"takes more than {limit} for a question mark")
     with taking_at_most(200 << 20), refused:
         ChatTemplate(template + "{% if enable_thinking %}{% endif %}", "llama").thinks({})

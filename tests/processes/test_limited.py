@@ -5,15 +5,18 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
+from regrade.processes.lasting import lasting_process
 from regrade.processes.limited import LimitedProcesses, Limits, Stopped
 from regrade.processes.tree import is_running
 from regrade.settings.errors import OperationError
+from tests.processes.limited_functions import compute
 from tests.processes.trees import wait_until
 
 FUNCTION = "tests.processes.limited_functions:compute"
@@ -103,6 +106,14 @@ def test_processes_work_from_any_thread(pool: LimitedProcesses) -> None:
     thread.join(20)
 
     assert results == [Stopped("cpu")]
+
+
+def test_threads_that_ask_at_once_get_the_one_process_of_a_function() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        found = [threads.submit(lasting_process, compute, LIMITS) for _ in range(4)]
+
+    [process] = {future.result() for future in found}
+    assert process.compute({"do": "square", "of": 3}) == 9
 
 
 def test_no_process_is_left_at_the_end(pool: LimitedProcesses) -> None:

@@ -1,5 +1,6 @@
 """Answers whose reasoning never ended are neither scored nor unparsed."""
 
+import math
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +52,21 @@ def test_an_answer_after_a_thought_is_read_or_unparsed():
 def test_a_row_without_an_answer_is_missing_and_an_empty_answer_is_wrong(scorer: str):
     assert outcome(scorer, text=None, target="7") == "failed"
     assert outcome(scorer, text="", target="7") == "unparsed"
+
+
+@pytest.mark.parametrize(
+    ("logprobs", "expected"),
+    [
+        ([-math.inf, -1.0], "scored"),
+        ([None, -1.0], "failed"),  # as earlier versions stored minus infinity
+        (None, "failed"),
+    ],
+)
+def test_ranked_choices_are_missing_if_a_log_probability_is_and_not_if_it_is_minus_infinity(
+    logprobs: list[float | None] | None, expected: str
+):
+    ranked = {"choices": ["A", "B"], "target": "B", "text": None, "label_logprobs": logprobs}
+    assert outcome("choice_logprob", **ranked) == expected
 
 
 def test_unfinished_answers_count_as_wrong_and_not_as_unparsed():

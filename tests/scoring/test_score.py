@@ -1,4 +1,6 @@
+import math
 import re
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,6 +22,7 @@ from regrade.scorers.base import SHARED_COLUMNS
 from regrade.scoring.diff_sides import diff_scorings
 from regrade.scoring.originals import first_scorer
 from regrade.scoring.score import check_scorers, is_stale, score_answers, stale_scorers
+from regrade.scoring.source_hash import source_hash
 from regrade.settings.errors import DamagedAnswersError, NotInstalledError, SettingsError
 from tests.builders import row
 from tests.stored import again, commit_shards, numbers, publish, score, score_with_an_older_scorer
@@ -250,6 +253,46 @@ def test_an_answer_without_a_target_is_missing_and_the_others_are_scored(
     assert scored.table["sample_id"].to_pylist() == [answer["sample_id"] for answer in rows]
     overall = scored.file.summary.overall
     assert (overall.accuracy, overall.n, overall.failed) == (0.5, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("scorer", "answer", "changes"),
+    [
+        (
+            "number",
+            {"text": None},
+            {"model": ModelIdentity(name="m", kind="imported", revision="1")},
+        ),
+        (
+            "choice_logprob",
+            {"text": None, "label_logprobs": [None, -1.0]},
+            {"method": "rank", "sampling": None},
+        ),
+    ],
+)
+def test_a_scoring_that_counted_missing_answers_as_wrong_is_made_again(
+    repository: LocalRepository, scorer: str, answer: dict[str, Any], changes: dict[str, Any]
+) -> None:
+    target = "7" if scorer == "number" else "B"
+    failed = {"text": None, "error": "500", "error_permanent": True}
+    wrong = row(3, target=target, text="Who knows?", label_logprobs=[math.nan, -1.0])
+    rows = [row(0, target=target) | answer, row(1, target=target) | failed, wrong]
+    answers = publish(repository, rows, scorers=(scorer,), **changes)
+    today = {"version": load_scorer(scorer).version, "source_hash": source_hash(scorer)}
+
+    def as_before(score: dict[str, Any]) -> dict[str, Any]:
+        was_wrong = score["sample_id"] == rows[0]["sample_id"]
+        return {"outcome": "unparsed", "value": 0.0} if was_wrong else {}
+
+    score_with_an_older_scorer(answers, as_before, scorer, **today)
+    assert stale_scorers(again(answers)) == (scorer,)
+
+    scored = score_answers(again(answers), scorer)
+    assert scored.table is not None
+    assert scored.file.summary.overall.failed == 2
+    publish_scores(repository, [(again(answers), scored.file, scored.table)])
+    assert stale_scorers(again(answers)) == ()
+    assert scored.file.summary.overall.unparsed == 1
 
 
 def test_answers_without_any_target_are_refused(repository: LocalRepository) -> None:

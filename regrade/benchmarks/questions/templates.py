@@ -5,7 +5,6 @@ prints what a row holds is rendered here, also in a loop over a short row. One t
 child process with limits (`processes/limited.py`), because nothing else ends it.
 """
 
-import atexit
 import base64
 import pickle
 from collections.abc import Mapping
@@ -15,7 +14,8 @@ from typing import Any
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, meta, nodes
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from regrade.processes.limited import LimitedProcesses, Limits, Stopped
+from regrade.processes.lasting import lasting_process
+from regrade.processes.limited import Limits, Stopped
 from regrade.settings.errors import SettingsError
 
 _SHORT = 4096
@@ -91,7 +91,7 @@ class RowTemplate:
             return _answer(self._text, read)
         # Pickled, since a row holds more than JSON can, such as dates. Nobody but this process writes it.
         packed = base64.b64encode(pickle.dumps(read)).decode()
-        answer = _children().compute({"template": self._text, "values": packed})
+        answer = lasting_process(asked, LIMITS).compute({"template": self._text, "values": packed})
         if isinstance(answer, Stopped):
             return {"problem": f"it takes more than {_ALLOWED[answer.limit]}, the most for a row"}
         assert isinstance(answer, dict)  # noqa: S101 - `asked` returns it
@@ -141,14 +141,6 @@ def _answer(text: str, values: Mapping[str, Any] | None) -> Mapping[str, Any]:
         return {"problem": str(error)}
     except RecursionError:
         return {"problem": "it calls itself without end"}
-
-
-@cache
-def _children() -> LimitedProcesses:
-    """Return the process for templates that can grow; it ends with this one."""
-    children = LimitedProcesses(f"{__name__}:{asked.__name__}", LIMITS, processes=1)
-    atexit.register(children.__exit__)
-    return children
 
 
 def _row_columns(template: str, tree: nodes.Template) -> frozenset[str]:

@@ -20,6 +20,7 @@ from regrade.exchange.exporting.scored import (
     token_usage,
 )
 from regrade.exchange.inspect_rows import COLUMNS, KEY, SHOWN, kept_columns
+from regrade.records.columns import TOOL_CALLS, TRAJECTORY
 from regrade.records.messages import Part, PartedMessage, answer_message, parts_of, with_short_marks
 from regrade.records.specification import path_component
 from regrade.settings.files import atomic_write
@@ -31,6 +32,8 @@ _STOPPED = {"stop": "stop", "length": "max_tokens"}
 _GENERATE = ("temperature", "top_p", "top_k", "max_tokens", "frequency_penalty", "presence_penalty")
 _ROLES = ("system", "user", "assistant", "tool")
 _SUMMARY_CHARACTERS = 1_000
+_ANSWER = ("text", "reasoning", "label_logprobs", TOOL_CALLS, TRAJECTORY)
+"""Columns of an answer; a row with none of them has no answer."""
 
 
 def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path]:
@@ -193,6 +196,8 @@ def _sample(
     if row["error"] is not None:
         error = {"message": row["error"], "traceback": "", "traceback_ansi": ""}
         return sample | {"error": error}
+    if all(row[name] is None for name in _ANSWER):
+        return sample  # an import takes an empty answer for a wrong one
     generated = {"source": "generate", "model": model}
     [message] = (answer | generated for answer in writer.messages(answer_message(row)))
     made = [message]

@@ -96,6 +96,7 @@ class ImportedRow:
     prompt_kind: Literal["text", "messages"] = "text"
     reasoning: str | None = None
     label_logprobs: tuple[float, ...] | None = None
+    label_is_greedy: tuple[bool, ...] | None = None
     finish_reason: str | None = None
     prompt_tokens: int | None = None
     completion_tokens: int | None = None

@@ -157,9 +157,14 @@ class SourceFile:
             self._present.update(islice(leaves(value), MAX_FIELDS))
         return Record(value, lambda problem: self.error(problem, row), self._read)
 
+    def leave_out(self, name: str) -> None:
+        """Name something beside the fields of rows that is not imported; it is told once, among `unread`."""
+        if len(self._present) < MAX_FIELDS:
+            self._present.add((name,))
+
     @property
     def unread(self) -> list[str]:
-        """Names of the fields of rows that hold something and were not read yet."""
+        """Names of what holds something and was not read yet: fields of rows, and what `leave_out` names."""
         return unread(self._present, self._read)
 
     def members(self) -> list[str]:

@@ -23,7 +23,7 @@ _METRICS: Final = (
     *("final_number_exact_match", "math_equiv", "math_equiv_chain_of_thought", "f1_score"),
     *("chain_of_thought_correctness", "ifeval_strict_accuracy"),
 )
-"""Metrics of single answers from 0 to 1 that are imported."""
+"""Metrics of single answers from 0 to 1 that are imported. The others are named as left out."""
 _Key = tuple[str, int]
 """Id of a question, and the number of the set of worked examples."""
 
@@ -85,8 +85,12 @@ def _scores(file: SourceFile) -> Mapping[_Key, Mapping[str, RowScore]]:
         key = (str(record.get("instance_id")), record.integer("train_trial_index") or 0)
         for stat in record.parts("stats"):
             name, value = stat.get("name.name"), finite(stat.get("mean"))
-            if name in _METRICS and value is not None and not stat.get("name.perturbation"):
+            if value is None or not isinstance(name, str) or stat.get("name.perturbation"):
+                continue
+            if name in _METRICS:
                 found.setdefault(key, {})[name] = RowScore(value)
+            else:
+                file.leave_out(f"metric {name}")
     return found
 
 

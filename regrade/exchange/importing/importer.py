@@ -1,5 +1,6 @@
 """Import files of other tools as answer sets; importing a file again changes nothing."""
 
+import logging
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ from regrade.scorers import load_scorer
 from regrade.settings.errors import RepositoryError, SettingsError, UnknownNameError, UserError
 from regrade.stats.metrics import summarise
 from regrade.text.text import counted
+
+logger = logging.getLogger("regrade")
 
 # Files of a dataset on the Hub, such as the `*-results` of the LLM Engineer's Handbook.
 
@@ -308,11 +311,14 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         for stored, entry in stored_sets
         for number, (original, scores) in enumerate(entry.originals)
     ]
-    known = {
-        (stored.manifest.answer_set_id, file.label)
-        for stored, _ in stored_sets
-        for file in stored.readable_scores()
-    }
+    known: set[tuple[str, str]] = set()
+    for stored, _ in stored_sets:
+        files, damaged = stored.readable_scores()
+        known.update((stored.manifest.answer_set_id, file.label) for file in files)
+        for error in damaged:
+            logger.warning(
+                "a scoring cannot be read; one that came with this file is written again: %s", error
+            )
     new = [
         (stored, file, scores)
         for stored, file, scores in scorings

@@ -195,7 +195,7 @@ def _row(index: int, sample: Record) -> ImportedRow:
         prompt_tokens=usage.integer("input_tokens"),
         completion_tokens=usage.integer("output_tokens"),
         latency=finite(sample.get("output.time")),
-        error=error or sample.text("output.error"),
+        error=sample.text("output.error") if error is None else error,
         trajectory=did,
         scores=_scores(sample),
         images=shown_images([*([] if isinstance(asked, str) else asked), *given]),

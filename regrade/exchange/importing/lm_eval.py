@@ -30,12 +30,17 @@ _MAX_LIST = 10_000
 """Longest text that is read as a list, in characters."""
 
 
+_FLAGS = {"True": True, "False": False}
+"""How the harness writes that a continuation is what greedy decoding gives, as a truth value or a text."""
+
+
 class _Request(NamedTuple):
     """Log-probability of a continuation after a context."""
 
     context: str
     continuation: str
     logprob: float
+    is_greedy: bool | None
 
 
 def _ranked(record: Record, responses: Sequence[Any], known: Mapping[str, Any]) -> ImportedRow:
@@ -65,7 +70,13 @@ def _ranked(record: Record, responses: Sequence[Any], known: Mapping[str, Any]) 
         target=target,
         choices=choices,
         label_logprobs=tuple(request.logprob for request in requests),
+        label_is_greedy=_known([request.is_greedy for request in requests]),
     )
+
+
+def _known(flags: Sequence[bool | None]) -> tuple[bool, ...] | None:
+    known = tuple(flag for flag in flags if flag is not None)
+    return known if len(known) == len(flags) else None
 
 
 def _only_target(target: Json) -> str | int | None:
@@ -92,7 +103,8 @@ def _position(target: Json, n_choices: int) -> str | int | None:
 
 def _request(record: Record, number: int, response: Json) -> _Request:
     try:
-        logprob = float(response[0][0])
+        logprob, *more = response[0]
+        logprob = float(logprob)
     except (TypeError, ValueError, IndexError, KeyError):
         raise record.error(
             f"'resps' should hold log-probabilities, found {response!r:.60}."
@@ -101,7 +113,8 @@ def _request(record: Record, number: int, response: Json) -> _Request:
     continuation = record.text(f"arguments.gen_args_{number}.arg_1") or ""
     if not isinstance(context, str):
         context = "" if context is None else as_json(context)
-    return _Request(whole_characters(context), continuation, logprob)
+    is_greedy = _FLAGS.get(str(more[0])) if more else None
+    return _Request(whole_characters(context), continuation, logprob, is_greedy)
 
 
 def _conditional(requests: Sequence[_Request]) -> Sequence[_Request]:
@@ -202,7 +215,7 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
     if isinstance(responses[0][0] if responses[0] else None, list):
         return [_ranked(record, responses, common | {"scores": scores})]
     target = _only_target(record.get("target"))
-    texts = record.texts("resps.0")
+    texts = record.answers("resps.0")
     if not texts:
         raise record.error("'resps' holds no answer.")
     return [

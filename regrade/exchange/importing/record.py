@@ -96,12 +96,23 @@ class Record:
         Raises:
             UserError: If the value is not a list of texts.
         """
+        found = self.answers(path)
+        texts = None if found is None else tuple(text for text in found if text is not None)
+        if texts is not None and texts != found:
+            raise self._no_texts(path)
+        return texts
+
+    def answers(self, path: str) -> tuple[str | None, ...] | None:
+        """List of texts at a path, as `texts`, in which null stands for an answer that is missing."""
         value = self.get(path)
         if value is None:
             return None
-        if isinstance(value, list) and all(isinstance(text, str) for text in value):
-            return tuple(whole_characters(text) for text in value)
-        raise self.error(f"'{path}' should be a list of texts, found {value!r:.60}.")
+        if isinstance(value, list) and all(text is None or isinstance(text, str) for text in value):
+            return tuple(text and whole_characters(text) for text in value)
+        raise self._no_texts(path)
+
+    def _no_texts(self, path: str) -> UserError:
+        return self.error(f"'{path}' should be a list of texts, found {self.peek(path)!r:.60}.")
 
     def integer(self, path: str) -> int | None:
         """Integer from 0 to 2^31 - 1 at a path; None if it does not exist.

@@ -158,7 +158,7 @@ def _is_turn(turn: object) -> bool:
 def _answers(record: Record, path: str) -> tuple[str | None, ...]:
     if not isinstance(record.need(path), list):
         return (record.text(path),)
-    texts = record.texts(path)
+    texts = record.answers(path)
     if not texts:
         raise record.error(f"'{path}' is an empty list; a text or a list of texts was expected.")
     return texts

@@ -112,18 +112,18 @@ DOUBLING = (
 def test_a_template_that_grows_without_end_is_ended_in_a_process_of_its_own(
     small: LimitedProcesses, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
 ) -> None:
-    monkeypatch.setattr(templates, "_children", lambda: small)
+    monkeypatch.setattr(templates, "lasting_process", lambda *_: small)
 
     with pytest.raises((TemplateValueError, SettingsError), match=problem):
         RowTemplate("prompt", text).render({"q": "a" * 1000})
 
 
-def _no_process() -> None:
+def _no_process(*_: object) -> None:
     raise AssertionError
 
 
 def test_a_template_that_prints_a_row_needs_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(templates, "_children", _no_process)
+    monkeypatch.setattr(templates, "lasting_process", _no_process)
     text = (
         "{{ q.strip() | upper ~ '?' }} {{ x | join(', ') }}"
         "{% for c in x if c %} {{ 'AB'[loop.index0] }}. {{ c or 1 }}{% endfor %}"

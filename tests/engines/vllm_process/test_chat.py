@@ -184,7 +184,6 @@ def test_a_template_that_takes_too_much_for_some_questions_is_refused_by_a_child
 ):
     quick = replace(chat_template._LIMITS_OF_ENGINE, cpu_seconds=seconds)
     monkeypatch.setattr(chat_template, "_LIMITS_OF_ENGINE", quick)
-    chat_template._children.cache_clear()
     hostile = (
         f"{{% set q = messages[-1].content %}}{{% if q == '?' %}}{work}{{% endif %}}{{{{ q }}}}"
     )
@@ -196,7 +195,6 @@ def test_a_template_that_takes_too_much_for_some_questions_is_refused_by_a_child
         chat.render([({"role": "user", "content": "?"},)], NONE)
 
     assert fine.error is None
-    chat_template._children.cache_clear()
 
 
 ENDLESS = """

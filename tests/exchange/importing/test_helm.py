@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from regrade.exchange.importing.base import RowScore
-from regrade.exchange.importing.files import ImportFileError
+from regrade.exchange.importing import helm
+from regrade.exchange.importing.base import RowScore, TableOptions
+from regrade.exchange.importing.files import ImportFileError, SourceFile
 from tests.exchange.importing.writing import document, read
 
 RUN = "mmlu:subject=anatomy,method=multiple_choice_joint,model=openai_gpt-4"
@@ -70,8 +71,11 @@ def test_metrics_of_each_answer_lie_beside_it(tmp_path: Path):
     document(path.with_name("per_instance_stats.json"), stats)
     document(path.with_name("run_spec.json"), {"name": "gsm:model=x"})
 
-    found = read(path)
+    file = SourceFile(path)
+    found = helm.read(file, TableOptions())
 
+    assert "metric num_output_tokens" in file.unread
+    assert "metric exact_match" not in file.unread
     assert [row.scores for row in found.rows] == [
         {"exact_match": RowScore(1.0)},
         {"exact_match": RowScore(0.0)},

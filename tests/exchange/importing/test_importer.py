@@ -68,6 +68,23 @@ def test_importing_a_file_again_changes_nothing(repository: LocalRepository, tmp
     assert len(again.sets) == 1
 
 
+def test_an_original_score_that_cannot_be_read_is_written_again_and_told(
+    repository: LocalRepository, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    path = table(tmp_path / "a.jsonl")
+    [one] = imported(repository, path).sets
+    score = f"{one.answers.scores_folder}/{one.originals[0].label}.json"
+    repository.commit({score: b"{"}, "damage", parent=repository.head())
+
+    head = imported(repository, path).revision
+
+    assert (
+        f"a scoring cannot be read; one that came with this file is written again: '{score}'"
+        in caplog.text
+    )
+    assert verify(repository, head).problems == []
+
+
 def test_two_benchmarks_do_not_become_one(repository: LocalRepository, tmp_path: Path):
     paths = [tmp_path / f"samples_{task}_{TIME}.jsonl" for task in ("a_b", "A_b", "c")]
     for path in paths:

@@ -104,10 +104,12 @@ def test_a_file_under_another_name_tells_no_task(tmp_path: Path):
 
 
 def test_several_answers_to_a_question_are_repeats_without_the_score_of_all(tmp_path: Path):
-    found = read(jsonl(tmp_path / "a.jsonl", sample(0, ["a", "b"], 0.5)))
+    answers = sample(0, "", 0.5, resps=[["a", None, "b"]])
+    found = read(jsonl(tmp_path / "a.jsonl", answers))
     assert [(row.repeat, row.text, row.scores) for row in found.rows] == [
         (0, "a", {}),
-        (1, "b", {}),
+        (1, None, {}),
+        (2, "b", {}),
     ]
 
 
@@ -199,6 +201,21 @@ def test_choices_ranked_without_context_for_mutual_information_are_no_choices(
     requests = [*XY, ("", "x", -9.0), ("", "y", -8.0)]
     row = only_row(tmp_path, ranked(*(requests[i] for i in order)))
     assert (row.choices, row.label_logprobs, row.target) == (("x", "y"), (-2.0, -1.0), 1)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "known"),
+    [
+        ([["-1", "False"], ["-2", "True"]], (False, True)),
+        ([[-1, True], [-2, False]], (True, False)),
+        ([["-1", "False"], ["-2"]], None),
+    ],
+)
+def test_whether_a_choice_is_greedy_is_kept_if_the_harness_says_it_of_all(
+    tmp_path: Path, recorded: list[list[object]], known: tuple[bool, ...] | None
+):
+    row = only_row(tmp_path, ranked(*XY) | {"resps": [[response] for response in recorded]})
+    assert row.label_is_greedy == known
 
 
 def test_the_log_probability_of_a_single_text_is_no_choice(tmp_path: Path):

@@ -85,9 +85,9 @@ def test_extracted_answers_belong_to_the_answers_of_their_row(tmp_path: Path):
     ]
 
 
-def test_a_missing_answer_stays_missing(tmp_path: Path):
-    [row] = read(jsonl(tmp_path / "a.jsonl", {"text": None}), Columns(text="text")).rows
-    assert row.text is None
+def test_a_missing_answer_stays_missing_alone_and_among_others(tmp_path: Path):
+    path = jsonl(tmp_path / "a.jsonl", {"text": None}, {"text": ["4", None]})
+    assert [row.text for row in read(path, Columns(text="text")).rows] == [None, "4", None]
 
 
 def test_several_answers_in_one_row_are_repeats(tmp_path: Path):

@@ -245,7 +245,7 @@ def test_score_stores_the_scores_of_a_file(tmp_path: Path, prefect_api: str):
     assert scored.code == 0, scored.err
     (found,) = scored.document["answer_sets"][0]["scores"]
     assert (found["scorer"], found["metrics"]["accuracy"]) == ("ends_with", 0.5)
-    assert again(answers).readable_scores()
+    assert again(answers).scores()
 
 
 def test_answers_that_wait_for_a_judge_are_kept_and_say_so(tmp_path: Path):
