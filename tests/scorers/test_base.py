@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from regrade.scorers.base import SHARED_COLUMNS, Reading, score_each, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import Pieces
-from tests.scorers.batches import generations, read, scored
+from tests.scorers.batches import any_target, generations, read, scored
 
 RESTATED = "I restate it in 3 words.\nQuestion: how many?\n#### 7"
 
@@ -90,8 +90,7 @@ def test_a_batch_without_the_column_of_the_format_is_read_as_unknown() -> None:
 def test_the_place_of_an_answer_is_counted_in_characters(
     scorer: str, text: str, place: str
 ) -> None:
-    target = {"number": "1", "number_strict": "1"}.get(scorer, "A")
-    score = read(scorer, text, target, choices=["Paris", "Rome"])
+    score = read(scorer, text, any_target(scorer), choices=["Paris", "Rome"])
 
     assert text[score["start"] : score["end"]] == place
 

@@ -47,9 +47,3 @@ def test_rows_of_different_lengths_are_ranked_each_on_its_own() -> None:
     assert scores["extracted"].to_pylist() == ["A", "B", None, "C", None]
     assert scores["value"].to_pylist() == [1.0, 1.0, 0.0, 1.0, 0.0]
     assert scored("choice_logprob", batch.slice(1, 3)).to_pylist() == scores.to_pylist()[1:4]
-
-
-def test_an_error_is_missing_not_wrong() -> None:
-    score = read("choice_logprob", None, "A", label_logprobs=[-1.0, -2.0], error="refused")
-
-    assert (score["outcome"], score["value"]) == ("failed", None)

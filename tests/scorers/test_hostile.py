@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
 from tests.memory import taking_at_most
-from tests.scorers.batches import generations, scored
+from tests.scorers.batches import any_target, generations, scored
 
 MEGABYTE = 1_000_000
 SECONDS = 5.0
@@ -33,12 +33,10 @@ PIECES = (
 )
 
 
-def target(scorer: str) -> str:
-    return "1" if scorer.startswith("number") else "A"
-
-
 def score_texts(scorer: str, texts: list[str]) -> list[dict[str, Any]]:
-    batch = generations(texts, target(scorer), choices=[["x", text[:100], "y"] for text in texts])
+    batch = generations(
+        texts, any_target(scorer), choices=[["x", text[:100], "y"] for text in texts]
+    )
     scores = scored(scorer, batch)
     assert scores.schema.equals(SCORE_SCHEMA)
     scores.validate(full=True)

@@ -24,7 +24,7 @@ import regrade
 from regrade.records.patterns import Pattern, compiled
 from regrade.scorers.extraction import columns
 from regrade.scorers.mathematics import latex
-from tests.scorers.batches import generations, scored
+from tests.scorers.batches import any_target, generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import PIECES, TEXT_SCORERS
 
@@ -244,8 +244,7 @@ def kernels() -> list[Kernel]:
         ):
             patch.setattr(columns, name, recording(name, getattr(columns, name)))
         for scorer in TEXT_SCORERS:
-            target = "1" if scorer.startswith("number") else "A"
-            scored(scorer, generations(texts, target, choices=["x", "Paris", "y"]))
+            scored(scorer, generations(texts, any_target(scorer), choices=["x", "Paris", "y"]))
     return [
         Kernel(f"{arguments}", _in_python(arguments[0]), *call)
         for call in found

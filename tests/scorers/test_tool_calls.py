@@ -108,10 +108,6 @@ def test_where_no_call_is_right_only_none_is() -> None:
     assert scored([], [{"g": {}}]) == (0.0, None, "unparsed")
 
 
-def test_a_failed_row_has_no_value() -> None:
-    assert scored(None, [], error="no") == (None, None, "failed")
-
-
 @pytest.mark.parametrize("calls", [None, "no", '[{"name": "g"}]'])
 def test_calls_that_are_not_stored_are_not_read_from_the_text(calls: str | None) -> None:
     with pytest.raises(SettingsError, match="`tool_calls`, which has no list of calls"):

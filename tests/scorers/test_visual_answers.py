@@ -77,12 +77,6 @@ def test_the_value_is_the_similarity_to_the_nearest_accepted_text(
     assert row["outcome"] == "scored"
 
 
-def test_an_answer_of_white_space_is_unparsed_and_a_failed_one_has_no_value() -> None:
-    assert read("anls", " \n", "Paris")["outcome"] == "unparsed"
-    assert read("anls", None, "Paris", error="no")["value"] is None
-    assert read("relaxed_accuracy", None, "14", error="no")["value"] is None
-
-
 @pytest.mark.parametrize(
     ("text", "target", "subset", "is_right"),
     [
@@ -209,11 +203,6 @@ def test_a_target_of_another_kind_is_refused(
 ) -> None:
     with pytest.raises(SettingsError, match="compares with .* Choose another scorer"):
         read(scorer, "7", target, **changes)
-
-
-def test_an_empty_batch_has_no_scores() -> None:
-    for scorer in ("mmmu", "mathvista", "anls", "relaxed_accuracy", "ocrbench"):
-        assert scored(scorer, generations([], [])).num_rows == 0
 
 
 def test_half_a_megabyte_of_accepted_texts_is_no_reason_to_wait() -> None:
