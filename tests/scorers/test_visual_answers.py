@@ -10,10 +10,9 @@ from regrade.scorers.mmmu import numbers, stated
 from regrade.settings.errors import SettingsError
 from tests.scorers.batches import generations, read, scored
 
-
-@pytest.mark.parametrize(
-    ("text", "target", "is_right"),
-    [
+FORMULAS = "Handwritten Mathematical Expression Recognition"
+VALUES: dict[str, list[tuple[str, str, float]]] = {
+    "relaxed_accuracy": [  # a number may be five percent off
         ("14", "14", True),
         ("14.7", "14", True),
         ("14.71", "14", False),
@@ -38,20 +37,7 @@ from tests.scorers.batches import generations, read, scored
         ("inf", "14", False),
         ("9" * 400, "14", False),
     ],
-)
-def test_a_number_may_be_five_percent_off(text: str, target: str, is_right: bool) -> None:
-    assert read("relaxed_accuracy", text, target)["value"] == is_right
-
-
-def test_several_lines_without_a_marker_are_unparsed() -> None:
-    row = read("relaxed_accuracy", "I see bars.\nMany of them.", "14")
-
-    assert (row["value"], row["outcome"]) == (0.0, "unparsed")
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "value"),
-    [
+    "anls": [  # the similarity to the nearest accepted text
         ("Paris", "Paris", 1.0),
         ("paris  \n", "Paris", 1.0),
         ("pari", "Paris", 0.8),
@@ -67,46 +53,7 @@ def test_several_lines_without_a_marker_are_unparsed() -> None:
         ("ß", "ss", 0.0),
         ("Paris is the capital of France, as anyone can read at the top of it.", "Paris", 0.0),
     ],
-)
-def test_the_value_is_the_similarity_to_the_nearest_accepted_text(
-    text: str, target: str, value: float
-) -> None:
-    row = read("anls", text, target)
-
-    assert row["value"] == pytest.approx(value)
-    assert row["outcome"] == "scored"
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "subset", "is_right"),
-    [
-        ("The image says CENTRE.", '["Centre"]', "Regular Text Recognition", True),
-        ("cen tre", '["Centre"]', "Regular Text Recognition", False),
-        ("On 1/8/1993", '["1/8/93", "1/8/1993"]', "Doc-oriented VQA", True),
-        ("two\nlines", "TWO LINES", "Doc-oriented VQA", True),
-        (
-            "\\frac{1}{2}X",
-            "\\frac { 1 } { 2 } X",
-            "Handwritten Mathematical Expression Recognition",
-            True,
-        ),
-        (
-            "\\frac{1}{2}x",
-            "\\frac { 1 } { 2 } X",
-            "Handwritten Mathematical Expression Recognition",
-            False,
-        ),
-    ],
-)
-def test_an_answer_must_contain_an_accepted_text(
-    text: str, target: str, subset: str, is_right: bool
-) -> None:
-    assert read("ocrbench", text, target, subset=subset)["value"] == is_right
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "is_right"),
-    [
+    "mmmu": [  # open questions follow the authors' rule
         ("551", "551", True),
         ("So the result is 551 W.", "551", True),
         ("The value is 551.004", "551", True),
@@ -122,24 +69,7 @@ def test_an_answer_must_contain_an_accepted_text(
         ("24/7", '["24/7", "3.429"]', True),
         ("roughly 3.43", '["24/7", "3.429"]', True),
     ],
-)
-def test_open_questions_of_mmmu_follow_the_rule_of_its_authors(
-    text: str, target: str, is_right: bool
-) -> None:
-    assert read("mmmu", text, target)["value"] == is_right
-
-
-def test_what_an_answer_states_is_shown() -> None:
-    row = read("mmmu", "So we add.\nThe result is 5 V", "7")
-
-    assert (row["extracted"], row["outcome"]) == ("5 v", "scored")
-    assert stated("Well\nso it is this\nx is 3, y = 4") == ["this", "4"]
-    assert numbers("1,234.5 and -2 or 3e5, 4m .5") == ["1,234", "234.5", "-2", "3e5", ".5"]
-
-
-@pytest.mark.parametrize(
-    ("text", "target", "is_right"),
-    [
+    "mathvista": [  # a number has the decimals of its target
         ("14", "14", True),
         ("It moves 14.9 m.", "14", True),
         ("It moves 15 m.", "14", False),
@@ -153,11 +83,48 @@ def test_what_an_answer_states_is_shown() -> None:
         ("[2008, 2007]", "[2007, 2008]", False),
         ("no number", "14", False),
     ],
+}
+
+
+@pytest.mark.parametrize(
+    ("scorer", "text", "target", "value"),
+    [(scorer, *case) for scorer, cases in VALUES.items() for case in cases],
 )
-def test_a_number_of_mathvista_has_the_decimals_of_its_target(
-    text: str, target: str, is_right: bool
+def test_an_answer_has_the_value_that_its_scorer_gives(
+    scorer: str, text: str, target: str, value: float
 ) -> None:
-    assert read("mathvista", text, target)["value"] == is_right
+    assert read(scorer, text, target)["value"] == pytest.approx(float(value))
+
+
+def test_several_lines_without_a_marker_are_unparsed() -> None:
+    row = read("relaxed_accuracy", "I see bars.\nMany of them.", "14")
+
+    assert (row["value"], row["outcome"]) == (0.0, "unparsed")
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "subset", "is_right"),
+    [
+        ("The image says CENTRE.", '["Centre"]', "Regular Text Recognition", True),
+        ("cen tre", '["Centre"]', "Regular Text Recognition", False),
+        ("On 1/8/1993", '["1/8/93", "1/8/1993"]', "Doc-oriented VQA", True),
+        ("two\nlines", "TWO LINES", "Doc-oriented VQA", True),
+        ("\\frac{1}{2}X", "\\frac { 1 } { 2 } X", FORMULAS, True),
+        ("\\frac{1}{2}x", "\\frac { 1 } { 2 } X", FORMULAS, False),
+    ],
+)
+def test_an_answer_must_contain_an_accepted_text(
+    text: str, target: str, subset: str, is_right: bool
+) -> None:
+    assert read("ocrbench", text, target, subset=subset)["value"] == is_right
+
+
+def test_what_an_answer_states_is_shown() -> None:
+    row = read("mmmu", "So we add.\nThe result is 5 V", "7")
+
+    assert (row["extracted"], row["outcome"]) == ("5 v", "scored")
+    assert stated("Well\nso it is this\nx is 3, y = 4") == ["this", "4"]
+    assert numbers("1,234.5 and -2 or 3e5, 4m .5") == ["1,234", "234.5", "-2", "3e5", ".5"]
 
 
 def test_a_number_that_no_float_holds_is_wrong() -> None:
