@@ -52,14 +52,9 @@ def test_the_numbers_are_those_of_the_harness_with_vllm(
         for place, label in enumerate(labels)
     ]
     arguments = json.dumps({"pairs": asked, "text": LONG, "length": FAST.max_model_len})
+    words = [str(demo_model), str(tmp_path / "out")]
     harness = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.lm_eval.harness_vllm",
-            str(demo_model),
-            str(tmp_path / "out"),
-        ],
+        [sys.executable, "-m", "tests.lm_eval.harness_vllm", *words],
         input=arguments,
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -69,17 +64,11 @@ def test_the_numbers_are_those_of_the_harness_with_vllm(
     )
     assert harness.returncode == 0, harness.stderr[-3000:]
     theirs: dict[str, Any] = json.loads((tmp_path / "out").read_text())
-    ours = [
-        pair
-        for key in range(len(PAIRS))
-        for pair in zip(
-            found[key].label_logprobs or (), found[key].label_is_greedy or (), strict=True
-        )
-    ]
-    assert [logprob for logprob, _ in ours] == pytest.approx(
-        [logprob for logprob, _ in theirs["ranked"]], abs=1e-3
-    )
-    assert [greedy for _, greedy in ours] == [greedy for _, greedy in theirs["ranked"]]
+    ours = [found[key] for key in range(len(PAIRS))]
+    logprobs, greedy = zip(*theirs["ranked"], strict=True)
+    of_all = [logprob for one in ours for logprob in one.label_logprobs or ()]
+    assert of_all == pytest.approx(logprobs, abs=1e-3)
+    assert [is_greedy for one in ours for is_greedy in one.label_is_greedy or ()] == [*greedy]
     assert found[99].label_logprobs == pytest.approx([theirs["rolled"]], rel=1e-5)
 
 
