@@ -196,18 +196,15 @@ LAST_THAT_DIFFERS: dict[int, tuple[str | None, str | None]] = {
 }
 
 
+LAST_CHANGED = {1209: False, 2984: True, 5072: False, 5636: False, 10854: False, 11223: True}
+
+
 @pytest.mark.parametrize(
     ("scorer", "differ", "changed", "right", "unparsed"),
     [
         # The original code takes the first letter of the first statement, too.
         ("choice_letter_first", FIRST_THAT_DIFFERS, {2984: True, 11223: True}, 4114, 1290),
-        (
-            "choice_letter",
-            LAST_THAT_DIFFERS,
-            {1209: False, 2984: True, 5072: False, 5636: False, 10854: False, 11223: True},
-            4110,
-            1302,
-        ),
+        ("choice_letter", LAST_THAT_DIFFERS, LAST_CHANGED, 4110, 1302),
     ],
 )
 def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
@@ -224,14 +221,9 @@ def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
     targets = [row["answer"] for row in rows]
     their_rights = [own == target for own, target in zip(theirs, targets, strict=True)]
 
-    scores = scored(
-        scorer,
-        generations(
-            [row["generated_text"] for row in rows],
-            targets,
-            choices=[row["options"] for row in rows],
-        ),
-    )
+    texts, choices = zip(*((row["generated_text"], row["options"]) for row in rows), strict=True)
+
+    scores = scored(scorer, generations(texts, targets, choices=choices))
     ours = scores["extracted"].to_pylist()
 
     assert {row: (theirs[row], ours[row]) for row in rows_that_differ(ours, theirs)} == differ
