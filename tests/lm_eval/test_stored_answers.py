@@ -1,8 +1,6 @@
 """Tasks generated once and scored later, in a process that has the repository and nothing else."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from regrade.lm_eval.plan import plan_tasks
 from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
+from tests.command_line import run
 from tests.lm_eval import rows
 from tests.lm_eval.comparing import estimates, same, theirs
 from tests.lm_eval.stored import (
@@ -46,17 +45,9 @@ def _publish(specs: Sequence[str], index: Index, tmp_path: Path) -> LocalReposit
 
 
 def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
-    environment = os.environ | {"REGRADE_CACHE": str(tmp_path / "cache")}
-    scoring = subprocess.run(
-        [sys.executable, "-m", "tests.lm_eval.score_elsewhere", str(tmp_path / "answers")],
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert scoring.returncode == 0, scoring.stderr[-3000:]
+    command = [sys.executable, "-m", "tests.lm_eval.score_elsewhere", str(tmp_path / "answers")]
+    scoring = run(command, 300, {"REGRADE_CACHE": str(tmp_path / "cache")})
+    assert scoring.code == 0, scoring.err[-3000:]
 
 
 @pytest.mark.usefixtures("nltk_data")

@@ -31,12 +31,7 @@ def test_a_target_with_more_than_a_number_is_refused(target: str) -> None:
 
 
 FORMATS = (
-    "{}",
-    "#### {}",
-    "The answer is {}.",
-    "It is **${}**",
-    "\\boxed{{{}}}",
-    "A: {}",
+    *("{}", "#### {}", "The answer is {}.", "It is **${}**", "\\boxed{{{}}}", "A: {}"),
     'so {{"answer": "{}"}}',
 )
 

@@ -18,22 +18,11 @@ def test_the_score_tells_the_place_of_the_text() -> None:
     assert text[score["start"] : score["end"]] == "Rome"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("The  Cat", "cat"),
-        ("the", "the"),
-        ("A", "a"),
-        ("...", "..."),
-        ("Theme", "theme"),
-        ("U.S.A.", "usa"),
-        ("New\u00a0York\n", "new york"),
-    ],
-)
-def test_words_lose_case_articles_and_punctuation_unless_nothing_is_left(
-    text: str, expected: str
-) -> None:
-    assert words(pa.array([text])).to_pylist() == [expected]
+def test_words_lose_case_articles_and_punctuation_unless_nothing_is_left() -> None:
+    expected = {"The  Cat": "cat", "the": "the", "A": "a", "...": "...", "Theme": "theme"}
+    expected |= {"U.S.A.": "usa", "New\u00a0York\n": "new york"}
+
+    assert words(pa.array([*expected])).to_pylist() == [*expected.values()]
 
 
 def test_each_row_has_accepted_texts_of_its_own() -> None:

@@ -113,6 +113,7 @@ def test_an_instruction_that_cannot_be_checked_is_unusable(
     assert says in str(checked("An answer.", (name, kwargs), benchmark=benchmark)["unusable"])
 
 
+LETTERS = "keywords:letter_frequency"
 LETTER = {"let_frequency": 2, "let_relation": "at least"}
 SPAN = ("repeat:repeat_span", {"prompt_to_repeat": "one two three", "n_start": 0, "n_end": 2})
 
@@ -120,15 +121,7 @@ SPAN = ("repeat:repeat_span", {"prompt_to_repeat": "one two three", "n_start": 0
 @pytest.mark.parametrize(
     ("benchmark", "instruction", "right", "wrong"),
     [
-        *(
-            (
-                "ifeval",
-                ("keywords:letter_frequency", LETTER | {"letter": n}),
-                f"a {n}t {n}",
-                f"{n}t",
-            )
-            for n in "#!É"
-        ),
+        *(("ifeval", (LETTERS, LETTER | {"letter": n}), f"a {n}t {n}", f"{n}t") for n in "#!É"),
         ("ifbench", SPAN, "One two", "two three"),
     ],
 )
