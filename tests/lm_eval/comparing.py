@@ -47,14 +47,17 @@ def ours(spec: str, index: Mapping[str, TaskEntry], data: Any = datasets) -> Num
     scores = TaskScores(plan)
     found = {}
     for task in ask(plan, data, chat=bool(chat)):
-        found[task.name] = scores.score(
-            task.name,
-            task.kind,
-            [answered(task, question) for question in task.questions],
-            multiple_inputs=task.multiple_inputs,
-            multiple_targets=task.multiple_targets,
-        )
+        questions = [answered(task, question) for question in task.questions]
+        found[task.name] = scored(scores, task, questions)
     return found, scores.aggregate(bootstrap_iterations=ITERATIONS)
+
+
+def scored(
+    scores: TaskScores, task: AskedTask, questions: Sequence[StoredQuestion]
+) -> Sequence[QuestionScores]:
+    """Return the scores of questions of a task."""
+    several = {"multiple_inputs": task.multiple_inputs, "multiple_targets": task.multiple_targets}
+    return scores.score(task.name, task.kind, questions, **several)
 
 
 def theirs(spec: str, index: Mapping[str, TaskEntry]) -> Mapping[str, Any]:

@@ -15,14 +15,10 @@ COUNT = 7
 """Rows of a split; more where a task draws worked examples."""
 
 
-def _many(make: Callable[[int], dict[str, Any]], count: int = COUNT) -> Rows:
-    return [make(number) for number in range(count)]
-
-
 def _splits(make: Callable[[int], dict[str, Any]], *names: str, count: int = COUNT) -> Splits:
     """Return splits whose rows differ."""
     return {
-        name: _many(lambda number, start=place * 100: make(start + number), count)  # type: ignore[misc]
+        name: [make(place * 100 + number) for number in range(count)]
         for place, name in enumerate(names)
     }
 
