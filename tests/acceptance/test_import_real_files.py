@@ -174,24 +174,3 @@ def test_importing_everything_again_changes_nothing(answers: Path, sets: list[An
 def test_what_was_imported_is_intact(answers: Path, sets: list[AnswerSet]) -> None:
     found = verify(LocalRepository(answers), sets[0].revision)
     assert (found.problems, found.answer_sets, found.rows) == ([], 19, 19436)
-
-
-@pytest.mark.prefect
-@pytest.mark.slow
-def test_the_command_line_grades_what_it_imported(
-    tmp_path: Path, prefect_api: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("SPOOL", "LOGS"):
-        monkeypatch.setenv(f"REGRADE_{name}", str(tmp_path / name.lower()))
-    log = next((GENERATIONS / "inspect").glob("2025-09-23*.eval"))
-    answers = tmp_path / "answers"
-    assert regrade("import", log, "--answers", answers).code == 0
-
-    ran = regrade("score", "--answers", answers, "--json")
-    assert ran.code == 0, ran.err
-    [score] = ran.document["answer_sets"][0]["scores"]
-    metrics = score["metrics"]
-    assert (score["scorer"], metrics["accuracy"], metrics["n"]) == ("exact", 0.63, 100)
-    [listed] = regrade("list", "--answers", answers, "--json").document["answer_sets"]
-    found = {scoring["scorer"]: scoring["accuracy"] for scoring in listed["scores"]}
-    assert found == {"exact": 0.63, "original": 0.63}

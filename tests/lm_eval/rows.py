@@ -236,31 +236,25 @@ _TRAIN_TEST = ("train", "test")
 _TRAIN_VALIDATION = ("train", "validation")
 _ALL = ("train", "validation", "test")
 
-_SUPER_GLUE: Mapping[str, Callable[[int], dict[str, Any]]] = {
-    "boolq": lambda n: {
-        "question": f"is {n} even",
-        "passage": f"On {n}.",
-        "idx": n,
-        "label": n % 2,
-    },
-    "copa": _copa,
-    "cb": _cb,
-    "rte": lambda n: {**_cb(n), "label": n % 2},
-    "wic": lambda n: {
-        "word": "bank",
-        "sentence1": f"The bank of {n}.",
-        "sentence2": "A bank.",
-        "start1": 4,
-        "end1": 8,
-        "idx": n,
-        "label": n % 2,
-    },
-    "multirc": lambda n: {
-        "paragraph": f"On {n}.",
-        "question": "Which?",
-        "answer": f"the {n}",
-        "label": n % 2,
-    },
+_SUPER_GLUE: Mapping[str | None, Callable[[str | None], Splits]] = {
+    "boolq": _table(
+        "question passage idx label",
+        lambda n: (f"is {n} even", f"On {n}.", n, n % 2),
+        *_TRAIN_VALIDATION,
+    ),
+    "copa": lambda _: _splits(_copa, *_TRAIN_VALIDATION),
+    "cb": lambda _: _splits(_cb, *_TRAIN_VALIDATION),
+    "rte": lambda _: _splits(lambda n: {**_cb(n), "label": n % 2}, *_TRAIN_VALIDATION),
+    "wic": _table(
+        "word sentence1 sentence2 start1 end1 idx label",
+        lambda n: ("bank", f"The bank of {n}.", "A bank.", 4, 8, n, n % 2),
+        *_TRAIN_VALIDATION,
+    ),
+    "multirc": _table(
+        "paragraph question answer label",
+        lambda n: (f"On {n}.", "Which?", f"the {n}", n % 2),
+        *_TRAIN_VALIDATION,
+    ),
 }
 _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
     "openai/gsm8k": lambda _: _splits(_gsm8k, *_TRAIN_TEST, count=9),
@@ -313,7 +307,7 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
         lambda n: (f"What {n}?", "" if n % 2 else f" It is {n}.", "a", "bb", "ccc", f"{n}"),
         *_ALL,
     ),
-    "aps/super_glue": lambda name: _splits(_SUPER_GLUE[str(name)], *_TRAIN_VALIDATION),
+    "aps/super_glue": lambda name: _SUPER_GLUE[name](name),
     "nyu-mll/glue": lambda _: _splits(_glue_pair, *_TRAIN_VALIDATION),
     "tau/commonsense_qa": _table(
         "id question choices answerKey",
