@@ -17,7 +17,7 @@ from perf.mutants_running import BaselineError, ModuleTests, Outcome, copied
 # pytest stops at the first failure, so quick tests stand first.
 CORPUS, HOSTILE = "tests/scorers/test_corpus.py", "tests/scorers/test_hostile.py"
 EVERY = "tests/scorers/test_scorers.py"
-NUMBER = ("tests/scorers/test_number.py", "tests/scorers/test_number_strict.py")
+NUMBER = ("tests/scorers/test_number.py",)
 LETTER = ("tests/scorers/test_choice_letter.py",)
 TEXT = ("tests/scorers/test_text.py", "tests/scorers/test_exact.py")
 NUMBERS = (CORPUS, *NUMBER, EVERY, HOSTILE)

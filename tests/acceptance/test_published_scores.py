@@ -196,18 +196,15 @@ LAST_THAT_DIFFERS: dict[int, tuple[str | None, str | None]] = {
 }
 
 
+LAST_CHANGED = {1209: False, 2984: True, 5072: False, 5636: False, 10854: False, 11223: True}
+
+
 @pytest.mark.parametrize(
     ("scorer", "differ", "changed", "right", "unparsed"),
     [
         # The original code takes the first letter of the first statement, too.
         ("choice_letter_first", FIRST_THAT_DIFFERS, {2984: True, 11223: True}, 4114, 1290),
-        (
-            "choice_letter",
-            LAST_THAT_DIFFERS,
-            {1209: False, 2984: True, 5072: False, 5636: False, 10854: False, 11223: True},
-            4110,
-            1302,
-        ),
+        ("choice_letter", LAST_THAT_DIFFERS, LAST_CHANGED, 4110, 1302),
     ],
 )
 def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
@@ -224,14 +221,9 @@ def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
     targets = [row["answer"] for row in rows]
     their_rights = [own == target for own, target in zip(theirs, targets, strict=True)]
 
-    scores = scored(
-        scorer,
-        generations(
-            [row["generated_text"] for row in rows],
-            targets,
-            choices=[row["options"] for row in rows],
-        ),
-    )
+    texts, choices = zip(*((row["generated_text"], row["options"]) for row in rows), strict=True)
+
+    scores = scored(scorer, generations(texts, targets, choices=choices))
     ours = scores["extracted"].to_pylist()
 
     assert {row: (theirs[row], ours[row]) for row in rows_that_differ(ours, theirs)} == differ
@@ -242,95 +234,17 @@ def test_the_stored_letters_of_mmlu_pro_are_read_but_for_known_rows(
     assert (theirs.count(None), overall.unparsed) == (1290, unparsed)
 
 
-# Inspect
-
-
-def inspect_samples(name: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    path = GENERATIONS / "inspect" / name
-    if path.suffix == ".json":
-        log = json.loads(path.read_text("utf-8"))
-        return log["samples"], log["results"]
-    with zipfile.ZipFile(path) as archive:
-        names = [name for name in archive.namelist() if name.startswith("samples/")]
-        samples = [json.loads(archive.read(name)) for name in names]
-        return samples, json.loads(archive.read("header.json"))["results"]
-
-
-@pytest.mark.parametrize(
-    ("log", "scorer", "theirs", "n"),
-    [
-        ("2025-09-23T08-09-58-04-00_popularity_DN2wbX2ZvACsBpjwptzBRo.eval", "exact", "match", 100),
-        ("2025-05-12T20-28-13-04-00_popularity.json", "exact", "match", 3),
-        ("mmlu-summary-choices.eval", "choice_letter", "choice", 1),
-    ],
-)
-def test_inspect_logs_get_the_scores_that_they_hold(
-    log: str, scorer: str, theirs: str, n: int
-) -> None:
-    samples, results = inspect_samples(log)
-    published = {name: metric["value"] for name, metric in results["scores"][0]["metrics"].items()}
-
-    scores = scored(
-        scorer,
-        generations(
-            [sample["output"]["choices"][0]["message"]["content"] for sample in samples],
-            [sample["target"] for sample in samples],
-            choices=[sample.get("choices") or () for sample in samples],
-        ),
-        "chat",
-    )
-
-    assert rights(scores) == [sample["scores"][theirs]["value"] == "C" for sample in samples]
-    overall = summary_of(scores).overall
-    assert overall.n == n
-    assert overall.accuracy == pytest.approx(published["accuracy"])
-    # Inspect reports 0 as the standard error of a single sample, which is not defined.
-    assert (overall.accuracy_stderr or 0.0) == pytest.approx(published["stderr"])
-
-
 # lm-evaluation-harness: three rows per file, too few for the accuracy of the full runs
-
-
-def harness_rows(pattern: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(line)
-        for path in sorted((GENERATIONS / "lm-eval").glob(pattern))
-        for line in path.read_text("utf-8").splitlines()
-    ]
 
 
 @pytest.mark.parametrize("scorer", ["number", "number_strict"])
 def test_number_agrees_with_the_harness_on_every_row_of_gsm8k(scorer: str) -> None:
-    rows = harness_rows("samples_gsm8k_*.jsonl")
-    texts = [row["resps"][0][0] for row in rows]
+    files = sorted((GENERATIONS / "lm-eval").glob("samples_gsm8k_*.jsonl"))
+    rows = [json.loads(line) for file in files for line in file.read_text("utf-8").splitlines()]
     targets = [row["target"].rpartition("####")[2] for row in rows]
 
-    scores = scored(scorer, generations(texts, targets))
+    scores = scored(scorer, generations([row["resps"][0][0] for row in rows], targets))
 
     assert len(rows) == 6
     assert scores["extracted"].to_pylist() == [row["filtered_resps"][0] for row in rows]
     assert rights(scores) == [row["exact_match"] == 1.0 for row in rows]
-
-
-def test_choice_letter_agrees_with_the_harness_but_for_an_answer_that_was_revised() -> None:
-    rows = harness_rows("eval_mmlu_pro_plus/samples_*.jsonl")
-    scores = scored(
-        "choice_letter",
-        generations(
-            [row["resps"][0][0] for row in rows],
-            [row["target"] for row in rows],
-            choices=[row["doc"]["options"] for row in rows],
-        ),
-    )
-    ours = scores["extracted"].to_pylist()
-    # The harness writes `[invalid]` if it finds no letter.
-    theirs = [
-        letter if len(letter) == 1 else None for [letter] in (r["filtered_resps"] for r in rows)
-    ]
-
-    assert len(rows) == 18
-    # "Therefore, the correct answer is (D) and (K). Since (K) includes (D), we will choose (K). The answer is (K)."
-    # The harness reads the first letter, we read the last, which is the final answer and right.
-    assert rows_that_differ(ours, theirs) == [2]
-    assert (theirs[2], ours[2], rows[2]["target"]) == ("D", "K", "K")
-    assert rows_that_differ(rights(scores), [row["exact_match"] == 1.0 for row in rows]) == [2]

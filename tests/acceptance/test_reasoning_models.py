@@ -64,10 +64,8 @@ def test_a_model_in_mistrals_own_format_answers_chats(questions: Path, tmp_path:
     folder.mkdir()
     mistral_folder(folder, "tekken")
     random = np.random.default_rng(0)
-    dim, heads, kv, hidden = (
-        PARAMS[name] for name in ("dim", "n_heads", "n_kv_heads", "hidden_dim")
-    )
-    head = PARAMS["head_dim"]
+    sizes = ("dim", "n_heads", "n_kv_heads", "hidden_dim", "head_dim")
+    dim, heads, kv, hidden, head = (PARAMS[name] for name in sizes)
     shapes = {
         "tok_embeddings.weight": (PARAMS["vocab_size"], dim),
         "output.weight": (PARAMS["vocab_size"], dim),

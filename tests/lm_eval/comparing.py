@@ -1,7 +1,7 @@
 """Numbers of regrade's harness beside those of `simple_evaluate`, for the same responses."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import lm_eval
@@ -47,14 +47,17 @@ def ours(spec: str, index: Mapping[str, TaskEntry], data: Any = datasets) -> Num
     scores = TaskScores(plan)
     found = {}
     for task in ask(plan, data, chat=bool(chat)):
-        found[task.name] = scores.score(
-            task.name,
-            task.kind,
-            [answered(task, question) for question in task.questions],
-            multiple_inputs=task.multiple_inputs,
-            multiple_targets=task.multiple_targets,
-        )
+        questions = [answered(task, question) for question in task.questions]
+        found[task.name] = scored(scores, task, questions)
     return found, scores.aggregate(bootstrap_iterations=ITERATIONS)
+
+
+def scored(
+    scores: TaskScores, task: AskedTask, questions: Sequence[StoredQuestion]
+) -> Sequence[QuestionScores]:
+    """Return the scores of questions of a task."""
+    several = {"multiple_inputs": task.multiple_inputs, "multiple_targets": task.multiple_targets}
+    return scores.score(task.name, task.kind, questions, **several)
 
 
 def theirs(spec: str, index: Mapping[str, TaskEntry]) -> Mapping[str, Any]:
@@ -83,20 +86,25 @@ def differences(numbers: Numbers, results: Mapping[str, Any]) -> tuple[int, list
                 value = found[sample["doc_id"]].metrics[f"{metric},{sample['filter']}"]
                 if not same(value, sample[metric]):
                     different.append((task, sample["doc_id"], metric, value, sample[metric]))
+    for name, key, value, stderr in estimates(results):
+        compared += 2
+        estimate = aggregates[name][key]
+        if not same(estimate.value, value):
+            different.append((name, key, estimate.value, value))
+        if estimate.stderr != stderr:
+            different.append((name, key, estimate.stderr, stderr))
+    return compared, different
+
+
+def estimates(results: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, float | None]]:
+    """Yield each result of tasks and groups: task or group, metric with filter, value, and standard error if it is known."""
     for name, result in results["results"].items():
         for key, value in result.items():
             metric, comma, filter_name = key.rpartition(",")
-            if not comma or metric.endswith("_stderr"):
-                continue
-            compared += 2
-            stderr = result.get(f"{metric}_stderr,{filter_name}")
-            known = isinstance(stderr, int | float) and not math.isnan(stderr)
-            estimate = aggregates[name][key]
-            if not same(estimate.value, value):
-                different.append((name, key, estimate.value, value))
-            if estimate.stderr != (stderr if known else None):
-                different.append((name, key, estimate.stderr, stderr))
-    return compared, different
+            if comma and not metric.endswith("_stderr"):
+                stderr = result.get(f"{metric}_stderr,{filter_name}")
+                known = isinstance(stderr, int | float) and not math.isnan(stderr)
+                yield name, key, value, stderr if known else None
 
 
 def same(left: object, right: object) -> bool:

@@ -35,12 +35,8 @@ def table(index: Mapping[str, TaskEntry], data: Path | None) -> Iterator[str]:
     for spec in ("gsm8k", "mmlu") if data is not None else ():
         splits = real_splits(data / spec)
         datasets.load_dataset = lambda path, name=None, s=splits, **_: s[path, name]
-        yield _line(
-            spec,
-            f"{spec}, all real questions",
-            index,
-            lambda path, name, _, s=splits: s[path, name],
-        )
+        whole = f"{spec}, all real questions"
+        yield _line(spec, whole, index, lambda path, name, _, s=splits: s[path, name])
 
 
 def _line(spec: str, shown: str, index: Mapping[str, TaskEntry], data: Any) -> str:

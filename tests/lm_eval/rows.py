@@ -15,16 +15,20 @@ COUNT = 7
 """Rows of a split; more where a task draws worked examples."""
 
 
-def _many(make: Callable[[int], dict[str, Any]], count: int = COUNT) -> Rows:
-    return [make(number) for number in range(count)]
-
-
 def _splits(make: Callable[[int], dict[str, Any]], *names: str, count: int = COUNT) -> Splits:
     """Return splits whose rows differ."""
     return {
-        name: _many(lambda number, start=place * 100: make(start + number), count)  # type: ignore[misc]
+        name: [make(place * 100 + number) for number in range(count)]
         for place, name in enumerate(names)
     }
+
+
+def _table(
+    columns: str, values: Callable[[int], tuple[Any, ...]], *names: str
+) -> Callable[[str | None], Splits]:
+    """Return splits whose rows have these columns, for whatever configuration."""
+    header = columns.split()
+    return lambda _: _splits(lambda n: dict(zip(header, values(n), strict=True)), *names)
 
 
 def _gsm8k(n: int) -> dict[str, Any]:
@@ -232,31 +236,25 @@ _TRAIN_TEST = ("train", "test")
 _TRAIN_VALIDATION = ("train", "validation")
 _ALL = ("train", "validation", "test")
 
-_SUPER_GLUE: Mapping[str, Callable[[int], dict[str, Any]]] = {
-    "boolq": lambda n: {
-        "question": f"is {n} even",
-        "passage": f"On {n}.",
-        "idx": n,
-        "label": n % 2,
-    },
-    "copa": _copa,
-    "cb": _cb,
-    "rte": lambda n: {**_cb(n), "label": n % 2},
-    "wic": lambda n: {
-        "word": "bank",
-        "sentence1": f"The bank of {n}.",
-        "sentence2": "A bank.",
-        "start1": 4,
-        "end1": 8,
-        "idx": n,
-        "label": n % 2,
-    },
-    "multirc": lambda n: {
-        "paragraph": f"On {n}.",
-        "question": "Which?",
-        "answer": f"the {n}",
-        "label": n % 2,
-    },
+_SUPER_GLUE: Mapping[str | None, Callable[[str | None], Splits]] = {
+    "boolq": _table(
+        "question passage idx label",
+        lambda n: (f"is {n} even", f"On {n}.", n, n % 2),
+        *_TRAIN_VALIDATION,
+    ),
+    "copa": lambda _: _splits(_copa, *_TRAIN_VALIDATION),
+    "cb": lambda _: _splits(_cb, *_TRAIN_VALIDATION),
+    "rte": lambda _: _splits(lambda n: {**_cb(n), "label": n % 2}, *_TRAIN_VALIDATION),
+    "wic": _table(
+        "word sentence1 sentence2 start1 end1 idx label",
+        lambda n: ("bank", f"The bank of {n}.", "A bank.", 4, 8, n, n % 2),
+        *_TRAIN_VALIDATION,
+    ),
+    "multirc": _table(
+        "paragraph question answer label",
+        lambda n: (f"On {n}.", "Which?", f"the {n}", n % 2),
+        *_TRAIN_VALIDATION,
+    ),
 }
 _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
     "openai/gsm8k": lambda _: _splits(_gsm8k, *_TRAIN_TEST, count=9),
@@ -277,11 +275,9 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
         lambda n: {"text": f"Text {n}\n\nof several lines, {'é' * n}", "meta": {"set": "x"}},
         "train",
     ),
-    "EleutherAI/lambada_openai": lambda _: _splits(
-        lambda n: {
-            "text": f"He said hello {n} times and then goodbye to the old cat",
-            "domain": None,
-        },
+    "EleutherAI/lambada_openai": _table(
+        "text domain",
+        lambda n: (f"He said hello {n} times and then goodbye to the old cat", None),
         "test",
     ),
     "TIGER-Lab/MMLU-Pro": lambda _: _splits(_mmlu_pro, "validation", "test", count=14),
@@ -294,12 +290,9 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
         lambda n: {"question": f"who was {n}", "answer": ["Paris", f"the {n}"][: 1 + n % 2]},
         *_TRAIN_VALIDATION,
     ),
-    "stanfordnlp/web_questions": lambda _: _splits(
-        lambda n: {
-            "url": "u",
-            "question": f"who is {n}",
-            "answers": ["Tom", f"Ann {n}", "Ann"][: 1 + n % 3],
-        },
+    "stanfordnlp/web_questions": _table(
+        "url question answers",
+        lambda n: ("u", f"who is {n}", ["Tom", f"Ann {n}", "Ann"][: 1 + n % 3]),
         *_TRAIN_TEST,
     ),
     "baber/piqa": lambda _: _splits(
@@ -309,35 +302,26 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
     "allenai/openbookqa": lambda _: _splits(
         lambda n: {**_arc(n), "question_stem": f"The {n} is"}, *_ALL
     ),
-    "allenai/sciq": lambda _: _splits(
-        lambda n: {
-            "question": f"What {n}?",
-            "support": "" if n % 2 else f" It is {n}.",
-            "distractor1": "a",
-            "distractor2": "bb",
-            "distractor3": "ccc",
-            "correct_answer": f"{n}",
-        },
+    "allenai/sciq": _table(
+        "question support distractor1 distractor2 distractor3 correct_answer",
+        lambda n: (f"What {n}?", "" if n % 2 else f" It is {n}.", "a", "bb", "ccc", f"{n}"),
         *_ALL,
     ),
-    "aps/super_glue": lambda name: _splits(_SUPER_GLUE[str(name)], *_TRAIN_VALIDATION),
+    "aps/super_glue": lambda name: _SUPER_GLUE[name](name),
     "nyu-mll/glue": lambda _: _splits(_glue_pair, *_TRAIN_VALIDATION),
-    "tau/commonsense_qa": lambda _: _splits(
-        lambda n: {
-            "id": str(n),
-            "question": f"Where is {n}? ",
-            "choices": {"label": list("ABCDE"), "text": ["a", "b", "c", "d", f"{n}"]},
-            "answerKey": "ABCDE"[n % 5],
-        },
+    "tau/commonsense_qa": _table(
+        "id question choices answerKey",
+        lambda n: (
+            str(n),
+            f"Where is {n}? ",
+            {"label": list("ABCDE"), "text": ["a", "b", "c", "d", f"{n}"]},
+            "ABCDE"[n % 5],
+        ),
         *_TRAIN_VALIDATION,
     ),
-    "facebook/anli": lambda _: _splits(
-        lambda n: {
-            "premise": f"It is {n}.",
-            "hypothesis": "It is.",
-            "label": n % 3,
-            "reason": None,
-        },
+    "facebook/anli": _table(
+        "premise hypothesis label reason",
+        lambda n: (f"It is {n}.", "It is.", n % 3, None),
         "train_r1",
         "dev_r1",
         "test_r1",
@@ -363,22 +347,14 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
         lambda n: {"sentence_good": f"Cats sleep {n}.", "sentence_bad": f"Cats sleeps {n}."},
         "train",
     ),
-    "Maxwell-Jia/AIME_2024": lambda _: _splits(
-        lambda n: {
-            "ID": f"2024-{n}",
-            "Problem": f"Find {n}.",
-            "Solution": "x",
-            "Answer": 18 + n % 2,
-        },
+    "Maxwell-Jia/AIME_2024": _table(
+        "ID Problem Solution Answer",
+        lambda n: (f"2024-{n}", f"Find {n}.", "x", 18 + n % 2),
         "train",
     ),
-    "Muennighoff/babi": lambda _: _splits(
-        lambda n: {
-            "passage": f"Tom went {n}.\n",
-            "question": "Where?",
-            "answer": "Paris",
-            "task": 1,
-        },
+    "Muennighoff/babi": _table(
+        "passage question answer task",
+        lambda n: (f"Tom went {n}.\n", "Where?", "Paris", 1),
         "train",
         "valid",
         "test",
@@ -395,51 +371,33 @@ _DATASETS: Mapping[str, Callable[[str | None], Splits]] = {
         },
         *_TRAIN_VALIDATION,
     ),
-    "regisss/math_qa": lambda _: _splits(
-        lambda n: {
-            "Problem": f"what is {n} ?",
-            "options": f"a ) {n} , b ) 2 , c ) 3 , d ) 4 , e ) none",
-            "correct": "abcde"[n % 5],
-        },
+    "regisss/math_qa": _table(
+        "Problem options correct",
+        lambda n: (f"what is {n} ?", f"a ) {n} , b ) 2 , c ) 3 , d ) 4 , e ) none", "abcde"[n % 5]),
         *_ALL,
     ),
-    "bigbio/pubmed_qa": lambda _: _splits(
-        lambda n: {
-            "CONTEXTS": [f"Of {n}.", "More."],
-            "QUESTION": f"Is {n}?",
-            "final_decision": ["yes", "no", "maybe"][n % 3],
-        },
+    "bigbio/pubmed_qa": _table(
+        "CONTEXTS QUESTION final_decision",
+        lambda n: ([f"Of {n}.", "More."], f"Is {n}?", ["yes", "no", "maybe"][n % 3]),
         *_ALL,
     ),
-    "EleutherAI/headqa": lambda _: _splits(
-        lambda n: {
-            "qtext": f"What of {n}?",
-            "ra": 1 + n % 4,
-            "answers": [{"aid": k, "atext": f"a{k}"} for k in range(1, 5)],
-        },
+    "EleutherAI/headqa": _table(
+        "qtext ra answers",
+        lambda n: (f"What of {n}?", 1 + n % 4, [{"aid": k, "atext": f"a{k}"} for k in range(1, 5)]),
         *_ALL,
     ),
-    "EleutherAI/hendrycks_ethics": lambda name: _splits(
-        lambda n: {
-            "label": n % 2,
-            "input": f"I did {n}.",
-            "scenario": f"Do {n}.",
-            "excuse": "But no. ",
-            "activity": f"I ran {n}.",
-            "baseline": f"I sat {n}.",
-        },
+    "EleutherAI/hendrycks_ethics": _table(
+        "label input scenario excuse activity baseline",
+        lambda n: (n % 2, f"I did {n}.", f"Do {n}.", "But no. ", f"I ran {n}.", f"I sat {n}."),
         *_TRAIN_TEST,
     ),
     "skg/toxigen-data": lambda _: _splits(
         lambda n: {"text": f"all {n}", "toxicity_ai": float(n % 5), "toxicity_human": 3.0},
         *_TRAIN_TEST,
     ),
-    "juletxara/mgsm": lambda _: _splits(
-        lambda n: {
-            "question": f"Ann has {n}.",
-            "answer": None if n >= 100 else f"Step-by-Step Answer: {n}",
-            "answer_number": 18 + n % 2,
-        },
+    "juletxara/mgsm": _table(
+        "question answer answer_number",
+        lambda n: (f"Ann has {n}.", None if n >= 100 else f"Step-by-Step Answer: {n}", 18 + n % 2),
         *_TRAIN_TEST,
     ),
     "pbevan11/EQ-Bench": lambda _: _splits(_eq, "validation"),

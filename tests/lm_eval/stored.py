@@ -46,6 +46,27 @@ def harness_task(spec: str, folder: Path, **options: Any) -> Benchmark:
     return open_harness_task(f"lm_eval:{name}", prompt=prompt, source=str(folder), **options)
 
 
+def own_task(folder: Path, name: str, *lines: str, text: str = "q", target: str = "q") -> None:
+    """Write a task that generates texts into a folder of tasks.
+
+    Args:
+        folder: Made if it does not exist.
+        name: Of the task.
+        lines: Further lines of its yaml file.
+        text: Its `doc_to_text`.
+        target: Its `doc_to_target`.
+    """
+    folder.mkdir(exist_ok=True)
+    shared = ("test_split: test", "output_type: generate_until", f"doc_to_text: {text}")
+    written = (f"task: {name}", *shared, f"doc_to_target: {target}", *lines)
+    (folder / f"{name}.yaml").write_text("\n".join(written) + "\n")
+
+
+def of_file(path: Path) -> str:
+    """Return the lines of a task whose questions are in a file of JSON lines."""
+    return f"dataset_path: json\ndataset_kwargs: {{data_files: {{test: {path}}}}}"
+
+
 def publish_task(
     benchmark: Benchmark,
     repository: Repository,

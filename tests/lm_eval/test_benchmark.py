@@ -53,12 +53,8 @@ def test_settings_of_prompts_are_the_harnesses_own(gsm8k: Path) -> None:
 
     messages = benchmark.prompt(benchmark.samples()[0])
 
-    assert [m["role"] for m in messages if not isinstance(m, str)] == [
-        "system",
-        "user",
-        "assistant",
-        "user",
-    ]
+    roles = [m["role"] for m in messages if not isinstance(m, str)]
+    assert roles == ["system", "user", "assistant", "user"]
 
 
 def test_a_name_with_the_prefix_is_a_benchmark(gsm8k: Path) -> None:
@@ -133,24 +129,17 @@ def test_names_are_listed_with_the_reason_why_one_cannot_be_run(
 
 
 @pytest.mark.parametrize(
-    ("spec", "problem"),
+    ("spec", "data", "problem"),
     [
-        ("hellaswag", "ranks continuations"),
-        ("arc_challenge_chat@chat", "begins the model's answers"),
+        ("hellaswag", "Rowan/hellaswag", "ranks continuations"),
+        ("arc_challenge_chat@chat", "allenai/ai2_arc", "begins the model's answers"),
     ],
 )
 def test_a_server_is_not_asked_what_it_cannot_answer(
-    spec: str, problem: str, tmp_path: Path
+    spec: str, data: str, problem: str, tmp_path: Path
 ) -> None:
-    task = "Rowan/hellaswag" if spec == "hellaswag" else "allenai/ai2_arc"
-    benchmark = harness_task(spec, data_folder(tmp_path, task, (None,)))
+    benchmark = harness_task(spec, data_folder(tmp_path, data, (None,)))
+    engine, prompt = OpenAIEngine(base_url="http://127.0.0.1:9/v1"), PromptSettings()
 
     with pytest.raises(SettingsError, match=problem):
-        make_plan(
-            benchmark,
-            SERVED,
-            OpenAIEngine(base_url="http://127.0.0.1:9/v1"),
-            sampling=None,
-            prompt=PromptSettings(),
-            repeats=None,
-        )
+        make_plan(benchmark, SERVED, engine, sampling=None, prompt=prompt, repeats=None)

@@ -1,5 +1,6 @@
 """Identity of tasks: the content of all files that decide them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -21,11 +22,8 @@ def names_of(name: str, index: Index) -> set[str]:
 
 
 def test_included_files_and_the_code_next_to_them_decide_a_task(index: Index) -> None:
-    assert names_of("mmlu_pro_math", index) == {
-        "mmlu_pro/mmlu_pro_math.yaml",
-        "mmlu_pro/_default_template_yaml",
-        "mmlu_pro/utils.py",
-    }
+    files = ("mmlu_pro_math.yaml", "_default_template_yaml", "utils.py")
+    assert names_of("mmlu_pro_math", index) == {f"mmlu_pro/{file}" for file in files}
 
 
 def test_all_files_of_its_tasks_decide_a_group(index: Index) -> None:
@@ -125,8 +123,4 @@ def test_the_index_holds_all_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert len(kept) == 14_683
     refused = [entry.refusal for entry in kept.values() if entry.refusal]
-    assert {kind: refused.count(kind) for kind in set(refused)} == {
-        "audio": 1,
-        "unsafe_code": 54,
-        "class": 30,
-    }
+    assert Counter(refused) == {"audio": 1, "unsafe_code": 54, "class": 30}

@@ -34,8 +34,8 @@ def index() -> Mapping[str, TaskEntry]:
     return {e.name: e for folder in folders for e in entries_of(tasks_folder() / folder)}
 
 
-def stored_file(content: bytes | None) -> dict[str, Any] | None:
-    return None if content is None else {"bytes": content, "path": None}
+def stored_file(content: bytes) -> dict[str, Any]:
+    return {"bytes": content, "path": None}
 
 
 def write(path: Path, rows: list[dict[str, Any]], *columns: str) -> Path:
@@ -49,12 +49,7 @@ def write(path: Path, rows: list[dict[str, Any]], *columns: str) -> Path:
 
 def chartqa(folder: Path, *files: bytes) -> Path:
     rows = [
-        {
-            "image": stored_file(file),
-            "query": f"How high is bar {n}?",
-            "label": [str(n)],
-            "human_or_machine": 0,
-        }
+        {"image": stored_file(file), "query": f"How high is bar {n}?", "label": [str(n)]}
         for n, file in enumerate(files or (RED, BLUE))
     ]
     return write(folder / "test.parquet", rows, "image")
@@ -67,20 +62,14 @@ def mmmu(folder: Path) -> Path:
         ("open", "Which colour has <image 1>?", "[]", "['red']"),
         ("multiple-choice", "No picture?", "['yes', 'no']", "A"),
     ]
+    columns = ("question_type", "question", "options", "answer")
+    places = [f"image_{n}" for n in range(1, 8)]
+    images = dict.fromkeys(places) | {"image_1": stored_file(RED), "image_2": stored_file(BLUE)}
     rows = [
-        {
-            "id": f"validation_Art_{n}",
-            "question_type": kind,
-            "question": question,
-            "options": options,
-            "answer": answer,
-            "image_1": stored_file(RED),
-            "image_2": stored_file(BLUE),
-            **{f"image_{place}": None for place in range(3, 8)},
-        }
-        for n, (kind, question, options, answer) in enumerate(asked)
+        {"id": f"validation_Art_{n}", **dict(zip(columns, one, strict=True)), **images}
+        for n, one in enumerate(asked)
     ]
-    return write(folder / "validation.parquet", rows, *(f"image_{n}" for n in range(1, 8)))
+    return write(folder / "validation.parquet", rows, *places)
 
 
 def shown(benchmark: Any, number: int) -> list[str | bytes]:
@@ -171,21 +160,19 @@ def test_a_place_without_an_image_fails_its_question_alone(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("prompt", "says"),
+    ("settings", "says"),
     [
         (
-            PromptSettings(),
+            {},
             "'chartqa' cannot be run: it shows images, which a chat alone can hold; add `--format chat`",
         ),
-        (
-            PromptSettings(format="chat", n_shots=2),
-            "worked examples would show theirs; add `--n-shots 0`",
-        ),
+        ({"format": "chat", "n_shots": 2}, "worked examples would show theirs; add `--n-shots 0`"),
     ],
 )
 def test_a_prompt_that_cannot_hold_images_is_refused(
-    prompt: PromptSettings, says: str, tmp_path: Path
+    settings: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
+    prompt = PromptSettings(**settings)
     benchmark = open_harness_task("lm_eval:chartqa", prompt=prompt, source=str(chartqa(tmp_path)))
 
     with pytest.raises(SettingsError, match=says):

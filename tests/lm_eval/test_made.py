@@ -24,7 +24,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings.errors import ModelError, SettingsError
 from regrade.settings.worker_limits import FOLDERS, STARTED_BY_WORKER, check_parameters
 from tests.lm_eval.stand_in import StandIn
-from tests.lm_eval.stored import SERVED, publish_task
+from tests.lm_eval.stored import SERVED, own_task, publish_task
 
 Index = Mapping[str, TaskEntry]
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("nltk_data", "indexed")]
@@ -76,15 +76,15 @@ def demo() -> ResolvedModel:
 @pytest.fixture
 def own(tmp_path: Path) -> Path:
     """Two tasks: one measures its questions with the tokenizer, one does not."""
-    folder = tmp_path / "own"
-    folder.mkdir()
-    (folder / "code.py").write_text(OWN)
-    for name in ("measured", "written"):
-        (folder / f"{name}.yaml").write_text(
-            f"task: {name}\ncustom_dataset: !function code.{name}\ntest_split: test\n"
-            "output_type: generate_until\ndoc_to_text: q\ndoc_to_target: q\n"
-            "generation_kwargs: {until: []}\n"
-        )
+    return making_tasks(tmp_path / "own", OWN, "measured", "written")
+
+
+def making_tasks(folder: Path, code: str, *names: str) -> Path:
+    """Write tasks whose questions are made by functions of their names."""
+    for name in names:
+        made_by = f"custom_dataset: !function code.{name}"
+        own_task(folder, name, made_by, "generation_kwargs: {until: []}")
+    (folder / "code.py").write_text(code)
     return folder
 
 
@@ -121,6 +121,8 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from lm_eval.tasks._factory import TaskFactory
+
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
     repository = LocalRepository(tmp_path / "answers")
     benchmark = made("ruler_vt", demo, metadata=[f"max_seq_lengths={lengths}"])
@@ -129,11 +131,10 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     result = score_answers(answers, "lm_eval")
     assert result.table is not None
 
+    manager = task_manager(index)
+    manager._factory = TaskFactory(meta={"pretrained": str(DEMO), "max_seq_lengths": lengths})
     theirs = lm_eval.simple_evaluate(
-        model=StandIn(),
-        tasks=["ruler_vt"],
-        task_manager=_with_metadata(index, {"pretrained": str(DEMO), "max_seq_lengths": lengths}),
-        bootstrap_iters=0,
+        model=StandIn(), tasks=["ruler_vt"], task_manager=manager, bootstrap_iters=0
     )
     samples = {sample["doc_id"]: sample for sample in theirs["samples"]["ruler_vt"]}
     assert len(samples) == 500 * len(lengths)
@@ -152,14 +153,6 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
         own = [s[length] for s in asked if str(s["doc"]["max_length"]) == length]
         assert found[f"{length},none"] == pytest.approx(sum(own) / len(own))
         assert len(own) == 20 / len(lengths)
-
-
-def _with_metadata(index: Index, metadata: Mapping[str, Any]) -> Any:
-    from lm_eval.tasks._factory import TaskFactory
-
-    manager = task_manager(index)
-    manager._factory = TaskFactory(meta=metadata)
-    return manager
 
 
 def test_the_tokenizer_and_all_questions_are_part_of_the_identity(
@@ -232,11 +225,6 @@ def test_a_model_without_tokenizer_on_this_machine_is_told_to_name_one() -> None
         made("ruler_vt", SERVED)
 
 
-def test_a_length_at_which_a_task_would_never_end_is_refused(demo: ResolvedModel) -> None:
-    with pytest.raises(SettingsError, match="has 512. Give at least 1024 tokens"):
-        made("ruler_vt", demo, metadata=["max_seq_lengths=[512]"])
-
-
 def test_code_of_a_tokenizer_is_not_run(own: Path, tmp_path: Path, demo: ResolvedModel) -> None:
     folder = tmp_path / "coded"
     folder.mkdir()
@@ -253,18 +241,21 @@ def test_code_of_a_tokenizer_is_not_run(own: Path, tmp_path: Path, demo: Resolve
 
 
 @pytest.mark.parametrize(
-    ("settings", "problem"),
+    ("task", "arguments", "problem"),
     [
-        ({"metadata": ["pretrained=x"]}, "has 'pretrained'.*Give it as `lm_eval.tokenizer`"),
-        ({"metadata": ["max_seq_lengths"]}, "expected `name=value`, such as `max_seq_lengths="),
-        ({"metadata": ["a=1", "a=2"]}, "gives 'a' twice"),
+        ("ruler_vt", ["pretrained=x"], "has 'pretrained'.*Give it as `lm_eval.tokenizer`"),
+        ("ruler_vt", ["max_seq_lengths"], "expected `name=value`, such as `max_seq_lengths="),
+        ("ruler_vt", ["a=1", "a=2"], "gives 'a' twice"),
+        # at this length it would never end
+        ("ruler_vt", ["max_seq_lengths=[512]"], "has 512. Give at least 1024 tokens"),
+        ("gsm8k", ["a=1"], "are for tasks of the harness that make their questi"),
     ],
 )
-def test_arguments_that_cannot_be_read_are_refused(
-    settings: dict[str, Any], problem: str, demo: ResolvedModel
+def test_arguments_that_a_task_cannot_take_are_refused(
+    task: str, arguments: list[str], problem: str, demo: ResolvedModel
 ) -> None:
     with pytest.raises(SettingsError, match=problem):
-        made("ruler_vt", demo, **settings)
+        made(task, demo, metadata=arguments)
 
 
 ADDRESS = "http://127.0.0.1:9/essays.txt"
@@ -283,18 +274,12 @@ ADDRESS = "http://127.0.0.1:9/essays.txt"
 def test_a_task_whose_texts_are_not_reached_says_what_to_do(
     code: str, named: str, demo: ResolvedModel, tmp_path: Path
 ) -> None:
-    folder = tmp_path / "far"
-    folder.mkdir()
-    (folder / "code.py").write_text(f"def read(**_):\n    {code}\n")
-    (folder / "far.yaml").write_text(
-        "task: far\ncustom_dataset: !function code.read\ntest_split: test\noutput_type: generate_until\n"
-        "doc_to_text: q\ndoc_to_target: q\ngeneration_kwargs: {until: []}\n"
+    folder = making_tasks(tmp_path / "far", f"def far(**_):\n    {code}\n", "far")
+    says = (
+        f"The task reads {named}, which this machine does not get; .*`--source lm_eval:far=FOLDER`"
     )
 
-    with pytest.raises(
-        SettingsError,
-        match=f"The task reads {named}, which this machine does not get; .*`--source lm_eval:far=FOLDER`",
-    ):
+    with pytest.raises(SettingsError, match=says):
         made("far", demo, path=str(folder)).identity  # noqa: B018
 
 
@@ -306,11 +291,6 @@ def test_questions_of_ruler_that_were_made_elsewhere_need_no_network(tmp_path: P
 
     assert [benchmark.prompt(sample) for sample in benchmark.samples()] == ["Which city? A:"]
     assert [sample.target for sample in benchmark.samples()] == ["Bern"]
-
-
-def test_arguments_for_tasks_that_make_nothing_are_refused(demo: ResolvedModel) -> None:
-    with pytest.raises(SettingsError, match="are for tasks of the harness that make their questi"):
-        made("gsm8k", demo, metadata=["max_seq_lengths=[4096]"])
 
 
 def test_a_tokenizer_that_is_not_there_is_refused(demo: ResolvedModel, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Requests of tasks."""
 
 import random
+import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -112,17 +114,13 @@ def test_random_choices_of_documents_are_drawn_once_and_equal_each_time(tmp_path
     (again,) = ask(plan, lambda *_: {"test": split})
 
     for question in task.questions:
-        assert question.continuations == tuple(
-            f" {choice}" for choice in document_of(question.document)["choices"]
-        )
+        choices = document_of(question.document)["choices"]
+        assert question.continuations == tuple(f" {choice}" for choice in choices)
     assert again == task
     assert len({question.continuations for question in task.questions}) > 10
 
 
 def test_threads_that_work_with_the_harness_leave_stdout_as_it_was(index: Index) -> None:
-    import sys
-    from concurrent.futures import ThreadPoolExecutor
-
     plan, before = plan_tasks("gsm8k", index), sys.stdout
 
     with ThreadPoolExecutor(4) as pool:

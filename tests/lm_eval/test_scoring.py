@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Mapping
+from itertools import cycle
 from typing import Any
 
 import datasets
@@ -15,7 +16,7 @@ from regrade.lm_eval.requests import ask
 from regrade.lm_eval.scoring import StoredQuestion, TaskScores
 from tests.benchmarks.files import shared
 from tests.lm_eval import rows
-from tests.lm_eval.comparing import differences, ours, theirs
+from tests.lm_eval.comparing import differences, ours, scored, theirs
 from tests.lm_eval.equality import real_splits
 from tests.memory import taking_at_most
 from tests.scorers.test_any_text import MEMORY, mutated, real_answers
@@ -86,22 +87,12 @@ def test_changed_answers_are_scored_by_filters_and_metrics(
     with taking_at_most(MEMORY):
         for start in range(0, count, 100):
             number = min(count - start, 100)
-            questions = [
-                StoredQuestion(
-                    n,
-                    document_of(task.questions[n % len(task.questions)].document),
-                    [[mutated(drawn.choice(texts), start + n, texts) for _ in range(task.repeats)]],
-                )
-                for n in range(number)
-            ]
+            questions = []
+            for n, question in zip(range(number), cycle(task.questions), strict=False):
+                said = [mutated(drawn.choice(texts), start + n, texts) for _ in range(task.repeats)]
+                questions.append(StoredQuestion(n, document_of(question.document), [said]))
             started = time.process_time()
-            found = TaskScores(plan).score(
-                task.name,
-                task.kind,
-                questions,
-                multiple_inputs=task.multiple_inputs,
-                multiple_targets=task.multiple_targets,
-            )
+            found = scored(TaskScores(plan), task, questions)
             assert len(found) == number
             assert time.process_time() - started < 5 + 0.1 * number * task.repeats
             for question in found:

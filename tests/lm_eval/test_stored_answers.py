@@ -1,9 +1,6 @@
 """Tasks generated once and scored later, in a process that has the repository and nothing else."""
 
 import json
-import math
-import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,9 +17,17 @@ from regrade.lm_eval.plan import plan_tasks
 from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
+from tests.command_line import run
 from tests.lm_eval import rows
-from tests.lm_eval.comparing import same, theirs
-from tests.lm_eval.stored import data_folder, harness_task, names_of, publish_task
+from tests.lm_eval.comparing import estimates, same, theirs
+from tests.lm_eval.stored import (
+    data_folder,
+    harness_task,
+    names_of,
+    of_file,
+    own_task,
+    publish_task,
+)
 
 Index = Mapping[str, TaskEntry]
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.usefixtures("indexed")]
@@ -40,17 +45,9 @@ def _publish(specs: Sequence[str], index: Index, tmp_path: Path) -> LocalReposit
 
 
 def _score_elsewhere(repository: LocalRepository, tmp_path: Path) -> None:
-    environment = os.environ | {"REGRADE_CACHE": str(tmp_path / "cache")}
-    scoring = subprocess.run(
-        [sys.executable, "-m", "tests.lm_eval.score_elsewhere", str(tmp_path / "answers")],
-        cwd=Path(__file__).parents[2],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert scoring.returncode == 0, scoring.stderr[-3000:]
+    command = [sys.executable, "-m", "tests.lm_eval.score_elsewhere", str(tmp_path / "answers")]
+    scoring = run(command, 300, {"REGRADE_CACHE": str(tmp_path / "cache")})
+    assert scoring.code == 0, scoring.err[-3000:]
 
 
 @pytest.mark.usefixtures("nltk_data")
@@ -68,13 +65,10 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
 
     _score_elsewhere(repository, tmp_path)
 
-    sets = {
-        (
-            answers.manifest.specification.benchmark.name,
-            answers.manifest.specification.prompt.format,
-        ): answers
-        for answers in list_sets(repository, repository.head())
-    }
+    published = list_sets(repository, repository.head())
+    specified = [answers.manifest.specification for answers in published]
+    names = ((found.benchmark.name, found.prompt.format) for found in specified)
+    sets = dict(zip(names, published, strict=True))
     assert len(sets) == len(specs)
     for spec in specs:
         name, _, chat = spec.partition("@")
@@ -87,9 +81,8 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
         compared = 0
         for row, number in zip(table, stored, strict=True):
             metrics = json.loads(row["metrics"])
-            for sample in results["samples"][row["subset"]]:
-                if sample["doc_id"] != number["index"]:
-                    continue
+            samples = results["samples"][row["subset"]]
+            for sample in (one for one in samples if one["doc_id"] == number["index"]):
                 for metric in sample["metrics"]:
                     value = metrics[f"{metric},{sample['filter']}"]
                     expected = json.loads(json.dumps(sample[metric], default=lambda v: v.tolist()))
@@ -101,27 +94,15 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
 
 def _check_results(spec: str, file: Any, results: Mapping[str, Any]) -> None:
     """Compare the results of tasks and groups; means of a single task are in the summary."""
-    found = {
-        (aggregate.subset, aggregate.name): (aggregate.value, aggregate.stderr)
-        for aggregate in file.aggregates
-    }
     single = len(results["samples"]) == 1
-    if single:
-        found |= {
-            ("", n): (m.value, m.stderr)
-            for n, m in file.summary.metrics.items()
-            if ("", n) not in found
-        }
-    for name, result in results["results"].items():
-        for key, value in result.items():
-            metric, comma, filter_name = key.rpartition(",")
-            if not comma or metric.endswith("_stderr"):
-                continue
-            stderr = result.get(f"{metric}_stderr,{filter_name}")
-            known = isinstance(stderr, int | float) and not math.isnan(stderr)
-            ours = found["" if single else name, key]
-            assert ours[0] == pytest.approx(value, rel=1e-13, abs=1e-15), (spec, name, key)
-            assert ours[1] == (pytest.approx(stderr, rel=1e-12) if known else None), (spec, key)
+    means = file.summary.metrics.items() if single else ()
+    found: dict[tuple[str, str], Any] = {("", name): mean for name, mean in means}
+    found |= {(aggregate.subset, aggregate.name): aggregate for aggregate in file.aggregates}
+    for name, key, value, stderr in estimates(results):
+        ours = found["" if single else name, key]
+        assert ours.value == pytest.approx(value, rel=1e-13, abs=1e-15), (spec, name, key)
+        expected = None if stderr is None else pytest.approx(stderr, rel=1e-12)
+        assert ours.stderr == expected, (spec, name, key)
 
 
 def test_a_limit_chooses_among_the_requests_of_the_whole_split(tmp_path: Path) -> None:
@@ -136,19 +117,10 @@ def test_a_limit_chooses_among_the_requests_of_the_whole_split(tmp_path: Path) -
 
 
 def test_answers_are_not_scored_with_other_files(tmp_path: Path) -> None:
-    own = tmp_path / "own"
-    own.mkdir()
-    yaml = own / "mine.yaml"
-    text = (
-        "task: my_task\ndataset_path: json\ndataset_kwargs:\n  data_files:\n"
-        f"    test: {tmp_path / 'q.jsonl'}\n"
-        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
-        "generation_kwargs: {until: ['X'], do_sample: false}\n"
-    )
-    yaml.write_text(text)
-    (tmp_path / "q.jsonl").write_text(
-        '{"q": "Capital?", "a": "Paris"}\n{"q": "Other?", "a": "Rome"}\n'
-    )
+    own, questions = tmp_path / "own", tmp_path / "q.jsonl"
+    lines = (of_file(questions), "generation_kwargs: {until: [X], do_sample: false}")
+    own_task(own, "my_task", *lines, target="a")
+    questions.write_text('{"q": "Capital?", "a": "Paris"}\n{"q": "Other?", "a": "Rome"}\n')
     repository = LocalRepository(tmp_path / "answers")
     benchmark = open_harness_task("lm_eval:my_task", path=str(own))
     answers = publish_task(benchmark, repository, tmp_path)
@@ -158,6 +130,6 @@ def test_answers_are_not_scored_with_other_files(tmp_path: Path) -> None:
 
     with pytest.raises(SettingsError, match="has no task 'my_task'"):
         score_answers(answers, "lm_eval", force=True)
-    yaml.write_text(text + "metadata: {version: 2}\n")
+    own_task(own, "my_task", *lines, "metadata: {version: 2}", target="a")
     with pytest.raises(SettingsError, match="not those with which the answers were generated"):
         score_answers(answers, "lm_eval", force=True, options=options)

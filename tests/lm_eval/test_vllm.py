@@ -37,7 +37,6 @@ def _request(key: int, contexts: list[str], labels: list[str]) -> Request:
     )
 
 
-@pytest.mark.slow
 def test_the_numbers_are_those_of_the_harness_with_vllm(
     vllm_engine: Engine, demo_model: Path, index: Mapping[str, TaskEntry], tmp_path: Path
 ) -> None:
@@ -52,14 +51,9 @@ def test_the_numbers_are_those_of_the_harness_with_vllm(
         for place, label in enumerate(labels)
     ]
     arguments = json.dumps({"pairs": asked, "text": LONG, "length": FAST.max_model_len})
+    words = [str(demo_model), str(tmp_path / "out")]
     harness = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "tests.lm_eval.harness_vllm",
-            str(demo_model),
-            str(tmp_path / "out"),
-        ],
+        [sys.executable, "-m", "tests.lm_eval.harness_vllm", *words],
         input=arguments,
         cwd=Path(__file__).parents[2],
         capture_output=True,
@@ -69,37 +63,14 @@ def test_the_numbers_are_those_of_the_harness_with_vllm(
     )
     assert harness.returncode == 0, harness.stderr[-3000:]
     theirs: dict[str, Any] = json.loads((tmp_path / "out").read_text())
-    ours = [
-        pair
-        for key in range(len(PAIRS))
-        for pair in zip(
-            found[key].label_logprobs or (), found[key].label_is_greedy or (), strict=True
-        )
-    ]
-    assert [logprob for logprob, _ in ours] == pytest.approx(
-        [logprob for logprob, _ in theirs["ranked"]], abs=1e-3
-    )
-    assert [greedy for _, greedy in ours] == [greedy for _, greedy in theirs["ranked"]]
+    ours = [found[key] for key in range(len(PAIRS))]
+    logprobs, greedy = zip(*theirs["ranked"], strict=True)
+    of_all = [logprob for one in ours for logprob in one.label_logprobs or ()]
+    assert of_all == pytest.approx(logprobs, abs=1e-3)
+    assert [is_greedy for one in ours for is_greedy in one.label_is_greedy or ()] == [*greedy]
     assert found[99].label_logprobs == pytest.approx([theirs["rolled"]], rel=1e-5)
 
 
-def test_single_tokens_are_ranked_in_one_pass_and_others_read_the_cache(
-    vllm_engine: Engine,
-) -> None:
-    context = "one two three four five six seven eight nine ten " * 8
-    letters = _request(0, [context], ["a", "b", "c"])
-    longer = _request(1, [context], [" red car", " blue house"])
-
-    found = {c.key: c for batch in vllm_engine.generate([letters, longer]) for c in batch}
-
-    assert found[1].label_method == "per_choice"
-    assert found[1].label_is_greedy is not None
-    for completion in found.values():
-        assert completion.error is None
-        assert all(logprob < 0 for logprob in completion.label_logprobs or (0.0,))
-
-
-@pytest.mark.slow
 def test_continuations_share_a_short_context_also_on_a_cpu(
     resolved_model: ResolvedModel, tmp_path: Path
 ) -> None:
@@ -122,17 +93,3 @@ def test_continuations_share_a_short_context_also_on_a_cpu(
     assert all(32 < (c.prompt_tokens or 0) < 128 for c in found)
     assert speed is not None
     assert (speed.prefix_hit_rate or 0) > 0.25
-
-
-def test_a_likely_continuation_is_greedy(vllm_engine: Engine) -> None:
-    prompt = "Question: What is 2 + 2?\nAnswer:"
-    sampling = SamplingParams(temperature=0.0, max_tokens=1)
-    (said,) = [c for b in vllm_engine.generate([Request(0, prompt, sampling)]) for c in b]
-    assert said.text
-
-    request = _request(1, [prompt], [said.text, said.text + "zq", "~"])
-    (ranked,) = [c for batch in vllm_engine.generate([request]) for c in batch]
-
-    assert ranked.label_is_greedy is not None
-    assert ranked.label_is_greedy[0]
-    assert not ranked.label_is_greedy[2]

@@ -10,29 +10,19 @@ import pyarrow as pa
 
 from regrade.records import Completion, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
-from regrade.records.specification import (
-    BenchmarkIdentity,
-    ModelIdentity,
-    PromptIdentity,
-    Specification,
-)
 from regrade.scorers import load_scorer
 from regrade.scorers.base import PROMPT_FORMAT, SHARED_COLUMNS
 from regrade.scorers.sessions import BatchScore, ScoringContext, SessionScorer
 from regrade.settings import ScoringOptions
+from tests.builders import specification
 
-CONTEXT = ScoringContext(
-    ScoringOptions(processes=1),  # each imports what it needs, in seconds of a CPU
-    Specification(
-        model=ModelIdentity(name="m", kind="local", revision="r"),
-        benchmark=BenchmarkIdentity(
-            name="b", version=1, source="local", source_revision="s", split="test"
-        ),
-        prompt=PromptIdentity(format="chat", template="{question}", n_shots=0),
-        method="generate",
-        sampling=None,
-    ),
-)
+# Each process imports what it needs, in seconds of a CPU.
+CONTEXT = ScoringContext(ScoringOptions(processes=1), specification())
+
+
+def any_target(scorer: str) -> str:
+    """Return a target that a scorer of texts takes."""
+    return "1" if scorer.startswith("number") else "A"
 
 
 def generations(

@@ -14,23 +14,11 @@ from itertools import islice
 from regrade.scorers.mathematics.judging import judge
 
 PAYLOADS = (
-    "PROOF",
-    "PROOF()",
-    "PROOF.x(1)",
-    "'PROOF'",
-    "__import__('PROOF')",
-    "PROOF[0]",
-    "PROOF{1}",
+    *("PROOF", "PROOF()", "PROOF.x(1)", "'PROOF'", "__import__('PROOF')", "PROOF[0]", "PROOF{1}"),
 )
 PLACES = (
-    *(
-        r"%s",
-        r"\text{%s}",
-        r"\mathrm{%s}",
-        r"\{%s, 1\}",
-        r"\{\text{%s}, 1\}",
-        r"\left(%s, 2\right)",
-    ),
+    *(r"%s", r"\text{%s}", r"\mathrm{%s}", r"\{%s, 1\}", r"\{\text{%s}, 1\}"),
+    r"\left(%s, 2\right)",
     *(r"\operatorname{%s}(x)", r"\begin{pmatrix}%s\\1\end{pmatrix}", r"x \in \text{%s}", r"x=%s"),
     *(r"%s \cup \{1\}", r"\text{%s} \land x", r"\frac{%s}{2}", r"\sqrt{%s}", r"%s \le x", r"{%s}!"),
     *(r"\boxed{%s}", r"\mathbf{%s}", r"f(%s)", r"[%s, 2)", r"\sum_{%s=1}^{n} x", r"\int %s dx"),

@@ -43,16 +43,9 @@ def _package(name: str) -> None:
 def lmms_eval(task: str) -> Any:
     """Return the code of a task of lmms-eval."""
     if "lmms_eval.tasks" not in sys.modules:
-        _without(
-            "loguru",
-            "Levenshtein",
-            "evaluate",
-            "sacrebleu",
-            "lmms_eval.llm_judge",
-            "lmms_eval.verifiers",
-        )
-        _without("lmms_eval.verifiers.openai", "lmms_eval.filters.extraction")
-        _without("lmms_eval.filters.transformation")
+        _without("loguru", "Levenshtein", "evaluate", "sacrebleu", "lmms_eval.llm_judge")
+        _without("lmms_eval.verifiers", "lmms_eval.verifiers.openai")
+        _without("lmms_eval.filters.extraction", "lmms_eval.filters.transformation")
         vars(sys.modules["lmms_eval.filters.extraction"])["ExtendedRegexFilter"] = object
         vars(sys.modules["lmms_eval.filters.transformation"])["MapFilter"] = object
         _package("lmms_eval.tasks")
@@ -149,11 +142,8 @@ def bfcl(category: str, functions: list[Any], calls: list[Any], right: list[Any]
 def bfcl_tools(functions: list[Any]) -> list[Any]:
     """Functions as BFCL gives them to models that take tools."""
     parsers = "bfcl_eval.model_handler.parser"
-    _without(
-        parsers,
-        "bfcl_eval.utils",
-        *(f"{parsers}.{n}_parser" for n in ("java", "js", "json", "xml")),
-    )
+    languages = (f"{parsers}.{name}_parser" for name in ("java", "js", "json", "xml"))
+    _without(parsers, "bfcl_eval.utils", *languages)
     utils = importlib.import_module("bfcl_eval.model_handler.utils")
     style = importlib.import_module("bfcl_eval.constants.enums").ModelStyle.OPENAI_COMPLETIONS
     return list(utils.convert_to_tool(functions, utils.GORILLA_TO_OPENAPI, style))

@@ -18,9 +18,9 @@ from regrade.records.tools import calls_text
 from regrade.scorers.programs.task import doc_of
 from tests.benchmarks.files import SHARED
 from tests.memory import taking_at_most
-from tests.scorers.batches import generations, scored
+from tests.scorers.batches import any_target, generations, scored
 from tests.scorers.test_corpus import CORPUS
-from tests.scorers.test_hostile import GRADED, PIECES, TEXT_SCORERS, target
+from tests.scorers.test_hostile import GRADED, PIECES, TEXT_SCORERS
 from tests.scorers.test_mrcr import START, TARGET
 from tests.scorers.test_tool_calls import DOC as FUNCTIONS
 
@@ -121,7 +121,7 @@ def check(scorer: str, answers: Sequence[str], **changes: object) -> None:
     with taking_at_most(MEMORY):
         started = time.process_time()
         batch = generations(
-            answers, target(scorer), choices=["x", "Paris", "y", answers[0][:50]], **changes
+            answers, any_target(scorer), choices=["x", "Paris", "y", answers[0][:50]], **changes
         )
         scores = scored(scorer, batch)
         assert time.process_time() - started < 2 + SECONDS_EACH * len(answers)

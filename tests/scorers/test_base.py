@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 from regrade.scorers.base import SHARED_COLUMNS, Reading, score_each, score_rows
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.pieces import Pieces
-from tests.scorers.batches import generations, read, scored
+from tests.scorers.batches import any_target, generations, read, scored
 
+WORDS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 RESTATED = "I restate it in 3 words.\nQuestion: how many?\n#### 7"
 
 
@@ -90,8 +91,7 @@ def test_a_batch_without_the_column_of_the_format_is_read_as_unknown() -> None:
 def test_the_place_of_an_answer_is_counted_in_characters(
     scorer: str, text: str, place: str
 ) -> None:
-    target = {"number": "1", "number_strict": "1"}.get(scorer, "A")
-    score = read(scorer, text, target, choices=["Paris", "Rome"])
+    score = read(scorer, text, any_target(scorer), choices=["Paris", "Rome"])
 
     assert text[score["start"] : score["end"]] == place
 
@@ -102,26 +102,17 @@ def test_of_equal_numbers_the_place_is_the_one_that_was_read() -> None:
     assert (score["start"], score["end"]) == (8, 9)
 
 
-def test_an_answer_that_was_not_read_has_no_place() -> None:
-    for score in (
-        read("number", "none", "7"),
-        read("number", "7", "7", error="refused"),
-        read("choice_letter", "E", "A", choices=["x", "y"]),
-        read("choice_logprob", "A", "A", label_logprobs=[-1.0, -2.0]),
-    ):
-        assert (score["start"], score["end"]) == (None, None)
+def test_an_answer_that_was_ranked_has_no_place() -> None:
+    score = read("choice_logprob", "A", "A", label_logprobs=[-1.0, -2.0])
+
+    assert (score["start"], score["end"]) == (None, None)
 
 
 @settings(max_examples=15)
-@given(
-    st.lists(
-        st.text(st.characters(exclude_categories=["Cs"]), max_size=12), min_size=8, max_size=16
-    )
-)
+@given(st.lists(WORDS, min_size=8, max_size=16))
 def test_places_are_right_in_any_script(words: list[str]) -> None:
-    texts = [
-        f"{word}#### 5 {word}" for word in words if "####" not in word and "think>" not in word
-    ]
+    said = [word for word in words if "####" not in word and "think>" not in word]
+    texts = [f"{word}#### 5 {word}" for word in said]
     batch = generations(texts, "5")
 
     for text, score in zip(texts, scored("number_strict", batch).to_pylist(), strict=True):

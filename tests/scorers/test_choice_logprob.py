@@ -5,11 +5,6 @@ import pytest
 from tests.scorers.batches import generations, read, scored
 
 
-def best(logprobs: list[float] | None) -> str | None:
-    extracted: str | None = read("choice_logprob", None, "A", label_logprobs=logprobs)["extracted"]
-    return extracted
-
-
 @pytest.mark.parametrize(
     ("logprobs", "letter"),
     [
@@ -18,14 +13,11 @@ def best(logprobs: list[float] | None) -> str | None:
         ([-9.0] * 9 + [-1.0], "J"),
         ([-1e-300, 0.0], "B"),
         ([-inf, -700.0], "B"),
+        ([-2.0, -1.0, -1.0, -2.0], "B"),  # the first of those that are equal
     ],
 )
 def test_the_likeliest_label_is_the_answer(logprobs: list[float], letter: str) -> None:
-    assert best(logprobs) == letter
-
-
-def test_of_equal_labels_the_first_is_the_answer() -> None:
-    assert best([-2.0, -1.0, -1.0, -2.0]) == "B"
+    assert read("choice_logprob", None, "A", label_logprobs=logprobs)["extracted"] == letter
 
 
 @pytest.mark.parametrize("logprobs", [None, [], [nan, -1.0], [-1.0, nan], [-inf, -inf], [inf, 0.0]])
@@ -47,9 +39,3 @@ def test_rows_of_different_lengths_are_ranked_each_on_its_own() -> None:
     assert scores["extracted"].to_pylist() == ["A", "B", None, "C", None]
     assert scores["value"].to_pylist() == [1.0, 1.0, 0.0, 1.0, 0.0]
     assert scored("choice_logprob", batch.slice(1, 3)).to_pylist() == scores.to_pylist()[1:4]
-
-
-def test_an_error_is_missing_not_wrong() -> None:
-    score = read("choice_logprob", None, "A", label_logprobs=[-1.0, -2.0], error="refused")
-
-    assert (score["outcome"], score["value"]) == ("failed", None)

@@ -1,7 +1,7 @@
 """The scorer `code`, on questions of the real benchmarks' form, in a real sandbox."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -39,7 +39,6 @@ from tests.processes.sandbox.bubblewrap import needs_bubblewrap
 
 pytestmark = needs_bubblewrap
 Rows = list[dict[str, Any]]
-Graded = Callable[[Sample, Sequence[str | None]], list[dict[str, Any]]]
 OPTIONS = ScoringOptions(processes=2)
 
 
@@ -48,19 +47,19 @@ def parquet(path: Path, rows: Rows) -> Path:
     return path
 
 
-def batch_of(rows: Rows, prompt_format: str = "chat") -> pa.RecordBatch:
-    batch = pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
-    batch = batch.select([*SHARED_COLUMNS, "text", "doc"])
-    return batch.append_column(PROMPT_FORMAT, pa.array([prompt_format] * len(rows), pa.string()))
-
-
 def answers_to(sample: Sample, texts: Sequence[str | None]) -> Rows:
-    return [
-        generation_row(
-            sample, number, Completion(number, prompt="?", text=text, finish_reason="stop")
-        )
+    completions = [
+        Completion(number, prompt="?", text=text, finish_reason="stop")
         for number, text in enumerate(texts)
     ]
+    return [generation_row(sample, n, completion) for n, completion in enumerate(completions)]
+
+
+def scores_of(score: BatchScore, rows: Rows, prompt_format: str = "chat") -> Rows:
+    batch = pa.RecordBatch.from_pylist(rows, schema=GENERATION_SCHEMA)
+    batch = batch.select([*SHARED_COLUMNS, "text", "doc"])
+    formats = pa.array([prompt_format] * len(rows), pa.string())
+    return score(batch.append_column(PROMPT_FORMAT, formats)).to_pylist()
 
 
 def test_no_more_programs_run_at_once_than_fit_into_the_free_memory(
@@ -104,7 +103,13 @@ def fenced(source: str, language: str = "python") -> str:
 def graded(
     score: BatchScore, sample: Sample, texts: Sequence[str | None], prompt_format: str = "chat"
 ) -> Rows:
-    return score(batch_of(answers_to(sample, texts), prompt_format)).to_pylist()
+    return scores_of(score, answers_to(sample, texts), prompt_format)
+
+
+def values(
+    score: BatchScore, sample: Sample, *texts: str, prompt_format: str = "chat"
+) -> list[float | None]:
+    return [row["value"] for row in graded(score, sample, texts, prompt_format)]
 
 
 def test_the_reference_solutions_pass_as_chat_and_as_completion(
@@ -112,17 +117,12 @@ def test_the_reference_solutions_pass_as_chat_and_as_completion(
 ):
     for sample in humaneval.samples():
         whole = f"{sample.fields['prompt']}{sample.target}"
-        [chat, bare, continued] = graded(
-            score, sample, [fenced(whole), whole, fenced(sample.target)]
-        )
-        assert [chat["value"], bare["value"], continued["value"]] == [1, 1, 1], sample.fields
+        assert values(score, sample, fenced(whole), whole) == [1, 1], sample.fields
+        [chat] = graded(score, sample, [fenced(whole)])
         assert json.loads(chat["metrics"]) == {"base": 1, "plus": 1}
-        [completion] = graded(score, sample, [sample.target], "completion")
-        assert completion["value"] == 1
-    for sample in mbpp.samples():
-        [chat] = graded(score, sample, [fenced(sample.target)])
-        [completion] = graded(score, sample, [sample.target], "completion")
-        assert [chat["value"], completion["value"]] == [1, 1]
+    for sample in (*humaneval.samples(), *mbpp.samples()):
+        assert values(score, sample, fenced(sample.target)) == [1]
+        assert values(score, sample, sample.target, prompt_format="completion") == [1]
 
 
 def test_a_program_that_passes_only_the_first_tests_is_right_in_base_and_wrong_in_plus(
@@ -145,19 +145,12 @@ def test_a_program_that_passes_only_the_first_tests_is_right_in_base_and_wrong_i
 
 def test_results_are_compared_as_evalplus_compares_them(score: BatchScore, humaneval: Benchmark):
     increased, halved, *_ = humaneval.samples()
-    nearly, exact, tuples, integers = [
-        "def halved(x):\n    return x / 2 + 1e-9",
-        "import numpy as np\ndef halved(x):\n    return np.float64(x) / 2",
-        "def increased(n):\n    return tuple(x + 1 for x in n)",
-        "def increased(n):\n    return [float(x + 1) for x in n]",
-    ]
-    assert [row["value"] for row in graded(score, halved, [fenced(nearly), fenced(exact)])] == [
-        1,
-        1,
-    ]
-    assert [
-        row["value"] for row in graded(score, increased, [fenced(tuples), fenced(integers)])
-    ] == [0, 0]
+    nearly = "def halved(x):\n    return x / 2 + 1e-9"
+    exact = "import numpy as np\ndef halved(x):\n    return np.float64(x) / 2"
+    assert values(score, halved, fenced(nearly), fenced(exact)) == [1, 1]
+    tuples = "def increased(n):\n    return tuple(x + 1 for x in n)"
+    integers = "def increased(n):\n    return [float(x + 1) for x in n]"
+    assert values(score, increased, fenced(tuples), fenced(integers)) == [0, 0]
 
 
 def test_the_program_is_shown_with_its_place(score: BatchScore, humaneval: Benchmark):
@@ -176,7 +169,7 @@ def test_an_answer_without_a_program_is_unparsed_and_one_that_failed_has_no_valu
     sample = humaneval.samples()[0]
     rows = answers_to(sample, ["I cannot do that.", "", None])
     rows[2]["error"] = "the request failed"
-    unparsed, empty, failed = score(batch_of(rows)).to_pylist()
+    unparsed, empty, failed = scores_of(score, rows)
     assert (unparsed["outcome"], unparsed["value"], unparsed["extracted"]) == ("unparsed", 0, None)
     assert json.loads(unparsed["metrics"]) == {"base": 0, "plus": 0}
     assert empty["outcome"] == "unparsed"
@@ -197,12 +190,11 @@ def test_a_program_that_does_not_end_is_a_timeout_after_a_second_run_alone(
     monkeypatch.setattr(code_module.Workers, "_run", counted)
     sample = humaneval.samples()[0]
     endless = "def increased(n):\n    while n: pass\n    return n"
+    texts = [fenced(endless), fenced(endless), fenced("def increased(n): return 1")]
     with load_scorer("code").session(ScoringContext(OPTIONS, specification())) as score:
-        rows = graded(
-            score, sample, [fenced(endless), fenced(endless), fenced("def increased(n): return 1")]
-        )
-    assert [row["outcome"] for row in rows] == ["timeout", "timeout", "scored"]
-    assert [row["value"] for row in rows] == [0, 0, 0]
+        rows = graded(score, sample, texts)
+    found = [(row["outcome"], row["value"]) for row in rows]
+    assert found == [("timeout", 0), ("timeout", 0), ("scored", 0)]
     assert len(runs) == 3  # the same program runs once, and once more alone
 
 
@@ -230,28 +222,21 @@ SCRIPT = "n = int(input())\nprint(2 * n)"
 METHOD = (
     "class Solution:\n    def shifted(self, numbers, by):\n        return [n + by for n in numbers]"
 )
+SOURCES = {"doubled": SCRIPT, "doubled_2": "print(2)", "shifted": METHOD}
 
 
-def contest_answers(benchmark: Benchmark, sources: dict[str, str]) -> Rows:
-    rows = []
-    for sample in benchmark.samples():
-        rows += answers_to(sample, [fenced(sources[sample.doc["question"]])])
-    return rows
+def with_source(path: Path) -> ScoringOptions:
+    override = SourceOverride(benchmark="livecodebench", path=str(path))
+    return OPTIONS.model_copy(update={"sources": (override,)})
 
 
-@pytest.fixture
-def contests(tmp_path: Path) -> Path:
-    return parquet(tmp_path / "contests.parquet", CONTEST_ROWS)
-
-
-def test_livecodebench_is_scored_by_tests_that_are_not_stored_with_the_answers(
-    tmp_path: Path, contests: Path
-):
+def test_livecodebench_is_scored_by_tests_that_are_not_stored_with_the_answers(tmp_path: Path):
+    contests = parquet(tmp_path / "contests.parquet", CONTEST_ROWS)
     benchmark = open_benchmark("livecodebench", source=str(contests))
-    assert [sample.subset for sample in benchmark.samples()] == ["easy", "hard", "medium"]
-    rows = contest_answers(
-        benchmark, {"doubled": SCRIPT, "doubled_2": "print(2)", "shifted": METHOD}
-    )
+    samples = benchmark.samples()
+    assert [sample.subset for sample in samples] == ["easy", "hard", "medium"]
+    answered = ((sample, fenced(SOURCES[sample.doc["question"]])) for sample in samples)
+    rows = [row for sample, text in answered for row in answers_to(sample, [text])]
     assert all("40" not in (row["doc"] or "") for row in rows)
     repository = LocalRepository(tmp_path / "answers")
     described = SetDescription(
@@ -262,19 +247,13 @@ def test_livecodebench_is_scored_by_tests_that_are_not_stored_with_the_answers(
     with Spool(tmp_path / "spool") as spool:
         spool.append(rows)
         answers = publish_answers(repository, spool, described)
-    options = OPTIONS.model_copy(
-        update={"sources": (SourceOverride(benchmark="livecodebench", path=str(contests)),)}
-    )
-    scored = score_answers(answers, "code", options=options)
+    scored = score_answers(answers, "code", options=with_source(contests))
     assert scored.table["value"].to_pylist() == [1, 0, 1]
     with pytest.raises(SettingsError, match="--source livecodebench=PATH"):
         score_answers(answers, "code", options=OPTIONS)
     other = parquet(tmp_path / "other.parquet", [*CONTEST_ROWS, contest("more", "2025-01-01")])
-    wrong = OPTIONS.model_copy(
-        update={"sources": (SourceOverride(benchmark="livecodebench", path=str(other)),)}
-    )
     with pytest.raises(SourceError, match="not that of the file"):
-        score_answers(answers, "code", options=wrong)
+        score_answers(answers, "code", options=with_source(other))
 
 
 def test_a_prompt_that_ends_before_the_function_is_completed(score: BatchScore, tmp_path: Path):

@@ -24,7 +24,7 @@ import regrade
 from regrade.records.patterns import Pattern, compiled
 from regrade.scorers.extraction import columns
 from regrade.scorers.mathematics import latex
-from tests.scorers.batches import generations, scored
+from tests.scorers.batches import any_target, generations, scored
 from tests.scorers.test_corpus import CORPUS
 from tests.scorers.test_hostile import PIECES, TEXT_SCORERS
 
@@ -37,65 +37,48 @@ SECONDS = 4.0
 
 
 class Use(NamedTuple):
-    """A pattern, and a method by which it searches."""
-
-    place: str
-    pattern: "re.Pattern[Any]"
-    method: str
-    searched: Pattern | None = None
-    """The same pattern in RE2, if it searches."""
-
-    def run(self, text: str) -> float:
-        """Return the CPU time of a search in this thread, which is given up after `SECONDS`."""
-        given: Any = text.encode() if isinstance(self.pattern.pattern, bytes) else text
-        search: Callable[..., Any] = getattr(self.searched or self.pattern, self.method)
-        arguments = (lambda _: "", given) if self.method == "sub" else (given,)
-        started = time.thread_time()
-        signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
-        try:
-            found = search(*arguments)
-            if self.method == "finditer":
-                for _ in found:
-                    pass
-        finally:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        return time.thread_time() - started
-
-
-class Kernel(NamedTuple):
-    """A pattern that scorers give to a function of `columns`, with its further arguments."""
+    """A pattern, and what is done with it."""
 
     place: str
     pattern: "re.Pattern[Any]"
     """As Python writes it, to take it to pieces."""
     method: str
-    arguments: tuple[str, ...]
+    done: Callable[[Any], object]
+    """Gets a text."""
+    searched: Pattern | None = None
+    """The same pattern in RE2, if it searches."""
 
     def run(self, text: str) -> float:
-        """Return the CPU time of the function over one text."""
-        texts = pa.array([text], pa.string())
-        started = time.process_time()
-        getattr(columns, self.method)(texts, *self.arguments)
-        return time.process_time() - started
-
-
-class Notation(NamedTuple):
-    """The notation of mathematical answers, whose patterns work together with Python code, over texts for one of the patterns."""
-
-    place: str
-    pattern: "re.Pattern[Any]"
-    method: str = "prepared"
-
-    def run(self, text: str) -> float:
-        """Return the CPU time of bringing a text into the notation and comparing it plainly, given up after `SECONDS`."""
+        """Return the CPU time that it takes in this thread; it is given up after `SECONDS`."""
+        given = text.encode() if isinstance(self.pattern.pattern, bytes) else text
         started = time.thread_time()
         signal.setitimer(signal.ITIMER_VIRTUAL, SECONDS)
         try:
-            for target, answer in latex.variants("1", latex.prepared(text)):
-                latex.is_plainly_equal(target, answer)
+            self.done(given)
         finally:
             signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         return time.thread_time() - started
+
+
+def searching(
+    place: str, pattern: "re.Pattern[Any]", method: str, searched: Pattern | None = None
+) -> Use:
+    """Return a search by a method of a pattern, or of the same pattern in RE2."""
+    search: Callable[..., Any] = getattr(searched or pattern, method)
+
+    def done(text: Any) -> None:
+        found = search(lambda _: "", text) if method == "sub" else search(text)
+        if method == "finditer":
+            for _ in found:
+                pass
+
+    return Use(place, pattern, method, done, searched)
+
+
+def in_notation(text: str) -> None:
+    """Bring a text into the notation of mathematical answers and compare it plainly: patterns together with Python code."""
+    for target, answer in latex.variants("1", latex.prepared(text)):
+        latex.is_plainly_equal(target, answer)
 
 
 class _StandIn(str):
@@ -151,14 +134,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[ast.Call, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             owner = node.func.value
-            yield (
-                node,
-                owner.id
-                if isinstance(owner, ast.Name)
-                else owner.attr
-                if isinstance(owner, ast.Attribute)
-                else "",
-            )
+            yield node, getattr(owner, "id", getattr(owner, "attr", ""))
 
 
 @cache
@@ -197,7 +173,7 @@ def uses() -> list[Use]:
                     target = above.targets[0] if isinstance(above, ast.Assign) else None
                     known_as = _known_as(name, getattr(target, "id", ""))
                     methods = methods_by_name().get(known_as, {"search", "sub"})
-            found += [Use(f"{name}:{node.lineno}", pattern, each) for each in sorted(methods)]
+            found += [searching(f"{name}:{node.lineno}", pattern, each) for each in sorted(methods)]
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "compiled":
                 source = _Names(tree).value(node.args[0])
@@ -206,7 +182,7 @@ def uses() -> list[Use]:
                 known_as = _known_as(name, target.id) if isinstance(target, ast.Name) else None
                 methods = methods_by_name()[known_as] if known_as else {"search", "finditer"}
                 found += [
-                    Use(f"{name}:{node.lineno}", re.compile(source), each, compiled(source))
+                    searching(f"{name}:{node.lineno}", re.compile(source), each, compiled(source))
                     for each in sorted(methods)
                 ]
     return found
@@ -221,36 +197,30 @@ def _compiled(tree: ast.Module, call: ast.Call) -> "re.Pattern[Any]":
 
 
 @cache
-def kernels() -> list[Kernel]:
+def kernels() -> list[Use]:
     """Each pattern that scorers give to Arrow for the texts of the corpus and for hostile ones, with the function."""
-    found: dict[tuple[str, tuple[str, ...]], None] = {}
+    found: dict[tuple[str, tuple[str, ...]], Use] = {}
 
     def recording(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         def run(strings: columns.Strings, *arguments: str) -> Any:
-            found[name, arguments] = None
+            found[name, arguments] = Use(
+                f"{arguments}",
+                _in_python(arguments[0]),
+                name,
+                lambda text: function(pa.array([text], pa.string()), *arguments),
+            )
             return function(strings, *arguments)
 
         return run
 
     texts = [*(row["text"] for row in CORPUS), *(f"x {piece} 1" for piece in PIECES)]
+    names = ("is_match", "replaced", "captured", "after_last", "after_first", "before_first")
     with pytest.MonkeyPatch.context() as patch:
-        for name in (
-            "is_match",
-            "replaced",
-            "captured",
-            "after_last",
-            "after_first",
-            "before_first",
-        ):
+        for name in names:
             patch.setattr(columns, name, recording(name, getattr(columns, name)))
         for scorer in TEXT_SCORERS:
-            target = "1" if scorer.startswith("number") else "A"
-            scored(scorer, generations(texts, target, choices=["x", "Paris", "y"]))
-    return [
-        Kernel(f"{arguments}", _in_python(arguments[0]), *call)
-        for call in found
-        for arguments in [call[1]]
-    ]
+            scored(scorer, generations(texts, any_target(scorer), choices=["x", "Paris", "y"]))
+    return [*found.values()]
 
 
 def _in_python(pattern: str) -> "re.Pattern[Any]":
@@ -341,15 +311,15 @@ def texts(pattern: "re.Pattern[Any]", number: int) -> Iterator[Callable[[int], s
         yield lambda length, b=beginning, u=unit, e=end: f"{b}{u * (length // len(u))}{e}"
 
 
-def notations() -> list[Notation]:
+def notations() -> list[Use]:
     return [
-        Notation(use.place, use.pattern) for use in uses() if use.place.startswith(latex.__name__)
+        Use(use.place, use.pattern, "prepared", in_notation)
+        for use in uses()
+        if use.place.startswith(latex.__name__)
     ]
 
 
-def slow(
-    found: Sequence[Use | Kernel | Notation], *, number: int, short: int, long: int, most: int
-) -> list[str]:
+def slow(found: Sequence[Use], *, number: int, short: int, long: int, most: int) -> list[str]:
     """Return what takes more than linear time: the slowest mixtures are repeated in a text `long / short` times as long."""
 
     def give_up(*_: object) -> None:
@@ -399,27 +369,26 @@ def test_every_pattern_is_found() -> None:
     assert searching == ["columns.py"]
 
 
-def test_no_pattern_takes_more_than_linear_time() -> None:
-    assert slow(uses(), number=40, short=2_000, long=20_000, most=2) == []
+LONG = {"number": 60, "short": 10_000, "long": 200_000, "most": 3}
+"""For minutes: over 200,000 characters."""
 
 
-def test_the_notation_of_mathematical_answers_takes_linear_time() -> None:
-    assert slow(notations(), number=8, short=2_000, long=20_000, most=1) == []
+def long(found: Callable[[], list[Use]], **settings: int) -> Any:
+    marks = [pytest.mark.slow, pytest.mark.timeout(3600)]
+    return pytest.param(found, LONG | settings, marks=marks, id=f"{found.__name__}, long")
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_the_notation_of_mathematical_answers_takes_linear_time_over_200_000_characters() -> None:
-    assert slow(notations(), number=60, short=10_000, long=200_000, most=3) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_no_pattern_takes_more_than_linear_time_over_200_000_characters() -> None:
-    assert slow(uses(), number=300, short=10_000, long=200_000, most=5) == []
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_no_pattern_of_a_scorer_takes_more_than_linear_time_in_arrow() -> None:
-    assert slow(kernels(), number=60, short=10_000, long=200_000, most=3) == []
+@pytest.mark.parametrize(
+    ("found", "settings"),
+    [
+        pytest.param(uses, {"number": 40, "most": 2}, id="uses"),
+        pytest.param(notations, {"number": 8, "most": 1}, id="notations"),
+        long(uses, number=300, most=5),
+        long(notations),
+        long(kernels),
+    ],
+)
+def test_no_pattern_takes_more_than_linear_time(
+    found: Callable[[], list[Use]], settings: dict[str, int]
+) -> None:
+    assert slow(found(), **({"short": 2_000, "long": 20_000} | settings)) == []

@@ -18,7 +18,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings import ScoringOptions
 from regrade.settings.errors import SettingsError
 from tests.lm_eval.rows import tasks_of_folders
-from tests.lm_eval.stored import data_folder, harness_task, publish_task
+from tests.lm_eval.stored import data_folder, harness_task, of_file, own_task, publish_task
 from tests.stored import numbers, publish
 
 ENDLESS = lm_eval.Trial.endless
@@ -82,13 +82,13 @@ def test_an_answer_at_which_a_filter_never_ends_costs_its_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     own = tmp_path / "own"
-    own.mkdir()
-    (own / "mine.yaml").write_text(
-        "task: my_task\ndataset_path: json\ndataset_kwargs:\n  data_files:\n"
-        f"    test: {tmp_path / 'q.jsonl'}\n"
-        "test_split: test\noutput_type: generate_until\ndoc_to_text: '{{q}}'\ndoc_to_target: '{{a}}'\n"
-        "generation_kwargs: {until: ['X'], do_sample: false}\n"
-        "filter_list: [{name: it, filter: [{function: regex, regex_pattern: '((?:7+)+)!'}, {function: take_first}]}]\n"
+    own_task(
+        own,
+        "my_task",
+        of_file(tmp_path / "q.jsonl"),
+        "generation_kwargs: {until: [X], do_sample: false}",
+        "filter_list: [{name: it, filter: [{function: regex, regex_pattern: '((?:7+)+)!'}, {function: take_first}]}]",
+        target="a",
     )
     questions = [f'{{"q": "{n}?", "a": "{n}7"}}\n' for n in range(5)]
     (tmp_path / "q.jsonl").write_text("".join(questions))
@@ -112,9 +112,8 @@ def test_an_answer_at_which_a_filter_never_ends_costs_its_row(
 def test_answers_to_other_benchmarks_are_refused(tmp_path: Path) -> None:
     answers = publish(LocalRepository(tmp_path / "answers"), numbers(0, 3))
 
-    with pytest.raises(
-        SettingsError, match="scores answers to benchmarks 'lm_eval:TASK', not to 'sums'"
-    ):
+    says = "scores answers to benchmarks 'lm_eval:TASK', not to 'sums'"
+    with pytest.raises(SettingsError, match=says):
         score_answers(answers, "lm_eval")
 
 

@@ -35,13 +35,8 @@ def card(answer: str, target: str) -> float:
 @pytest.mark.parametrize(
     "text",
     [
-        TARGET,
-        TARGET[:-40],
-        TARGET.replace("tapirs", "whales"),
-        START,
-        START + "Another poem.",
-        TARGET.removeprefix(START),
-        "Here it is: " + TARGET,
+        *(TARGET, TARGET[:-40], TARGET.replace("tapirs", "whales"), START, f"{START}Another poem."),
+        *(TARGET.removeprefix(START), f"Here it is: {TARGET}"),
     ],
 )
 def test_an_answer_has_the_grade_of_the_card(text: str) -> None:

@@ -1,6 +1,7 @@
 import json
-from typing import get_args
+from typing import Any, get_args
 
+import pyarrow as pa
 import pytest
 
 from regrade.records.columns import GENERATION_SCHEMA, SCORE_SCHEMA
@@ -8,7 +9,7 @@ from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.base import SHARED_COLUMNS, TargetKind
 from regrade.scoring.source_hash import module_codes, source_hash
 from regrade.settings.errors import UnknownNameError
-from tests.scorers.batches import batch_score, generations
+from tests.scorers.batches import any_target, batch_score, generations
 
 
 @pytest.mark.parametrize("name", scorer_names())
@@ -27,13 +28,17 @@ OF_BATCHES = [name for name in scorer_names() if hasattr(load_scorer(name), "sco
 """Scorers that need no session; the others have tests of their own."""
 
 
+def batch_for(name: str, **changes: Any) -> pa.RecordBatch:
+    target, more = any_target(name), {"doc": json.dumps({"random_string_to_prepend": "A"})}
+    if name == "tool_calls":
+        target, more = "[]", {"doc": '{"tools": []}', "tool_calls": "[]"}
+    texts = ["1", "A", None, ""]
+    return generations(texts, target, choices=["x", "y"], subset="part", **more, **changes)
+
+
 @pytest.mark.parametrize("name", OF_BATCHES)
 def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> None:
-    target = "1" if name.startswith("number") else "A"
-    changes = {"doc": json.dumps({"random_string_to_prepend": "A"})}
-    if name == "tool_calls":
-        target, changes = "[]", {"doc": '{"tools": []}', "tool_calls": "[]"}
-    batch = generations(["1", "A", None, ""], target, choices=["x", "y"], subset="part", **changes)
+    batch = batch_for(name)
 
     scores = batch_score(name)(batch)
 
@@ -42,6 +47,21 @@ def test_scores_have_their_schema_and_a_row_for_each_generation(name: str) -> No
         batch.select(["sample_id", "repeat", "subset"]).to_pylist()
     )
     scores.validate(full=True)
+    assert batch_score(name)(batch.slice(2, 2)).equals(scores.slice(2, 2))
+    assert batch_score(name)(batch.slice(4)).num_rows == 0
+
+
+READ = ("outcome", "value", "extracted", "start", "end")
+
+
+@pytest.mark.parametrize("name", OF_BATCHES)
+def test_no_text_is_unparsed_and_wrong_and_an_error_is_missing(name: str) -> None:
+    scores = batch_score(name)(batch_for(name)).select(READ).to_pylist()
+    failed = batch_score(name)(batch_for(name, error="refused")).select(READ).to_pylist()
+
+    if name != "tool_calls":  # no call may be the right answer
+        assert {*scores[2].values(), *scores[3].values()} == {"unparsed", 0.0, None}
+    assert failed == [dict.fromkeys(READ) | {"outcome": "failed"}] * 4
 
 
 def test_an_unknown_name_is_refused_with_a_hint() -> None:
@@ -54,12 +74,5 @@ def test_an_unknown_name_is_refused_with_a_hint() -> None:
 def test_a_hash_is_over_the_scorer_and_what_it_is_made_of() -> None:
     found = module_codes("regrade.scorers.choice_logprob", ("regrade.scorers",))
 
-    assert {name.rpartition(".")[2] for name in found} == {
-        "base",
-        "choice_logprob",
-        "choices",
-        "columns",
-        "continuing",
-        "pieces",
-        "wording",
-    }
+    parts = "base choice_logprob choices columns continuing pieces wording"
+    assert {name.rpartition(".")[2] for name in found} == {*parts.split()}

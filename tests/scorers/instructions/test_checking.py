@@ -55,55 +55,47 @@ ANSWERS = (
     "   \n",
     "",
 )
-ROW: dict[str, Any] = {"prompt": "Write two lines.", "benchmark": "ifeval"}
+PROMPT = "Write two lines."
+pytestmark = pytest.mark.usefixtures("nltk_data")
 
 
-@pytest.mark.usefixtures("nltk_data")
+def checked(answer: str, *instructions: tuple[str, Any], benchmark: str = "ifeval") -> Any:
+    """Return what is said of an answer to a request with instructions: their names and arguments."""
+    listed = [{"id": name, "kwargs": given} for name, given in instructions]
+    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": PROMPT, "answer": answer}
+    return check({**task, "instructions": listed})
+
+
 def test_every_instruction_of_ifeval_is_here():
     checkers, _ = _library("ifeval", tuple(nltk_path()))
 
     assert {name for name, _ in INSTRUCTIONS} == set(checkers)
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_every_answer_is_judged_as_the_harness_judges_it():
     harness = importlib.import_module("lm_eval.tasks.ifeval.utils")
     answers = [*ANSWERS, *(f"{a}\n{b}" for a, b in zip(ANSWERS, ANSWERS[3:], strict=False))]
+    names, given = zip(*INSTRUCTIONS, strict=True)
+    document = {"key": 1, "prompt": PROMPT, "instruction_id_list": names, "kwargs": given}
     seen = set()
     for answer in answers:
-        instructions = [{"id": name, "kwargs": given} for name, given in INSTRUCTIONS]
-        document = {
-            "key": 1,
-            "prompt": ROW["prompt"],
-            "instruction_id_list": [name for name, _ in INSTRUCTIONS],
-            "kwargs": [given for _, given in INSTRUCTIONS],
-        }
-
-        ours = check({**ROW, "data": nltk_path(), "instructions": instructions, "answer": answer})
+        ours = checked(answer, *INSTRUCTIONS)
         theirs = harness.process_results(document, [answer])
 
         assert ours["strict"] == theirs["inst_level_strict_acc"], answer
         assert ours["loose"] == theirs["inst_level_loose_acc"], answer
         assert ours["problems"] == []
-        for name, strict in zip(document["instruction_id_list"], ours["strict"], strict=True):
-            seen.add((name, strict))
-    both = {(name, strict) for name, _ in INSTRUCTIONS for strict in (True, False)}
+        seen |= {*zip(names, ours["strict"], strict=True)}
+    both = {(name, strict) for name in names for strict in (True, False)}
     assert both - seen == set(), "each instruction is followed by some answers, and not by others"
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_the_language_of_a_text_is_the_same_every_time():
-    task = {
-        **ROW,
-        "data": nltk_path(),
-        "instructions": [{"id": "language:response_language", "kwargs": {"language": "en"}}],
-        "answer": "no si ok und hotel taxi et la",
-    }
+    asked = ("language:response_language", {"language": "en"})
 
-    assert len({str(check(task)) for _ in range(20)}) == 1
+    assert len({str(checked("no si ok und hotel taxi et la", asked)) for _ in range(20)}) == 1
 
 
-@pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize(
     ("benchmark", "name", "kwargs", "says"),
     [
@@ -118,61 +110,35 @@ def test_the_language_of_a_text_is_the_same_every_time():
 def test_an_instruction_that_cannot_be_checked_is_unusable(
     benchmark: str, name: str, kwargs: dict[str, Any], says: str
 ):
-    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": "p", "answer": "An answer."}
-
-    result = check({**task, "instructions": [{"id": name, "kwargs": kwargs}]})
-
-    assert says in str(result["unusable"])
+    assert says in str(checked("An answer.", (name, kwargs), benchmark=benchmark)["unusable"])
 
 
-@pytest.mark.usefixtures("nltk_data")
+LETTERS = "keywords:letter_frequency"
+LETTER = {"let_frequency": 2, "let_relation": "at least"}
+SPAN = ("repeat:repeat_span", {"prompt_to_repeat": "one two three", "n_start": 0, "n_end": 2})
+
+
 @pytest.mark.parametrize(
-    ("benchmark", "name", "kwargs", "right", "wrong"),
+    ("benchmark", "instruction", "right", "wrong"),
     [
-        *(
-            (
-                "ifeval",
-                "keywords:letter_frequency",
-                {"letter": sign, "let_frequency": 2, "let_relation": "at least"},
-                f"a {sign}tag {sign}",
-                f"a {sign}tag",
-            )
-            for sign in "#!É"
-        ),
-        (
-            "ifbench",
-            "repeat:repeat_span",
-            {"prompt_to_repeat": "one two three", "n_start": 0, "n_end": 2},
-            "One two",
-            "two three",
-        ),
+        *(("ifeval", (LETTERS, LETTER | {"letter": n}), f"a {n}t {n}", f"{n}t") for n in "#!É"),
+        ("ifbench", SPAN, "One two", "two three"),
     ],
 )
 def test_an_argument_that_the_library_ignores_is_checked(
-    benchmark: str, name: str, kwargs: dict[str, Any], right: str, wrong: str
+    benchmark: str, instruction: tuple[str, Any], right: str, wrong: str
 ):
-    task = {"benchmark": benchmark, "data": nltk_path(), "prompt": "p"}
-    task["instructions"] = [{"id": name, "kwargs": kwargs}]
-
-    assert [check({**task, "answer": answer}).get("strict") for answer in (right, wrong)] == [
-        [True],
-        [False],
-    ]
+    for answer, follows in ((right, True), (wrong, False)):
+        assert checked(answer, instruction, benchmark=benchmark)["strict"] == [follows]
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_an_answer_on_which_a_checker_fails_does_not_follow_the_instruction():
-    instructions = [{"id": "detectable_format:json_format", "kwargs": {}}]
-
-    result = check(
-        {**ROW, "data": nltk_path(), "instructions": instructions, "answer": "[" * 100_000}
-    )
+    result = checked("[" * 100_000, ("detectable_format:json_format", {}))
 
     assert (result["strict"], result["loose"]) == ([False], [False])
     assert "RecursionError" in str(result["problems"])
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("nltk.download", lambda *_, **__: pytest.fail("a download"))
     _library.cache_clear()

@@ -22,6 +22,7 @@ from tests.scorers.test_any_text import check as check_scores
 from tests.scorers.test_any_text import mutated, real_answers
 from tests.stored import publish, score
 
+pytestmark = pytest.mark.usefixtures("nltk_data")
 NO_COMMA = {"id": "punctuation:no_comma", "kwargs": {}}
 WORDS = {
     "id": "length_constraints:number_words",
@@ -47,40 +48,24 @@ def rows(*texts: str, instructions: str = document(NO_COMMA, WORDS)) -> list[dic
     return [row(n, text) | {"doc": instructions} for n, text in enumerate(texts, 1)]
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_an_answer_is_right_if_it_follows_all_instructions(tmp_path: Path):
     scored = score_answers(stored(tmp_path, *rows(*TEXTS)), "ifeval")
     found = scored.table.to_pylist()
 
-    assert [score["value"] for score in found] == [1.0, 0.0, 0.0, 0.0]
-    assert [score["outcome"] for score in found] == ["scored", "scored", "scored", "unparsed"]
-    assert [score["extracted"] for score in found] == [
-        "punctuation:no_comma, length_constraints:number_words",
-        "length_constraints:number_words",
-        "length_constraints:number_words",
-        None,
+    words = "length_constraints:number_words"
+    assert [(score["outcome"], score["value"], score["extracted"]) for score in found] == [
+        ("scored", 1.0, f"punctuation:no_comma, {words}"),
+        *[("scored", 0.0, words)] * 2,
+        ("unparsed", 0.0, None),
     ]
-    assert json.loads(found[2]["metrics"]) == {
-        "instructions": 2,
-        "prompt_strict": 0,
-        "prompt_loose": 1,
-        "followed_strict": 1,
-        "followed_loose": 2,
-    }
+    followed = {"prompt_strict": 0, "prompt_loose": 1, "followed_strict": 1, "followed_loose": 2}
+    assert json.loads(found[2]["metrics"]) == {"instructions": 2, **followed}
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_the_four_numbers_of_the_paper_are_stored(tmp_path: Path):
-    loosely = document(NO_COMMA)
     texts = ("Sure, here it is:\nA line.", "A, b.", "A line.")
-    file = score(
-        stored(
-            tmp_path,
-            *rows(*texts, instructions=loosely),
-            row(9, "Yes.") | {"doc": document(NO_COMMA, WORDS)},
-        ),
-        "ifeval",
-    )
+    both = row(9, "Yes.") | {"doc": document(NO_COMMA, WORDS)}
+    file = score(stored(tmp_path, *rows(*texts, instructions=document(NO_COMMA)), both), "ifeval")
 
     assert file.summary.overall.accuracy == 0.25
     metrics = file.summary.metrics
@@ -89,7 +74,6 @@ def test_the_four_numbers_of_the_paper_are_stored(tmp_path: Path):
     assert by_name == {"instruction_strict": (2 / 5, 5), "instruction_loose": (3 / 5, 5)}
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_ifbench_counts_what_is_followed_loosely(tmp_path: Path):
     words = {"id": "count:word_count_range", "kwargs": {"min_words": 2, "max_words": 3}}
     texts = ("Of course, here you are:\nTwo words", "One two three four five")
@@ -101,7 +85,6 @@ def test_ifbench_counts_what_is_followed_loosely(tmp_path: Path):
     assert file.summary.metrics["prompt_strict"].value == 0.0
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_reasoning_is_not_checked(tmp_path: Path):
     texts = ("<think>Well, hm, so</think>Four words without any.", "<think>Well, hm")
 
@@ -111,7 +94,6 @@ def test_reasoning_is_not_checked(tmp_path: Path):
     assert file.summary.overall.unfinished == 1
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_a_failed_request_is_missing_and_so_is_an_instruction_that_cannot_be_checked(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
@@ -125,15 +107,12 @@ def test_a_failed_request_is_missing_and_so_is_an_instruction_that_cannot_be_che
     assert "sample 'sample-00002' is not scored: instruction 'punctuation:no_dots'" in caplog.text
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_an_answer_that_takes_too_long_is_a_timeout_and_the_others_are_scored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(scorer, "LIMITS", Limits(cpu_seconds=1.0, seconds=20.0, memory=1 << 30))
-    placeholders = {
-        "id": "detectable_content:number_placeholders",
-        "kwargs": {"num_placeholders": 1},
-    }
+    name, given = "detectable_content:number_placeholders", {"num_placeholders": 1}
+    placeholders = {"id": name, "kwargs": given}
     texts = ("[name]", "[" * 100_000, "none")  # a pattern looks for `]` behind each `[`
 
     file = score(stored(tmp_path, *rows(*texts, instructions=document(placeholders))), "ifeval")
@@ -142,15 +121,13 @@ def test_an_answer_that_takes_too_long_is_a_timeout_and_the_others_are_scored(
     assert (overall.n, overall.timeouts, overall.accuracy) == (3, 1, 1 / 3)
 
 
-@pytest.mark.usefixtures("nltk_data")
 def test_answers_without_instructions_are_refused(tmp_path: Path):
-    with pytest.raises(
-        SettingsError, match=r"needs the instructions of each request .column `doc`., which sample"
-    ):
+    says = r"needs the instructions of each request .column `doc`., which sample"
+    with pytest.raises(SettingsError, match=says):
         score(stored(tmp_path, row(1)), "ifeval")
 
 
-def test_the_data_is_part_of_the_label(tmp_path: Path, nltk_data: Path):
+def test_the_data_is_part_of_the_label(tmp_path: Path):
     answers = stored(tmp_path, *rows("A b c d"))
 
     file = score(answers, "ifeval")
@@ -162,14 +139,13 @@ def test_the_data_is_part_of_the_label(tmp_path: Path, nltk_data: Path):
 
 
 def test_without_the_data_the_command_is_named_and_nothing_is_downloaded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nltk_data: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr("nltk.data.path", [str(tmp_path)])
     monkeypatch.setattr("nltk.download", lambda *_, **__: pytest.fail("a download"))
 
-    with pytest.raises(
-        SettingsError, match="`python -m nltk.downloader punkt_tab`, or copy it into a folder"
-    ):
+    says = "`python -m nltk.downloader punkt_tab`, or copy it into a folder"
+    with pytest.raises(SettingsError, match=says):
         score(stored(tmp_path, *rows("A b c d")), "ifeval")
 
 
@@ -209,7 +185,6 @@ def every_instruction(benchmark: str) -> str:
     return document(*found)
 
 
-@pytest.mark.usefixtures("nltk_data")
 @pytest.mark.parametrize(
     "count", [5, pytest.param(20_000, marks=[pytest.mark.slow, pytest.mark.timeout(7200)])]
 )

@@ -76,12 +76,8 @@ def test_a_completion_is_the_program_unless_a_block_defines_the_function():
 
 
 def test_classes_variables_and_annotations_define_a_name():
-    for source in (
-        "class f:\n    pass\n",
-        "f = lambda x: x\n",
-        "async def f(x): pass\n",
-        "f: int = 1\n",
-    ):
+    sources = ("class f: pass\n", "f = lambda x: x\n", "async def f(x): pass\n", "f: int = 1\n")
+    for source in sources:
         assert read(f"```python\n{source}```\n```python\nother()\n```") == source
     assert read("```python\n    def f(x): pass\n```\n```python\nf(1)\n```") == "f(1)\n"
 
@@ -98,25 +94,15 @@ def test_a_long_text_of_anything_takes_bounded_time(piece: str):
 
 def test_a_fence_in_a_list_gives_the_program_without_its_indentation():
     answer = "1. The code:\n\n   ```python\n   def f(x):\n       return x + 1\n   ```\n\n2. Done."
-
     program = read_program(answer, "f", is_completion=False)
 
     assert program.source == "def f(x):\n    return x + 1\n"
     assert answer[program.start : program.end] == "   def f(x):\n       return x + 1\n"
 
 
-def test_an_unlabelled_block_after_the_program_is_its_output():
-    answer = "```python\nprint(int(input()) + 1)\n```\nOutput:\n```\n1\n```"
-
-    program = read_program(answer, None, is_completion=False)
-
-    assert program.source == "print(int(input()) + 1)\n"
-
-
-def test_without_a_label_the_last_block_is_the_program():
-    program = read_program("```\nx = 1\n```\nBetter:\n```\nx = 2\n```", None, is_completion=False)
-
-    assert program.source == "x = 2\n"
+def test_an_unlabelled_block_after_the_program_is_its_output_and_otherwise_the_program():
+    assert read("```python\nprint(1)\n```\nOutput:\n```\n1\n```", None) == "print(1)\n"
+    assert read("```\nx = 1\n```\nBetter:\n```\nx = 2\n```", None) == "x = 2\n"
 
 
 @pytest.mark.parametrize(

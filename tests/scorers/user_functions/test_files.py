@@ -9,7 +9,6 @@ import pytest
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.benchmarks import open_dataset
-from regrade.cli.main import run
 from regrade.scorers import load_scorer, scorer_names
 from regrade.scorers.user_functions.files import forget_files, load_file
 from regrade.scoring.diff_sides import diff_scorings
@@ -29,17 +28,16 @@ def ends_with(answer: str, target: str) -> bool:
 '''
 
 
-@pytest.fixture(autouse=True)
-def new_process() -> Iterator[None]:
-    """Nothing is loaded, neither here nor afterwards."""
-    yield
-    forget_files()
-    source_hash.cache_clear()
-
-
 def restart() -> None:
     forget_files()
     source_hash.cache_clear()
+
+
+@pytest.fixture(autouse=True)
+def new_process() -> Iterator[None]:
+    """Nothing is loaded afterwards."""
+    yield
+    restart()
 
 
 def written(folder: Path, text: str = ENDS_WITH, name: str = "ends_with") -> str:
@@ -67,9 +65,7 @@ def test_no_path_of_the_machine_is_stored(tmp_path: Path):
     answers = stored(tmp_path)
     score(answers, written(tmp_path / "secret_place"))
 
-    texts = [
-        path.read_bytes() for path in (tmp_path / "answers").rglob("*") if path.suffix == ".json"
-    ]
+    texts = [path.read_bytes() for path in (tmp_path / "answers").rglob("*.json")]
     assert any(b'"ends_with"' in text for text in texts)
     assert not any(b"secret_place" in text or b"mine.py" in text for text in texts)
 
@@ -154,33 +150,24 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, text: str, says: st
         load_scorer(written(tmp_path, text))
 
 
-def test_a_file_that_does_not_exist_is_refused(tmp_path: Path):
+def test_a_file_that_does_not_exist_is_refused():
     with pytest.raises(SettingsError, match=r"there is no file 'absent\.py'"):
         load_scorer("absent.py:mine")
 
 
-def test_a_name_stands_for_one_file(tmp_path: Path):
+def test_a_name_stands_for_one_file_and_for_no_installed_scorer(tmp_path: Path):
     load_scorer(written(tmp_path / "one"))
 
+    assert "ends_with" not in scorer_names()
     with pytest.raises(SettingsError, match="already used for the scorer in"):
         load_scorer(written(tmp_path / "two"))
 
 
-def test_a_file_adds_nothing_to_the_installed_scorers(tmp_path: Path):
-    before = scorer_names()
-
-    load_scorer(written(tmp_path))
-
-    assert scorer_names() == before
-
-
 def test_a_dataset_is_scored_by_a_file(tmp_path: Path):
     (tmp_path / "q.jsonl").write_text(json.dumps({"question": "Which?", "answer": "1"}) + "\n")
-    settings = DatasetBenchmark(
-        name="own", path=str(tmp_path / "q.jsonl"), scorer=written(tmp_path)
-    )
+    path, scorer = str(tmp_path / "q.jsonl"), written(tmp_path)
 
-    benchmark = open_dataset(settings)
+    benchmark = open_dataset(DatasetBenchmark(name="own", path=path, scorer=scorer))
 
     assert benchmark.scorers == ("ends_with",)
     assert str(tmp_path) not in benchmark.identity.model_dump_json()
@@ -202,35 +189,27 @@ def test_diff_speaks_of_the_file_that_was_used_where_the_benchmarks_scorer_score
     answers = stored(tmp_path)
     score(answers, written(tmp_path))
 
-    with pytest.raises(
-        SettingsError, match="only scoring by 'ends_with'.*`--to FILE.py:ends_with`"
-    ):
+    says = "only scoring by 'ends_with'.*`--to FILE.py:ends_with`"
+    with pytest.raises(SettingsError, match=says):
         diff_scorings(again(answers), None, None)
 
 
-def test_the_commands_take_a_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+def test_the_commands_take_a_file(tmp_path: Path):
     repository = LocalRepository(tmp_path / "answers")
     answer(repository, "org/good", right=40)
     answer(repository, "org/bad", right=4)
-    scorer, place = written(tmp_path), ("--answers", repository.uri)
+    options = ("--scorer", written(tmp_path), "--answers", repository.uri)
+    (first, _) = regrade("list", "--answers", repository.uri, "--json").document["answer_sets"]
 
-    assert run(["compare", "org/good", "org/bad", "--scorer", scorer, *place]) == 0
-    assert "both sides scored by ends_with v1" in capfd.readouterr().out.replace("\n", " ")
-    (first, _) = json.loads(run_out(capfd, "list", *place, "--json"))["answer_sets"]
-    shown = run_out(
-        capfd, "show", first["answer_set_id"], "--scorer", scorer, "--limit", "1", *place, "--json"
-    )
-    assert json.loads(shown)["answers"][0]["outcome"] == "scored"
-    with pytest.raises(SystemExit) as ended:
-        run(["gate", "org/bad", "--baseline", "org/good", "--scorer", scorer, *place, "--json"])
-    assert ended.value.code == 1
-    report = json.loads(capfd.readouterr().out)
-    assert report["benchmarks"][0]["comparison"]["scorer"].startswith("ends_with v1")
+    compared = regrade("compare", "org/good", "org/bad", *options)
+    shown = regrade("show", first["answer_set_id"], "--limit", "1", *options, "--json")
+    gated = regrade("gate", "org/bad", "--baseline", "org/good", *options, "--json")
 
-
-def run_out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert run(list(arguments)) == 0
-    return capfd.readouterr().out
+    assert (compared.code, shown.code, gated.code) == (0, 0, 1)
+    assert "both sides scored by ends_with v1" in compared.out.replace("\n", " ")
+    assert shown.document["answers"][0]["outcome"] == "scored"
+    comparison = gated.document["benchmarks"][0]["comparison"]
+    assert comparison["scorer"].startswith("ends_with v1")
 
 
 @pytest.mark.prefect
@@ -238,9 +217,8 @@ def run_out(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_score_stores_the_scores_of_a_file(tmp_path: Path, prefect_api: str):
     answers = stored(tmp_path)
     command = ("score", "--answers", tmp_path / "answers", "--scorer", written(tmp_path))
-    tracked = ("--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db", "--json")
 
-    scored = regrade(*command, *tracked)
+    scored = regrade(*command, "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db", "--json")
 
     assert scored.code == 0, scored.err
     (found,) = scored.document["answer_sets"][0]["scores"]

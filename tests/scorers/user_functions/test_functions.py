@@ -28,6 +28,11 @@ def scored(function: Callable[..., object], *rows: dict[str, Any]) -> Rows:
     return scores.to_pylist()
 
 
+def read(function: Callable[..., object], *rows: dict[str, Any]) -> list[tuple[str, float | None]]:
+    """Return outcome and value of each row."""
+    return [(score["outcome"], score["value"]) for score in scored(function, *rows)]
+
+
 def last_word(answer: str, target: str) -> bool | None:
     """The last word.
 
@@ -42,26 +47,20 @@ def test_a_function_gives_right_wrong_and_unparsed():
 
     found = scored(last_word, *rows)
 
-    assert [score["value"] for score in found] == [1.0, 0.0, 0.0]
-    assert [score["outcome"] for score in found] == ["scored", "scored", "unparsed"]
+    assert read(last_word, *rows) == [("scored", 1.0), ("scored", 0.0), ("unparsed", 0.0)]
     assert [score["extracted"] for score in found] == ["It is 1", "It is 3", None]
 
 
-def test_the_description_is_the_first_paragraph_of_the_docstring():
-    assert FunctionScorer("mine", last_word).description == "The last word."
-
-
-def test_a_function_reads_the_columns_that_its_parameters_name():
+def test_docstring_and_parameters_describe_a_function():
     scorer = FunctionScorer("mine", last_word)
 
+    assert scorer.description == "The last word."
     assert set(scorer.columns) == {"text", "target"}
     assert method_of(scorer) == "generate"
 
 
 def test_reasoning_is_not_part_of_the_answer():
-    (found,) = scored(last_word, row(1, "<think>It is 2</think>It is 1"))
-
-    assert found["value"] == 1.0
+    assert read(last_word, row(1, "<think>It is 2</think>It is 1")) == [("scored", 1.0)]
 
 
 def test_a_function_is_not_called_for_an_answer_that_does_not_exist():
@@ -71,16 +70,13 @@ def test_a_function_is_not_called_for_an_answer_that_does_not_exist():
     failed = row(1) | {"error": "too long", "text": None}
     unfinished = row(2, "<think>It is") | {"reasoning_open": True}
 
-    found = scored(never, failed, unfinished)
-
-    assert [score["outcome"] for score in found] == ["failed", "unfinished"]
-    assert [score["value"] for score in found] == [None, 0.0]
+    assert read(never, failed, unfinished) == [("failed", None), ("unfinished", 0.0)]
 
 
 def test_an_answer_with_an_unknown_target_is_missing_if_the_function_reads_the_target():
-    found = scored(last_word, row(1, "It is 1"), row(2, "It is 2") | {"target": None})
+    rows = [row(1, "It is 1"), row(2, "It is 2") | {"target": None}]
 
-    assert [score["outcome"] for score in found] == ["scored", "failed"]
+    assert read(last_word, *rows) == [("scored", 1.0), ("failed", None)]
 
 
 def test_a_function_gets_all_accepted_targets():
@@ -89,7 +85,7 @@ def test_a_function_gets_all_accepted_targets():
 
     rows = [row(1, "Rome") | {"target": '["Roma", "Rome"]'}, row(2, "Rome") | {"target": "Roma"}]
 
-    assert [score["value"] for score in scored(any_of, *rows)] == [1.0, 0.0]
+    assert read(any_of, *rows) == [("scored", 1.0), ("scored", 0.0)]
     assert FunctionScorer("mine", any_of).targets == "texts"
 
 
@@ -105,31 +101,25 @@ def test_a_function_gets_the_whole_row():
     assert found["value"] == 0.5
     assert found["repeat"] == 2
     (given,) = seen
-    assert {name: given[name] for name in ("answer", "targets", "prompt", "subset")} == {
-        "answer": "three",
-        "targets": ["3"],
-        "prompt": "What is 3?",
-        "subset": "odd",
-    }
+    expected = {"answer": "three", "targets": ["3"], "prompt": "What is 3?", "subset": "odd"}
+    assert given | expected == given
 
 
 def test_a_function_of_log_probabilities_scores_ranked_choices():
     def sure(label_logprobs: list[float]) -> bool:
         return max(label_logprobs) > -0.1
 
-    rows = [
-        row(n) | {"text": None, "label_logprobs": [-2.0, best]} for n, best in ((1, 0), (2, -1))
-    ]
+    rows = [row(n) | {"text": None, "label_logprobs": [-2.0, 1.0 - n]} for n in (1, 2)]
 
     assert method_of(FunctionScorer("mine", sure)) == "rank"
-    assert [score["value"] for score in scored(sure, *rows)] == [1.0, 0.0]
+    assert read(sure, *rows) == [("scored", 1.0), ("scored", 0.0)]
 
 
 def test_a_parameter_with_a_default_stays_at_its_default():
     def near(answer: str, target: str, tolerance: float = 1.0) -> bool:
         return abs(float(answer) - float(target)) <= tolerance
 
-    assert [score["value"] for score in scored(near, row(1, "2"), row(2, "4"))] == [1.0, 0.0]
+    assert read(near, row(1, "2"), row(2, "4")) == [("scored", 1.0), ("scored", 0.0)]
 
 
 def test_a_score_says_what_was_read():
@@ -143,9 +133,7 @@ def test_a_score_says_what_was_read():
 
 @pytest.mark.parametrize("value", [np.True_, np.float32(1), 1, 1.0, True])
 def test_values_of_any_number_type_count(value: object):
-    (found,) = scored(lambda answer: value, row(1))
-
-    assert found["value"] == 1.0
+    assert read(lambda answer: value, row(1)) == [("scored", 1.0)]
 
 
 @pytest.mark.parametrize(
@@ -201,10 +189,9 @@ def is_short(batch: pa.RecordBatch) -> Any:
 def test_a_function_over_columns_returns_a_value_for_each_row(convert: Callable[[Any], object]):
     rows = [row(1, "one"), row(2, "two words"), row(3) | {"text": None, "error": "e"}]
 
-    found = scored(lambda batch: convert(is_short(batch)), *rows)
+    found = read(lambda batch: convert(is_short(batch)), *rows)
 
-    assert [score["value"] for score in found] == [1.0, 0.0, None]
-    assert [score["outcome"] for score in found] == ["scored", "scored", "failed"]
+    assert found == [("scored", 1.0), ("scored", 0.0), ("failed", None)]
 
 
 @pytest.mark.parametrize(
@@ -213,10 +200,7 @@ def test_a_function_over_columns_returns_a_value_for_each_row(convert: Callable[
         (lambda batch: [1.0], "returned 1 values for a batch of 2 answers"),
         (lambda batch: 1.0, "returned float for a batch of 2 answers"),
         (lambda batch: [1.0, 7], r"sample 'sample-00002', repeat 0: it returned 7"),
-        (
-            lambda batch: batch["nothing"],
-            r"failed on a batch of 2 answers from sample 'sample-00001'",
-        ),
+        (lambda batch: batch["x"], r"failed on a batch of 2 answers from sample 'sample-00001'"),
     ],
 )
 def test_a_function_over_columns_that_returns_something_else_is_an_error(
