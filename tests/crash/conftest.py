@@ -13,7 +13,7 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from tests.answering import answering, said
 from tests.command_line import DEMO
-from tests.crash.harness import Account, Command, accuracy, config, generating, stored
+from tests.crash.harness import Account, Command, accuracy, config, generating, whole_rows
 from tests.hub_server.fixtures import Hub
 
 LIMIT = 120
@@ -53,8 +53,7 @@ def reference(
     repository = LocalRepository(home / "answers")
     done = generating(served, repository.folder, home, prefect_server).finish()
     assert done.code == 0, done.err
-    texts = {key: text for key, (text, _) in stored(repository)}
-    assert len(texts) == LIMIT
+    texts = {key: text for key, (text, _) in whole_rows(repository, LIMIT).items()}
     return Reference(LIMIT, texts, accuracy(repository))
 
 

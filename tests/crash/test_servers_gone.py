@@ -84,7 +84,6 @@ def test_an_mlflow_that_is_gone_costs_no_score_and_is_made_up_for_with_one_comma
     repository = LocalRepository(tmp_path / "answers")
     assert accuracy(repository) == reference.accuracy
     answers = answer_set(repository)
-    assert answers is not None
     assert len(answers.scores()) > 0
 
     made_up = command.with_arguments("score", "--answers", repository.uri, "--json").finish()
