@@ -138,24 +138,11 @@ def hostile_answers(repository: LocalRepository, text: str) -> None:
     for model, end in ((f"<b>evil</b>{text[:80]}", "#### 1"), (f"evil'{text[80:160]}", "#### 9")):
         rows = [row(1, f"{text}\n{end}", question=text, prompt=roles, prompt_kind="messages")]
         rows += [row(2, f"<think>{text}</think>{text}\n{end}", prompt=markers, prompt_kind="text")]
-        rows += [
-            row(3 + number, f"evil {end}") | {field: text} for number, field in enumerate(FIELDS)
-        ]
-        rows += [
-            row(30, f"{text}\n{end}") | {"trajectory": did},
-            row(31, end) | {"trajectory": text},
-        ]
-        rows += [  # right in one of the two sets: the comparison links its page
-            row(
-                20,
-                end,
-                target="#### 1",
-                question=text,
-                subset=text,
-                prompt=roles,
-                prompt_kind="messages",
-            )
-        ]
+        rows += [row(n, f"evil {end}") | {field: text} for n, field in enumerate(FIELDS, 3)]
+        rows += [row(30, f"{text}\n{end}", trajectory=did), row(31, end, trajectory=text)]
+        shown = {"question": text, "subset": text, "prompt": roles, "prompt_kind": "messages"}
+        # Right in one of the two sets: the comparison links its page.
+        rows += [row(20, end, target="#### 1", **shown)]
         score(publish(repository, rows, model=model, benchmark="sums"), "exact")
 
 
@@ -196,11 +183,7 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
 
 
 OTHERS = (
-    None,
-    "Bearer",
-    "Bearer a-token-of-the-viewe",
-    "Basic !!!",
-    "Basic OmE=",
+    *(None, "Bearer", "Bearer a-token-of-the-viewe", "Basic !!!", "Basic OmE="),
     "Digest a-token-of-the-viewer",
 )
 
@@ -221,10 +204,8 @@ def test_a_page_elsewhere_reads_nothing_after_a_login(tmp_path: Path):
             attacker = Attacker(browser)
             for kind in ("get", "simple", "form", "json"):
                 told = attacker.request(kind, address)
-                assert (told["type"], "secret" in told.get("text", "")) in (
-                    ("error", False),
-                    ("opaque", False),
-                ), told
+                assert told["type"] in ("error", "opaque"), told
+                assert "secret" not in told.get("text", "")
             assert browser.execute_async_script(LOADED, f"{address}static/viewer.js") == "refused"
 
 
