@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -65,34 +66,32 @@ def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
 
 
 def test_the_example_in_the_docs_runs() -> None:
-    class Stub:
-        def __init__(self) -> None:
-            self.callback_handler = self
-            self.callbacks: list[Any] = [None]
-            self.trained_with: list[Any] = []
-
-        def train(self) -> None:
-            self.trained_with = list(self.callbacks)
+    trainer, trained_with = Mock(), []
+    trainer.callback_handler.callbacks = [None]
+    trainer.train = lambda: trained_with.extend(trainer.callback_handler.callbacks)
 
     page = (ROOT / "docs" / "ci.md").read_text()
-    stub = Stub()
-    exec(page.split("```python\n")[1].split("```")[0], {"trainer": stub})
-    (hook, _) = stub.trained_with
+    exec(page.split("```python\n")[1].split("```")[0], {"trainer": trainer})
+    (hook, _) = trained_with
     assert hook.every == 2
     assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
 
 
-def test_impossible_arguments_are_refused() -> None:
-    with pytest.raises(SettingsError, match="benchmarks"):
-        training.EvaluateCheckpoints()
-    with pytest.raises(SettingsError, match="every=0"):
-        training.EvaluateCheckpoints(["gsm8k"], every=0)
-    with pytest.raises(SettingsError, match="max_waiting=-1"):
-        training.EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
-    with pytest.raises(
-        SettingsError, match="between='rest'.* one of: stay, sleep, deep-sleep, end"
-    ):
-        training.EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "benchmarks"),
+        ({"benchmarks": ["gsm8k"], "every": 0}, "every=0"),
+        ({"benchmarks": ["gsm8k"], "max_waiting": -1}, "max_waiting=-1"),
+        (
+            {"benchmarks": ["gsm8k"], "between": "rest"},
+            "between='rest'.* one of: stay, sleep, deep-sleep, end",
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        training.EvaluateCheckpoints(**given)
 
 
 @pytest.mark.slow
