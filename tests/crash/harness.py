@@ -281,8 +281,15 @@ class Account:
     def assert_nothing_lost_or_made_twice(self) -> None:
         assert (self.lost, self.again, self.doubled) == (set(), set(), set())
 
+    @property
+    def counts(self) -> dict[str, int]:
+        rows = {"rows": self.known, "lost": self.lost, "generated again": self.again}
+        rows["doubled"] = self.doubled
+        return {"kill points": self.kills} | {what: len(keys) for what, keys in rows.items()}
+
     def __str__(self) -> str:
-        return (
-            f"{self.kills} kill points, {len(self.known)} rows, {len(self.lost)} lost, "
-            f"{len(self.again)} generated again, {len(self.doubled)} doubled"
-        )
+        return told(self.counts)
+
+
+def told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())

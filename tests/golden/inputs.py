@@ -145,7 +145,6 @@ def generated(
     *,
     right: int,
     seconds: float,
-    load_seconds: float = 1.0,
     quantization: str | None = None,
     asked_again: AskedAgain | None = None,
 ) -> AnswerSet:
@@ -153,7 +152,7 @@ def generated(
     identity = ModelIdentity(name=model, kind="hub", revision="a" * 40, quantization=quantization)
     described = description(QUESTIONS, model=identity, asked_again=asked_again)
     checked = {"in_flight": asked_again.in_flight, "batches": BATCHES} if asked_again else {}
-    begun = session(device="NVIDIA H100", load_seconds=load_seconds, **checked)
+    begun = session(device="NVIDIA H100", **checked)
     rows = [
         row(
             number,
