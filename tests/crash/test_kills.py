@@ -13,7 +13,7 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from tests.command_line import ROOT
 from tests.crash.conftest import Make, Reference
-from tests.crash.harness import Account, Command, accuracy, answer_set, generating, tell, whole_rows
+from tests.crash.harness import Account, Command, accuracy, answer_set, tell, whole_rows
 from tests.hub_server.faults import Stall
 from tests.hub_server.fixtures import Hub
 
@@ -79,30 +79,6 @@ def test_a_command_that_is_killed_several_times_loses_and_doubles_nothing(
         account.take(hub_repository, command.spool, kills=1)
     assert account.known
     check(account, command, hub_repository, reference)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(100, 102))
-def test_a_command_that_writes_into_a_folder_may_be_killed_as_well(
-    account: Account,
-    served: Path,
-    prefect_server: str,
-    reference: Reference,
-    tmp_path: Path,
-    seed: int,
-):
-    tell(f"seed {seed}")
-    rng = random.Random(seed)
-    repository = LocalRepository(tmp_path / "answers")
-    here = tmp_path / "here"
-    command = generating(
-        served, repository.folder, here, prefect_server, REGRADE_PUBLISH_SECONDS="0.05"
-    )
-    for _ in range(5):
-        command.kill_after(rng.uniform(0, 1.5))
-        account.take(LocalRepository(repository.folder), command.spool, kills=1)
-    check(account, command, LocalRepository(repository.folder), reference)
 
 
 PUBLISHER = """

@@ -83,38 +83,3 @@ def test_a_token_that_is_refused_costs_no_answer(
     published = command.with_arguments("publish").finish()
     assert published.code == 0, published.err
     assert whole_rows(hub_repository, LIMIT) == left
-
-
-@pytest.mark.slow
-def test_two_runs_at_once_write_to_one_repository(
-    on_hub: Make, hub: Hub, hub_repository: HubRepository
-):
-    with (
-        on_hub("first").started() as first,
-        on_hub("second").started("--max-tokens", "40") as second,
-    ):
-        done = [first.wait(), second.wait()]
-    assert [ran.code for ran in done] == [0, 0], [ran.err for ran in done]
-    paths = hub_repository.files(hub_repository.head() or "", "answers")
-    assert sum(path.endswith("manifest.json") for path in paths) == 2
-    assert commits(hub) >= 2
-
-
-@pytest.mark.slow
-def test_a_second_run_that_wants_the_same_answers_is_told_who_makes_them(
-    on_hub: Make, hub: Hub, hub_repository: HubRepository
-):
-    hub.fail("POST", "/commit/main", Answer(503), count=1000)  # keeps the first run busy
-    command = on_hub()
-    with command.started() as first:
-        first.until("is ready")
-        second = command.with_arguments(*command.arguments)
-        second.home = command.home / "second"  # another folder for its output
-        second.environment = {**command.environment, "REGRADE_SPOOL": str(command.spool)}
-        refused = second.finish()
-        assert refused.code == 2, refused.err
-        assert f"Another run (process {first.process.pid} on" in refused.err
-        hub.server.forget()
-        done = first.wait()
-    assert done.code == 0, done.err
-    whole_rows(hub_repository, LIMIT)
