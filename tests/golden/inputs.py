@@ -108,14 +108,10 @@ def make_answers(folder: Path) -> dict[str, AnswerSet]:
     sets["unfinished"] = answer(
         repository, "org/unfinished", right=5, total=8, declared=20, benchmark="more-sums"
     )
+    wrong = {"value": 0.0, "extracted": "0", "outcome": "scored"}
     sets["older"] = answer(repository, "org/older", wrong=(4,), total=QUESTIONS)
     score_with_an_older_scorer(
-        sets["older"],
-        lambda scored: (
-            {"value": 0.0, "extracted": "0", "outcome": "scored"}
-            if scored["sample_id"][-1] in "67"
-            else {}
-        ),
+        sets["older"], lambda scored: wrong if scored["sample_id"][-1] in "67" else {}
     )
     return {name: again(found) for name, found in sets.items()}
 
@@ -179,15 +175,11 @@ def make_judged(folder: Path) -> dict[str, AnswerSet]:
         )
         sets[model] = answers
         for name, lenient in (("strict", ()), ("kind", (0, 6))):
+            verdicts: dict[int, str | None] = {n: "B" for n in wrong if n not in lenient}
+            verdicts[11] = None
             sets[f"{model}-{name}"] = judge(
                 answers,
-                lambda number, _, wrong=wrong, lenient=lenient: (
-                    None
-                    if number == 11
-                    else "B"
-                    if number in wrong and number not in lenient
-                    else "A"
-                ),
+                lambda number, _, verdicts=verdicts: verdicts.get(number, "A"),
                 model=f"org/judge-{name}",
             )
     return {name: again(found) for name, found in sets.items()}
@@ -224,12 +216,8 @@ def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:
     }
     left_out = {"answer_set": "0" * 16, "title": "sums · org/lost", "scorer": "number"}
     not_scored = [left_out | {"reason": "part-00000.parquet is damaged", "damaged": True}]
-    spent = SPENT.model_dump(mode="json")
-    return evaluation | {
-        "answer_sets": [first | changes, *others],
-        "not_scored": not_scored,
-        "time_spent": spent,
-    }
+    more = {"not_scored": not_scored, "time_spent": SPENT.model_dump(mode="json")}
+    return evaluation | more | {"answer_sets": [first | changes, *others]}
 
 
 def unscored(folder: Path) -> Evaluation:
@@ -283,12 +271,16 @@ def judged(folder: Path, sets: dict[str, AnswerSet], panel: dict[str, Any]) -> E
     )
 
 
+def of_lm_eval(folder: Path) -> Path:
+    """Write what lm-evaluation-harness leaves, with two answers."""
+    results(folder)
+    jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
+    return folder
+
+
 def imported(folder: Path) -> Imports:
     """The answers that a harness left, with where its time went."""
-    left = folder / "left"
-    results(left)
-    jsonl(left / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
-    found = import_files(LocalRepository(folder / "answers"), [left])
+    found = import_files(LocalRepository(folder / "answers"), [of_lm_eval(folder / "left")])
     return replace(found, time_spent=SPENT)
 
 
