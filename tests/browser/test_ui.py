@@ -12,7 +12,7 @@ from regrade.answers.local import LocalRepository
 from regrade.comparing import verdict_text
 from regrade.comparing.gate import gate
 from regrade.results.page import blocks
-from regrade.results.results import AnswerSetResult, Evaluation, score_result
+from regrade.results.results import Evaluation, score_result
 from regrade.scoring.score import score_answers
 from regrade.settings import GateSettings, SamplingParams
 from regrade.stats.speed import Speed, Spread
@@ -21,14 +21,13 @@ from tests.browser.pages import Pages
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.golden.golden import FILES
-from tests.stored import publish, score
+from tests.stored import publish, result_of, score
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(900)]
 _WIDTHS = "return [...document.querySelectorAll('table')].map((t) => [t.offsetWidth, t.parentElement.clientWidth])"
 
 
 @pytest.mark.usefixtures("deployments")
-@pytest.mark.slow
 def test_wrong_values_are_refused_in_the_form(pages: Pages):
     before = len(pages.runs())
     pages.open_form("evaluate-model")
@@ -68,19 +67,12 @@ def result_of_repeats(folder: Path) -> str:
             sampling=SamplingParams(temperature=0.6),
         )
         scored = score_result(score_answers(answers, "number"), None)
-        result = AnswerSetResult(
-            benchmark=benchmark,
-            model="org/tiny",
-            answer_set_id=answers.manifest.answer_set_id,
-            revision=answers.revision,
-            url=None,
-            rows=32,
-            expected_rows=32,
-            repeats=4,
+        result = result_of(
+            answers,
+            scored.model_copy(update={"scorer": "choice_logprob"}),
             generated=32,
-            scores=(scored.model_copy(update={"scorer": "choice_logprob"}),),
             seconds=dict.fromkeys(("load", "generate", "publish", "score", "track"), 1234.5),
-            speed=Speed(ttft=latency, tpot=latency, itl=latency, e2el=latency, queue=latency),
+            speed=Speed(**dict.fromkeys(("ttft", "tpot", "itl", "e2el", "queue"), latency)),
         )
         sets.append(result)
     return markdown(blocks(Evaluation(answer_sets=tuple(sets), repository="/answers")))
@@ -101,7 +93,6 @@ def sweep(_folder: Path) -> str:
     return (FILES / "sweep.prefect.md").read_text().partition("\n")[2]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("made", "first"),
     [

@@ -33,7 +33,7 @@ from tests.crash.harness import (
 )
 from tests.records.test_images import file_of
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(4800)]
 
 LIMIT = 240
 SEEN = 60
@@ -125,8 +125,6 @@ def finish(command: Command, account: Account, count: int) -> None:
     command.assert_nothing_left()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_again(
     command: Command, account: Account, seed: int
@@ -157,8 +155,6 @@ def rows_after_kills(command: Command, account: Account) -> list[dict[str, Any]]
     return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(4800)
 def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_killed(
     make: Make, demo_model: Path, account: Account, tmp_path: Path
 ):
@@ -191,8 +187,6 @@ def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_ki
     assert all(f"<image:{name}>" in row["prompt"] for row in rows for name in row["images"] or ())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(4800)
 def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
     make: Make, account: Account, tmp_path: Path
 ):
@@ -218,7 +212,6 @@ def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
     assert any(turn.number == turn.of and row["error"] is None for turn, row in turns.items())
 
 
-@pytest.mark.slow
 def test_a_second_engine_waits_until_the_killed_run_of_the_first_has_left_nothing(
     command: Command, tmp_path: Path, short_folder: str
 ):

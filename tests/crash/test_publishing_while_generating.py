@@ -11,7 +11,7 @@ from tests.crash.harness import spooled, whole_rows
 from tests.hub_server.faults import Answer, CutUpload, Drop, Stall
 from tests.hub_server.fixtures import Hub
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(600)]
 
 
 def commits(hub: Hub) -> int:
@@ -19,7 +19,6 @@ def commits(hub: Hub) -> int:
     return len(hub.repo().history("main")) - 1
 
 
-@pytest.mark.slow
 def test_a_short_run_makes_one_commit(on_hub: Make, hub: Hub, hub_repository: HubRepository):
     done = on_hub(REGRADE_PUBLISH_SECONDS="60").finish()
     assert done.code == 0, done.err
@@ -27,7 +26,6 @@ def test_a_short_run_makes_one_commit(on_hub: Make, hub: Hub, hub_repository: Hu
     whole_rows(hub_repository, LIMIT)
 
 
-@pytest.mark.slow  # needs three commits within a short run, which depends on timing on a busy machine
 def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
     on_hub: Make, hub: Hub, hub_repository: HubRepository, reference: Reference
 ):
@@ -61,7 +59,6 @@ def test_a_run_ends_well_whatever_the_hub_does_meanwhile_and_repeats_no_commit(
     assert hub.requests("POST", "/commit/main") > commits(hub)
 
 
-@pytest.mark.slow
 def test_a_token_that_is_refused_costs_no_answer(
     on_hub: Make, hub: Hub, hub_repository: HubRepository
 ):

@@ -45,6 +45,7 @@ from tests.tuning.sweep.made import paired_test, point, sweep
 
 QUESTIONS = 12
 LATENCY = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=QUESTIONS)
+LIMITS = {"ttft": 2, "tpot": None, "e2el": 30}
 SPEED = Speed(
     **dict.fromkeys(("ttft", "tpot", "itl", "e2el", "queue"), LATENCY),
     requests=QUESTIONS,
@@ -54,13 +55,7 @@ SPEED = Speed(
     kv_cache_usage_max=0.5,
     prefix_hit_rate=0.25,
     preemptions=6,
-    goodput=Goodput(
-        limits={"ttft": 2, "tpot": None, "e2el": 30},
-        answers=QUESTIONS,
-        within=9,
-        unmeasured=1,
-        per_second=1.5,
-    ),
+    goodput=Goodput(limits=LIMITS, answers=QUESTIONS, within=9, unmeasured=1, per_second=1.5),
 )
 SPEEDS = {
     "shared engine": Speed(e2el=LATENCY.model_copy(update={"n": 2 * QUESTIONS})),
@@ -307,20 +302,10 @@ def swept(folder: Path) -> SweepResult:
 def tuned(folder: Path) -> TuneResult:
     """A search with two measurements, of which the second was too slow for a limit."""
     key = KEY.model_copy(update={"limits": {"ttft_p99": 0.3}})
-    trials = (
-        TrialRecord(
-            start=0, settings={}, in_flight=96, rate=900.0, requests=96, seconds=9.0, speed=SPEED
-        ),
-        TrialRecord(
-            start=1,
-            settings={"max_num_batched_tokens": 16384},
-            in_flight=192,
-            rate=990.0,
-            requests=192,
-            seconds=9.5,
-            broken="TTFT p99 0.4 s is above 0.3 s",
-        ),
-    )
+    first = {"start": 0, "settings": {}, "in_flight": 96, "requests": 96, "seconds": 9.0}
+    second = {"start": 1, "settings": {"max_num_batched_tokens": 16384}, "in_flight": 192}
+    second |= {"requests": 192, "seconds": 9.5, "broken": "TTFT p99 0.4 s is above 0.3 s"}
+    trials = (TrialRecord(**first, rate=900.0, speed=SPEED), TrialRecord(**second, rate=990.0))
     update = {"trials": trials, "starts": 2, "remarks": ("prompts are short",), "rate": 900.0}
     return TuneResult(
         tuning=tuning(key).model_copy(update=update),
