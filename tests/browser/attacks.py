@@ -60,9 +60,8 @@ def hostile_page() -> Iterator[str]:
 
     class Page(Handler):
         def do_GET(self) -> None:
-            self.reply(
-                b"<!doctype html><title>a page</title>", headers={"Content-Type": "text/html"}
-            )
+            page = b"<!doctype html><title>a page</title>"
+            self.reply(page, headers={"Content-Type": "text/html"})
 
     with serving(Page) as address:
         yield f"{address}/"

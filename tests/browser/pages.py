@@ -26,14 +26,8 @@ PLACE = "const box = arguments[0].getBoundingClientRect(); return [box.left, box
 PATIENCE = 120.0
 """Longest wait for a page, in seconds; long enough for a slow machine."""
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     "--hide-scrollbars",
 )
 
@@ -64,16 +58,21 @@ def chromium(home: Path, *flags: str) -> Iterator[webdriver.Chrome]:
 class Pages:
     """The pages of a Prefect server in a browser."""
 
-    def __init__(self, browser: webdriver.Chrome, api: str, shots: Path, login: str) -> None:
-        self.browser = browser
-        self.api = api
-        self.login = Login(login)
-        self._shots = shots
-        shots.mkdir(parents=True, exist_ok=True)
+    def __init__(self, browser: webdriver.Chrome, api: str, folder: Path, login: str) -> None:
+        self.browser, self.api, self.login = browser, api, Login(login)
+        self.address = api.removesuffix("/api")
+        self.shots = Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
+        self.shots.mkdir(parents=True, exist_ok=True)
 
-    @property
-    def address(self) -> str:
-        return self.api.removesuffix("/api")
+    def widen(self, width: int) -> None:
+        """Be a window of this width, or the screen of a phone."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    def sees(self, text: str, width: int) -> None:
+        """A text is shown, and within a window of this width."""
+        left, right = self.browser.execute_script(PLACE, self.text(text))
+        assert 0 <= left < right <= width, text
 
     def post(self, path: str, body: dict[str, Any]) -> Any:
         return httpx.post(f"{self.api}{path}", json=body, auth=self.login, timeout=60).json()
@@ -163,7 +162,7 @@ class Pages:
     def shot(self, name: str, height: int = 1000) -> Path:
         """Take a screenshot."""
         self.browser.set_window_size(1300, height)
-        path = self._shots / f"{name}.png"
+        path = self.shots / f"{name}.png"
         self.browser.save_screenshot(str(path))
         return path
 
@@ -171,9 +170,8 @@ class Pages:
 @contextmanager
 def opened(api: str, folder: Path, login: str = LOGIN) -> Iterator[Pages]:
     """The pages of a server in a new browser, which has logged in."""
-    shots = Path(os.environ.get(SCREENSHOTS) or folder / "screenshots")
     with chromium(folder / "profile") as browser:
-        pages = Pages(browser, api, shots, login)
+        pages = Pages(browser, api, folder, login)
         pages.log_in(login)
         yield pages
         pages.shot("last")  # what was there when a test failed

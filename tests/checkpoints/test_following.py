@@ -3,12 +3,14 @@
 import logging
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from regrade.checkpoints import ENDED, following, found
 from regrade.checkpoints.following import ATTEMPTS, Following, Notes
+from regrade.checkpoints.found import Found
 from regrade.models.hub import HubHead
 from regrade.settings.errors import HubError
 from tests.checkpoints.test_found import write
@@ -24,6 +26,15 @@ def save(run: Path, step: int, age: float = 60.0) -> Path:
     return write(run, f"checkpoint-{step}", age=age)
 
 
+def names(coming: Iterable[Found]) -> list[str]:
+    return [Path(model.model).name for model in coming]
+
+
+def steps(run: Path, notes: Notes | None = None) -> list[str]:
+    """Return the names of the checkpoints that have come, in their order."""
+    return names(Following([f"{run}/checkpoint-*"], 0.0, notes))
+
+
 def test_checkpoints_come_in_the_order_of_their_steps_also_those_written_meanwhile(tmp_path: Path):
     save(tmp_path, 1000)
     coming = iter(Following([f"{tmp_path}/checkpoint-*"], 0.5))
@@ -31,7 +42,7 @@ def test_checkpoints_come_in_the_order_of_their_steps_also_those_written_meanwhi
     save(tmp_path, 3000)
     save(tmp_path, 2000)
     (tmp_path / "checkpoint-last").symlink_to(tmp_path / "checkpoint-3000")
-    assert [Path(model.model).name for model in coming] == ["checkpoint-2000", "checkpoint-3000"]
+    assert names(coming) == ["checkpoint-2000", "checkpoint-3000"]
 
 
 def test_a_checkpoint_that_is_being_written_is_waited_for_and_an_incomplete_one_is_named(
@@ -41,21 +52,14 @@ def test_a_checkpoint_that_is_being_written_is_waited_for_and_an_incomplete_one_
     save(tmp_path, 1, age=0.0)
     (save(tmp_path, 2) / "config.json").unlink()
     with caplog.at_level(logging.WARNING):
-        came = list(Following([f"{tmp_path}/checkpoint-*"], 0.0))
-    assert [Path(model.model).name for model in came] == ["checkpoint-1"]
+        assert steps(tmp_path) == ["checkpoint-1"]
     assert "checkpoint-2 is not evaluated: the folder has no 'config.json'" in caplog.text
-
-
-def test_the_file_that_ends_a_training_ends_the_wait_once_all_are_done(tmp_path: Path):
-    save(tmp_path, 1)
-    (tmp_path / ENDED).touch()
-    assert len(list(Following([f"{tmp_path}/checkpoint-*"], 1e6))) == 1
 
 
 @pytest.mark.parametrize(
     ("runs", "pattern"), [(("run[1]",), "run[[]1]/checkpoint-*"), (("a", "b"), "*/checkpoint-*")]
 )
-def test_the_file_that_ends_a_training_is_found_beside_all_folders_of_a_pattern(
+def test_the_file_that_ends_a_training_beside_all_folders_of_a_pattern_ends_the_wait_once_all_are_done(
     tmp_path: Path, runs: tuple[str, ...], pattern: str
 ):
     for number, run in enumerate(runs):
@@ -74,9 +78,7 @@ def test_a_checkpoint_that_is_deleted_while_it_is_looked_at_is_no_model_of_the_h
     matching = following.matching
     monkeypatch.setattr(following, "matching", lambda pattern: [gone, *matching(pattern)])
 
-    came = list(Following([f"{tmp_path}/checkpoint-*"], 0.0))
-
-    assert [Path(model.model).name for model in came] == ["checkpoint-2"]
+    assert steps(tmp_path) == ["checkpoint-2"]
 
 
 def test_a_checkpoint_that_was_removed_may_come_again(tmp_path: Path):
@@ -85,9 +87,9 @@ def test_a_checkpoint_that_was_removed_may_come_again(tmp_path: Path):
     next(coming)
     shutil.rmtree(folder)
     save(tmp_path, 2)
-    assert Path(next(coming).model).name == "checkpoint-2"
+    assert names([next(coming)]) == ["checkpoint-2"]
     save(tmp_path, 1)
-    assert [Path(model.model).name for model in coming] == ["checkpoint-1"]
+    assert names(coming) == ["checkpoint-1"]
 
 
 def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_is_asked_again(
@@ -114,21 +116,16 @@ def test_the_next_model_can_be_seen_before_it_is_taken(tmp_path: Path):
     next(coming)
     assert models.peek() is None
     save(tmp_path, 2)
-    for _ in range(2):
-        peeked = models.peek()
-        assert peeked is not None
-        assert Path(peeked.model).name == "checkpoint-2"
-    assert peeked == next(coming)
+    peeked = models.peek()
+    assert peeked is not None
+    assert names([peeked]) == ["checkpoint-2"]
+    assert models.peek() == next(coming) == peeked
 
 
 @pytest.fixture
 def notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Notes:
     monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
     return Notes({"limit": 5})
-
-
-def steps(run: Path, notes: Notes) -> list[str]:
-    return [Path(m.model).name for m in Following([f"{run}/checkpoint-*"], 0.0, notes)]
 
 
 def test_a_later_run_leaves_out_what_was_evaluated_and_takes_other_revisions_and_parameters(
@@ -150,7 +147,7 @@ def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever(
     save(tmp_path, 1)
     for _ in range(ATTEMPTS):
         taken = next(iter(Following([f"{tmp_path}/checkpoint-*"], 0.0, notes)))  # killed here
-        assert Path(taken.model).name == "checkpoint-1"
+        assert names([taken]) == ["checkpoint-1"]
     assert steps(tmp_path, notes) == []
 
 

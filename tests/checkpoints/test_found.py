@@ -139,12 +139,8 @@ def test_a_model_is_its_newest_commit_in_one_request(hub: Hub, api: HfApi):
 def test_a_model_whose_weights_come_in_later_commits_is_left(hub: Hub, api: HfApi):
     name = f"{hub.user}/large"
     seen = []
-    for file in (
-        "README.md",
-        "config.json",
-        "model-00002-of-00002.safetensors",
-        "model-00001-of-00002.safetensors",
-    ):
+    parts = [f"model-0000{part}-of-00002.safetensors" for part in (2, 1)]
+    for file in ("README.md", "config.json", *parts):
         upload(api, name, file)
         seen.append(on_hub(name).waits_for)
 

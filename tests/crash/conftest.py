@@ -13,7 +13,7 @@ from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from tests.answering import answering, said
 from tests.command_line import DEMO
-from tests.crash.harness import Account, Command, accuracy, config, generating, stored
+from tests.crash.harness import Account, Command, accuracy, config, generating, told, whole_rows
 from tests.hub_server.fixtures import Hub
 
 LIMIT = 120
@@ -53,8 +53,7 @@ def reference(
     repository = LocalRepository(home / "answers")
     done = generating(served, repository.folder, home, prefect_server).finish()
     assert done.code == 0, done.err
-    texts = {key: text for key, (text, _) in stored(repository)}
-    assert len(texts) == LIMIT
+    texts = {key: text for key, (text, _) in whole_rows(repository, LIMIT).items()}
     return Reference(LIMIT, texts, accuracy(repository))
 
 
@@ -100,8 +99,5 @@ def account(request: pytest.FixtureRequest) -> Iterator[Account]:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if accounts := terminalreporter.config.stash.get(ACCOUNTS, []):
-        terminalreporter.write_line(
-            f"crashes: {sum(a.kills for a in accounts)} kill points, {sum(len(a.known) for a in accounts)} rows, "
-            f"{sum(len(a.lost) for a in accounts)} lost, {sum(len(a.again) for a in accounts)} generated again, "
-            f"{sum(len(a.doubled) for a in accounts)} doubled"
-        )
+        total = {what: sum(a.counts[what] for a in accounts) for what in accounts[0].counts}
+        terminalreporter.write_line(f"crashes: {told(total)}")

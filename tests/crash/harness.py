@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pyarrow.parquet as pq
@@ -18,11 +19,12 @@ import yaml
 
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, list_sets
+from regrade.answers.verify import verify
 from regrade.scoring.score import score_answers
 from tests.command_line import ROOT, Ran, demo_parameters
 
 MARK = "REGRADE_TEST_MARK"
-ENGINE: dict[str, object] = {
+ENGINE: dict[str, Any] = {
     "kind": "vllm",
     "dtype": "float32",
     "enforce_eager": True,
@@ -83,6 +85,14 @@ class Command:
         """Run the command to its end."""
         with self.started(*more) as run:
             return run.wait(timeout)
+
+    def kill_after(self, seconds: float) -> None:
+        """Start the command, and kill it some seconds after its engine is ready; nothing of it may be left."""
+        with self.started() as run:
+            run.until("is ready")
+            time.sleep(seconds)
+            run.kill()
+        self.assert_nothing_left()
 
     def with_arguments(self, *arguments: str) -> "Command":
         return Command(self.home, list(arguments), self.environment, self.mark)
@@ -162,13 +172,18 @@ def tell(value: object) -> None:
     sys.stdout.write(f"{value}\n")
 
 
+def demo_datasets() -> list[dict[str, Any]]:
+    """The datasets of the demo, arithmetic and choices, with paths that hold in every folder."""
+    return [one | {"path": str(ROOT / one["path"])} for one in demo_parameters()["datasets"]]
+
+
 def config(
-    folder: Path, engine: dict[str, object], *, questions: Path | None = None, **changes: object
+    folder: Path, engine: dict[str, Any], *, questions: Path | None = None, **changes: object
 ) -> Path:
     """Write a configuration file for an engine and the arithmetic questions of the demo, or those in a file."""
-    demo = demo_parameters()
-    arithmetic = demo["datasets"][0]
-    arithmetic["path"] = str(questions or ROOT / arithmetic["path"])
+    arithmetic = demo_datasets()[0]
+    if questions is not None:
+        arithmetic["path"] = str(questions)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "config.yaml"
     path.write_text(yaml.safe_dump({"datasets": [arithmetic], "engine": engine, **changes}))
@@ -202,28 +217,39 @@ def spooled(root: Path) -> dict[Key, Row]:
 
 
 def stored(repository: Repository) -> list[tuple[Key, Row]]:
-    """All rows of the only answer set of a repository, including duplicates."""
-    answers = answer_set(repository)
-    if answers is None:
-        return []
+    """All rows of the only answer set of a repository, including duplicates; none before it is published."""
+    found = answer_sets(repository)
+    assert len(found) <= 1
     return [
         pair
+        for answers in found
         for batch in answers.batches(["sample_id", "repeat", "text", "latency"])
         for pair in _rows(batch.to_pylist())
     ]
 
 
-def answer_set(repository: Repository) -> AnswerSet | None:
+def whole_rows(repository: Repository, count: int) -> dict[Key, Row]:
+    """Return the rows of the only answer set; it is complete, has each row once, and no damage."""
+    answers, rows = answer_set(repository), stored(repository)
+    assert answers.manifest.state == "complete"
+    assert len(rows) == len(dict(rows)) == count
+    assert not verify(repository, answers.revision).problems
+    return dict(rows)
+
+
+def answer_sets(repository: Repository) -> list[AnswerSet]:
     head = repository.head()
-    found = list_sets(repository, head) if head else []
-    assert len(found) <= 1
-    return found[0] if found else None
+    return list_sets(repository, head) if head else []
+
+
+def answer_set(repository: Repository) -> AnswerSet:
+    """The only answer set of a repository."""
+    (found,) = answer_sets(repository)
+    return found
 
 
 def accuracy(repository: Repository) -> float | None:
-    answers = answer_set(repository)
-    assert answers is not None
-    return score_answers(answers, "number").file.summary.overall.accuracy
+    return score_answers(answer_set(repository), "number").file.summary.overall.accuracy
 
 
 def _rows(rows: list[dict]) -> list[tuple[Key, Row]]:
@@ -240,8 +266,9 @@ class Account:
     again: set[Key] = field(default_factory=set)
     doubled: set[Key] = field(default_factory=set)
 
-    def take(self, repository: Repository, spool: Path) -> None:
-        """Compare the current rows with all earlier rows."""
+    def take(self, repository: Repository, spool: Path, kills: int = 0) -> None:
+        """Compare the current rows, after these kills, with all earlier rows."""
+        self.kills += kills
         published = stored(repository)
         self.doubled |= {
             key for key, times in Counter(k for k, _ in published).items() if times > 1
@@ -254,8 +281,15 @@ class Account:
     def assert_nothing_lost_or_made_twice(self) -> None:
         assert (self.lost, self.again, self.doubled) == (set(), set(), set())
 
+    @property
+    def counts(self) -> dict[str, int]:
+        rows = {"rows": self.known, "lost": self.lost, "generated again": self.again}
+        rows["doubled"] = self.doubled
+        return {"kill points": self.kills} | {what: len(keys) for what, keys in rows.items()}
+
     def __str__(self) -> str:
-        return (
-            f"{self.kills} kill points, {len(self.known)} rows, {len(self.lost)} lost, "
-            f"{len(self.again)} generated again, {len(self.doubled)} doubled"
-        )
+        return told(self.counts)
+
+
+def told(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())

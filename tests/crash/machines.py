@@ -111,15 +111,8 @@ def failing_hub(folder: Path, seed: int) -> int:
     hub = {"repo_id": "lab/answers", "endpoint": server.endpoint, "token": user.write_token}
     (folder / "hub.new").write_text(json.dumps(hub))
     (folder / "hub.new").rename(folder / "hub.json")
-    paths = [
-        "/commit/main",
-        "/commit/main",
-        "/preupload/main",
-        "/lfs/",
-        "objects/batch",
-        "/api/",
-        "/resolve/",
-    ]
+    paths = ["/commit/main", "/commit/main", "/preupload/main", "/lfs/", "objects/batch"]
+    paths += ["/api/", "/resolve/"]
     while True:
         path = rng.choice(paths)
         method = {"/lfs/": "PUT", "/api/": "GET", "/resolve/": "GET"}.get(path, "POST")

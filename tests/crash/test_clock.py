@@ -7,12 +7,12 @@ import pytest
 
 from regrade.answers import origin, publishing
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.origin import begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from tests.builders import description, row, session
+from tests.stored import by_row
 
 START = datetime(2026, 6, 1, tzinfo=UTC)
 
@@ -27,11 +27,6 @@ class Clock(datetime):
         return cls.current
 
 
-def at(offset: timedelta) -> Session:
-    days = offset.days + 1000
-    return session(days).model_copy(update={"started_at": START + offset})
-
-
 def test_rows_shards_and_identity_survive_a_clock_that_jumps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -44,7 +39,8 @@ def test_rows_shards_and_identity_survive_a_clock_that_jumps(
     for number, jump in enumerate(jumps):
         Clock.current = START + jump
         with Spool(tmp_path / "spool" / "set") as spool:
-            begin_session(spool, repository.uri, description(8), at(jump))
+            begun = session(jump.days + 1000, started_at=Clock.current)
+            begin_session(spool, repository.uri, description(8), begun)
             spool.append([row(2 * number), row(2 * number + 1)])
             published = publish_answers(repository, spool, description(8))
         assert published is not None
@@ -54,9 +50,8 @@ def test_rows_shards_and_identity_survive_a_clock_that_jumps(
 
     assert published is not None
     assert published.manifest.state == "complete"
-    assert published.manifest.answer_set_id == description(8).specification.answer_set_id
-    order = [
-        key for batch in published.batches(["sample_id"]) for key in batch["sample_id"].to_pylist()
+    assert published.manifest.specification == description(8).specification
+    assert [sample_id for sample_id, _ in by_row(published, "text")] == [
+        f"sample-{number:05d}" for number in range(8)
     ]
-    assert order == [f"sample-{number:05d}" for number in range(8)]
     assert len(published.manifest.sessions) == 3  # the first and the last begin at one time

@@ -14,7 +14,7 @@ import pytest
 from regrade.answers.labelfile import label_files, read_labels
 from regrade.answers.local import LocalRepository
 from regrade.answers.origin import begin_session
-from regrade.answers.sets import list_sets
+from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.spool import Spool, spool_folder
 from regrade.answers.verify import verify
 from regrade.cli.main import run
@@ -62,22 +62,22 @@ def killed(folder: Path, longest: float, *words: str, **environment: str) -> dic
     return found
 
 
-def whole(folder: Path, *rows: int) -> LocalRepository:
-    """Check the answers of a folder, with and without regrade, and their numbers of rows."""
+def whole(folder: Path, *rows: int) -> list[AnswerSet]:
+    """Check the answers of a folder, with and without regrade, and their numbers of rows; return their sets."""
     repository = LocalRepository(folder)
     head = repository.head()
     assert head is not None
     assert not verify(repository, head).problems
     assert [check(path) for path in folder.glob("answers/*/*/*/manifest.json")] == [[]] * len(rows)
-    assert sorted(stored.manifest.rows for stored in list_sets(repository, head)) == sorted(rows)
-    return repository
+    found = list_sets(repository, head)
+    assert sorted(stored.manifest.rows for stored in found) == sorted(rows)
+    return found
 
 
 def test_score(tmp_path: Path):
     candidates(tmp_path / "answers", [f"It is {n}." for n in range(1, 5001)], scorers=("number",))
     killed(tmp_path, 4, "score", "--answers", str(tmp_path / "answers"))
-    repository = whole(tmp_path / "answers", 5000)
-    (stored,) = list_sets(repository, repository.head() or "")
+    (stored,) = whole(tmp_path / "answers", 5000)
     (file,) = stored.scores()
     assert (file.summary.overall.n, file.summary.overall.accuracy) == (5000, 1.0)
 
@@ -92,9 +92,8 @@ def test_label(tmp_path: Path):
     assert run([*words, "--sample", "200", "--out", str(sheet)]) == 0
     fill(sheet, [one | {"label": "right"} for one in rows_of(sheet)])
     killed(tmp_path, 3, *words, "--read", str(sheet), "--rater", "ana")
-    repository = whole(tmp_path / "answers", 300)
-    (stored,) = list_sets(repository, repository.head() or "")
-    files = repository.files(repository.head() or "", stored.labels_folder)
+    (stored,) = whole(tmp_path / "answers", 300)
+    files = stored.repository.files(stored.revision, stored.labels_folder)
     tables = [read_labels(stored, f)[1] for path, f in files.items() if path.endswith(".json")]
     labelled = Counter(one["sample_id"] for table in tables for one in table.to_pylist())
     assert len(label_files(stored)) == 1
@@ -128,8 +127,7 @@ def test_generate_with_images(tmp_path: Path, prefect_server: str):
         words = ["generate", "--config", str(file), "--model", "demo"]
         words += ["--answers", str(tmp_path / "answers")]
         killed(tmp_path, 12, *words, PREFECT_API_URL=prefect_server)
-    repository = whole(tmp_path / "answers", len(shown))
-    (stored,) = list_sets(repository, repository.head() or "")
+    (stored,) = whole(tmp_path / "answers", len(shown))
     listed = Counter(sha256 for shard in stored.images.index.shards for sha256 in shard.images)
     assert listed == Counter(one.sha256 for one in shown)
 

@@ -5,20 +5,20 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
 from regrade.answers.local import LocalRepository
 from regrade.settings.turn_ids import turn_of
 from tests.architectures import seeing_model
 from tests.conversations import write_turns
 from tests.crash.harness import (
+    ENGINE,
     Account,
     Command,
     Started,
@@ -29,10 +29,11 @@ from tests.crash.harness import (
     stored,
     tell,
     wait_until,
+    whole_rows,
 )
 from tests.records.test_images import file_of
 
-pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(4800)]
 
 LIMIT = 240
 SEEN = 60
@@ -50,59 +51,24 @@ COMPUTING = "VLLM::"
 """Beginning of the names of vLLM's own processes: which there are is its choice, another one for models that see."""
 
 
-@pytest.fixture
-def command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
-    engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 4}
-    path = config(tmp_path, engine, model=str(demo_model), limit=LIMIT)
-    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
+Make = Callable[..., Command]
 
 
 @pytest.fixture
-def seeing_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
-    """A command whose questions show a picture, but for each third."""
-    model = seeing_model("qwen3_vl", demo_model, tmp_path / "model")
-    rows = [
-        {
-            "question": f"What is it? Number {number}.",
-            "picture": {"bytes": file_of("PNG", size=(64, 64 + number)), "path": None}
-            if number % 3
-            else None,
-            "answer": "1",
-        }
-        for number in range(SEEN)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "seen.parquet")
-    seen = {
-        "name": "seen",
-        "path": str(tmp_path / "seen.parquet"),
-        "prompt": "{{ question }}{% if picture %}{{ picture }}{% endif %}",
-        "target_column": "answer",
-        "format": "chat",
-        "scorer": "number",
-        "sampling": {"max_tokens": 48},  # long enough to be killed in between
-    }
-    engine: dict[str, object] = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512}
-    engine |= {"max_num_seqs": 2, "extra": ["kv_cache_memory_bytes=268435456"]}
-    path = tmp_path / "config.yaml"
-    path.write_text(yaml.safe_dump({"datasets": [seen], "engine": engine, "model": str(model)}))
-    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
+def make(demo_model: Path, prefect_server: str, tmp_path: Path) -> Make:
+    """Builds commands that keep some requests in flight; the other parameters are those of a configuration."""
+
+    def make(in_flight: int, **parameters: object) -> Command:
+        engine = ENGINE | {"max_num_seqs": in_flight}
+        path = config(tmp_path, engine, **({"model": str(demo_model)} | parameters))
+        return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
+
+    return make
 
 
 @pytest.fixture
-def talking_command(demo_model: Path, prefect_server: str, tmp_path: Path) -> Command:
-    """A command whose questions are conversations of three turns."""
-    talks = [[f"Number {n}?", "And the next?", "Again?"] for n in range(SEEN // 3)]
-    talked = {
-        "name": "talks",
-        "path": str(write_turns(tmp_path / "talks.jsonl", *talks)),
-        "turns_column": "turns",
-        "sampling": {"max_tokens": 64, "stop": ["\n"]},
-    }
-    engine = {"kind": "vllm", "enforce_eager": True, "max_model_len": 512, "max_num_seqs": 2}
-    path = tmp_path / "config.yaml"
-    given = {"datasets": [talked], "engine": engine, "model": str(demo_model)}
-    path.write_text(yaml.safe_dump(given))
-    return generating(path, tmp_path / "answers", tmp_path / "here", prefect_server)
+def command(make: Make) -> Command:
+    return make(4, limit=LIMIT)
 
 
 @pytest.fixture
@@ -110,6 +76,11 @@ def short_folder() -> Iterator[str]:
     """A folder for the engine's sockets, whose paths are limited to 107 characters."""
     with tempfile.TemporaryDirectory(prefix="rg-") as folder:
         yield folder
+
+
+def repository_of(command: Command) -> LocalRepository:
+    """The answers of a command, as a new process reads them."""
+    return LocalRepository(Path(command.arguments[-1]))
 
 
 def kill_engine(command: Command, run: Started, process: str, moment: float) -> None:
@@ -133,47 +104,27 @@ def kill_both_engines(command: Command, account: Account, process: str, moment: 
         run.until(FRESH, LOADED_SECONDS)
         kill_engine(command, run, process, moment)
         ran = run.wait(LOADED_SECONDS)
-    account.kills += 2
     assert ran.code == 1, ran.err
     assert ran.err.count(FRESH) == 1
     assert "The engine ended before its work was done" in ran.err
     assert "engine's output is in" in ran.err
     command.assert_nothing_left()
-    repository = LocalRepository(Path(command.arguments[-1]))
-    account.take(repository, command.spool)
-    assert 0 < len(stored(repository)) < LIMIT
+    account.take(repository_of(command), command.spool, kills=2)
+    assert 0 < len(stored(repository_of(command))) < LIMIT
     assert not spooled(command.spool), "finished answers are published"
 
 
-def finish(command: Command, account: Account, count: int = LIMIT) -> None:
+def finish(command: Command, account: Account, count: int) -> None:
     done = command.finish(timeout=LOADED_SECONDS)
     assert done.code == 0, done.err
     assert "continuing" in done.err
-    repository = LocalRepository(Path(command.arguments[-1]))
-    account.take(repository, command.spool)
+    account.take(repository_of(command), command.spool)
     tell(account)
-    assert len(stored(repository)) == len(dict(stored(repository))) == count
+    whole_rows(repository_of(command), count)
     account.assert_nothing_lost_or_made_twice()
     command.assert_nothing_left()
 
 
-@pytest.mark.slow
-def test_a_run_whose_engine_is_killed_goes_on_with_a_fresh_one(command: Command, account: Account):
-    with command.started() as run:
-        kill_engine(command, run, CORE, 0.2)
-        ran = run.wait(LOADED_SECONDS)
-    account.kills += 1
-    assert ran.code == 0, ran.err
-    assert ran.err.count(FRESH) == 1
-    assert "max_num_seqs" in ran.err, "advice for an engine that ran out of memory"
-    repository = LocalRepository(Path(command.arguments[-1]))
-    account.take(repository, command.spool)
-    assert len(stored(repository)) == len(dict(stored(repository))) == LIMIT
-    command.assert_nothing_left()
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_again(
     command: Command, account: Account, seed: int
@@ -182,7 +133,7 @@ def test_any_process_of_the_engine_may_be_killed_and_the_run_goes_on_when_run_ag
     rng = random.Random(seed)
     for process in rng.sample([SUPERVISOR, WORKER, CORE], 2):
         kill_both_engines(command, account, process, rng.uniform(0, 0.2))
-    finish(command, account)
+    finish(command, account, LIMIT)
 
 
 def rows_after_kills(command: Command, account: Account) -> list[dict[str, Any]]:
@@ -194,36 +145,60 @@ def rows_after_kills(command: Command, account: Account) -> list[dict[str, Any]]
         before = len(spooled(command.spool))
         wait_until(lambda: len(spooled(command.spool)) > before, LOADED_SECONDS, "no more answers")
         run.kill()
-    account.kills += 2
     assert before < SEEN
-    account.take(LocalRepository(Path(command.arguments[-1])), command.spool)
+    account.take(repository_of(command), command.spool, kills=2)
 
     finish(command, account, SEEN)
 
-    answers = answer_set(LocalRepository(Path(command.arguments[-1])))
-    assert answers is not None
     columns = ["sample_id", "index", "prompt", "text", "images", "finish_reason", "error"]
-    return [row for batch in answers.batches(columns) for row in batch.to_pylist()]
+    batches = answer_set(repository_of(command)).batches(columns)
+    return [row for batch in batches for row in batch.to_pylist()]
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(4800)
 def test_a_run_with_pictures_goes_on_after_its_engine_and_the_run_itself_were_killed(
-    seeing_command: Command, account: Account
+    make: Make, demo_model: Path, account: Account, tmp_path: Path
 ):
-    rows = rows_after_kills(seeing_command, account)
+    shown = [
+        {
+            "question": f"What is it? Number {number}.",
+            "picture": {"bytes": file_of("PNG", size=(64, 64 + number)), "path": None}
+            if number % 3
+            else None,
+            "answer": "1",
+        }
+        for number in range(SEEN)
+    ]
+    pq.write_table(pa.Table.from_pylist(shown), tmp_path / "seen.parquet")
+    seen = {
+        "name": "seen",
+        "path": str(tmp_path / "seen.parquet"),
+        "prompt": "{{ question }}{% if picture %}{{ picture }}{% endif %}",
+        "target_column": "answer",
+        "format": "chat",
+        "scorer": "number",
+        "sampling": {"max_tokens": 48},  # long enough to be killed in between
+    }
+    model = seeing_model("qwen3_vl", demo_model, tmp_path / "model")
+
+    rows = rows_after_kills(make(2, datasets=[seen], model=str(model)), account)
 
     assert all(row["error"] is None for row in rows)
     assert all((row["images"] is None) is (row["index"] % 3 == 0) for row in rows)
     assert all(f"<image:{name}>" in row["prompt"] for row in rows for name in row["images"] or ())
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(4800)
 def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
-    talking_command: Command, account: Account
+    make: Make, account: Account, tmp_path: Path
 ):
-    rows = rows_after_kills(talking_command, account)
+    talks = [[f"Number {n}?", "And the next?", "Again?"] for n in range(SEEN // 3)]
+    talked = {
+        "name": "talks",
+        "path": str(write_turns(tmp_path / "talks.jsonl", *talks)),
+        "turns_column": "turns",
+        "sampling": {"max_tokens": 64, "stop": ["\n"]},
+    }
+
+    rows = rows_after_kills(make(2, datasets=[talked]), account)
 
     turns = {turn: row for row in rows if (turn := turn_of(row["sample_id"])) is not None}
     assert len(turns) == SEEN
@@ -237,7 +212,6 @@ def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
     assert any(turn.number == turn.of and row["error"] is None for turn, row in turns.items())
 
 
-@pytest.mark.slow
 def test_a_second_engine_waits_until_the_killed_run_of_the_first_has_left_nothing(
     command: Command, tmp_path: Path, short_folder: str
 ):
@@ -253,6 +227,6 @@ def test_a_second_engine_waits_until_the_killed_run_of_the_first_has_left_nothin
             first.kill()
             ran = second.wait()
     assert ran.code == 0, ran.err
-    assert len(stored(LocalRepository(tmp_path / "other answers"))) == LIMIT
+    whole_rows(repository_of(other), LIMIT)
     command.assert_nothing_left()
     other.assert_nothing_left()

@@ -5,14 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from perf.workloads import checkpoint
-from regrade.answers.local import LocalRepository
-from regrade.answers.sets import list_sets
 from regrade.checkpoints import ENDED
-from tests.command_line import ROOT, demo_parameters
-from tests.crash.harness import Command, wait_until
+from tests.crash.harness import Command, config, wait_until
+from tests.stored import sets_in
 
 pytestmark = [
     pytest.mark.vllm,
@@ -32,11 +29,8 @@ def lines(out: Path) -> list[dict[str, Any]]:
 def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on_without_a_list(
     demo_model: Path, prefect_server: str, tmp_path: Path
 ):
-    demo = demo_parameters()
-    dataset = {**demo["datasets"][0], "path": str(ROOT / demo["datasets"][0]["path"])}
-    config = tmp_path / "evaluation.yaml"
     engine = {"kind": "vllm", "enforce_eager": True, "max_num_seqs": 4}
-    config.write_text(yaml.safe_dump({"limit": LIMIT, "datasets": [dataset], "engine": engine}))
+    file = config(tmp_path, engine, limit=LIMIT)
     run = tmp_path / "run"
 
     def save(step: int) -> None:
@@ -44,7 +38,7 @@ def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on
         run.mkdir(exist_ok=True)
         written.rename(run / f"checkpoint-{step}")
 
-    arguments = ["evaluate", "--model", f"{run}/checkpoint-*", "--config", str(config), "--json"]
+    arguments = ["evaluate", "--model", f"{run}/checkpoint-*", "--config", str(file), "--json"]
     followed = Command(
         tmp_path / "home",
         [*arguments, "--answers", str(tmp_path / "answers"), "--follow", "900"],
@@ -59,10 +53,9 @@ def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on
     save(300)
     with followed.started() as started:
         wait_until(lambda: len(lines(started.out)) == 3, 900, "the third was not evaluated")
-        save(400)
-        wait_until(lambda: len(lines(started.out)) == 4, 900, "the fourth was not evaluated")
-        save(500)
-        wait_until(lambda: len(lines(started.out)) == 5, 900, "the fifth was not evaluated")
+        for number, step in ((4, 400), (5, 500)):
+            save(step)
+            wait_until(lambda n=number: len(lines(started.out)) == n, 900, "one was not evaluated")
         (run / ENDED).touch()
         done = started.wait(120)
     assert done.code == 0, done.err
@@ -78,9 +71,5 @@ def test_a_folder_that_grows_is_evaluated_by_one_engine_and_a_killed_run_goes_on
     ]
     assert [line["error"] for line in printed] == [None] * 5
     assert [line["answer_sets"][0]["scores"][0]["metrics"]["n"] for line in printed] == [LIMIT] * 5
-    repository = LocalRepository(tmp_path / "answers")
-    stored = list_sets(repository, repository.head() or "")
-    memory = {
-        s.manifest.sessions[-1].weights.memory for s in stored if s.manifest.sessions[-1].weights
-    }
-    assert len(memory) == 5
+    weights = [s.manifest.sessions[-1].weights for s in sets_in(tmp_path / "answers")]
+    assert len({loaded.memory for loaded in weights if loaded is not None}) == 5

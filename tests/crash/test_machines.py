@@ -13,9 +13,6 @@ from tests.command_line import ROOT
 from tests.crash.harness import tell
 from tests.crash.machines import BATCH
 
-QUIET, KILLED = (0, 4, 0, 800), (1, 3, 25, 1800)
-"""Seed, machines, kills, questions."""
-
 
 def run(
     folder: Path,
@@ -23,6 +20,7 @@ def run(
     options: tuple[str, ...] = (),
     timeout: float = 290,
 ) -> list[dict[str, Any]]:
+    """Return the accounts of chains, each with its seed, machines, kills and questions."""
     seconds = "0.05" if options else "0.15"  # between commits
     environment = os.environ | {"REGRADE_PUBLISH_SECONDS": seconds, "PYTHONPATH": str(ROOT)}
     arguments = [",".join(map(str, chain)) for chain in chains]
@@ -37,33 +35,21 @@ def run(
     )
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = [json.loads(line) for line in done.stdout.splitlines()]
-    for account in found:
+    for account, (_, _, _, questions) in zip(found, chains, strict=True):
         tell({name: value for name, value in account.items() if name != "ended"})
         assert account["codes"].keys() <= {"0", "-9", "-15", "143"}, done.stderr
+        assert (account["rows"], account["lost"], account["doubled"]) == (questions, 0, 0)
+        assert (account["state"], account["counted"]) == ("complete", questions)
+        assert not account["problems"]
+        assert not account["beyond"]
+        assert account["in_flight"] <= BATCH * account["machines"]
     return found
 
 
-def check(found: dict[str, Any], questions: int) -> None:
-    assert (found["rows"], found["lost"], found["doubled"]) == (questions, 0, 0)
-    assert found["state"] == "complete"
-    assert found["counted"] == questions
-    assert not found["problems"]
-    assert not found["beyond"]
-    assert found["in_flight"] <= BATCH * found["machines"]
-
-
-@pytest.fixture(scope="module")
-def accounts(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
-    """Accounts of both chains, from one process."""
-    return run(tmp_path_factory.mktemp("machines"), QUIET, KILLED)
-
-
 @pytest.mark.slow
-def test_four_machines_make_one_answer_set_and_one_of_them_completes_it(
-    accounts: list[dict[str, Any]],
-):
-    found, questions = accounts[0], QUIET[3]
-    check(found, questions)
+def test_four_machines_make_one_answer_set_and_one_of_them_completes_it(tmp_path: Path):
+    questions = 800
+    (found,) = run(tmp_path, (0, 4, 0, questions))
     assert [ended["state"] for ended in found["ended"]] == ["complete"] * 4
     assert sum(ended["ends_here"] for ended in found["ended"]) == 1
     # They share the work. Here a commit takes as long as a quarter of it, so that much is made twice at the end.
@@ -71,47 +57,29 @@ def test_four_machines_make_one_answer_set_and_one_of_them_completes_it(
 
 
 @pytest.mark.slow
-def test_machines_that_are_killed_twenty_five_times_lose_and_double_nothing(
-    accounts: list[dict[str, Any]],
+@pytest.mark.parametrize(
+    ("seed", "machines", "kills", "questions"),
+    [(1, 3, 25, 1800), *((seed, 2 + seed, 60, 8000) for seed in range(2, 7))],
+)
+def test_machines_that_are_killed_many_times_lose_and_double_nothing(
+    tmp_path: Path, seed: int, machines: int, kills: int, questions: int
 ):
-    found = accounts[1]
-    check(found, KILLED[3])
-    assert (
-        found["kills"]
-        == KILLED[2]
-        == sum(found["codes"].get(code, 0) for code in ("-9", "-15", "143"))
-    )
+    (found,) = run(tmp_path, (seed, machines, kills, questions))
+    codes = found["codes"]
+    assert found["kills"] == kills == sum(codes.get(code, 0) for code in ("-9", "-15", "143"))
     assert found["survivor_seconds"] > 0.5, "all was done before the last kill"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(2, 7))
-def test_many_machines_may_be_killed_many_times(tmp_path: Path, seed: int):
-    questions = 8000
-    (found,) = run(tmp_path, (seed, 2 + seed, 60, questions))
-    check(found, questions)
-
-
-def check_own_locks(folder: Path, seeds: range) -> None:
-    """Run four machines once for each seed; when each was granted every lock, 6 of 8 such runs lost rows with a locked log."""
-    questions = 600
-    for found in run(
-        folder, *((seed, 4, 0, questions) for seed in seeds), options=("--own-locks",), timeout=3600
-    ):
-        check(found, questions)
+@pytest.mark.parametrize(
+    "seeds",
+    [range(1), pytest.param(range(1, 201), marks=[pytest.mark.slow, pytest.mark.timeout(4000)])],
+    ids=len,
+)
+def test_machines_whose_locks_do_not_reach_each_other_lose_nothing(tmp_path: Path, seeds: range):
+    """When each machine was granted every lock, 6 of 8 such runs lost rows with a locked log."""
+    chains = [(seed, 4, 0, 600) for seed in seeds]
+    for found in run(tmp_path, *chains, options=("--own-locks",), timeout=3600):
         assert found["codes"] == {"0": 4}
-
-
-def test_machines_whose_locks_do_not_reach_each_other_lose_nothing(tmp_path: Path):
-    check_own_locks(tmp_path, range(1))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(4000)
-def test_machines_whose_locks_do_not_reach_each_other_lose_nothing_in_two_hundred_runs(
-    tmp_path: Path,
-):
-    check_own_locks(tmp_path, range(1, 201))
 
 
 SIGNALS = int(os.environ.get("REGRADE_TEST_SIGNALS", "250"))
@@ -121,16 +89,12 @@ SIGNALS = int(os.environ.get("REGRADE_TEST_SIGNALS", "250"))
 @pytest.mark.slow
 @pytest.mark.timeout(4000)
 @pytest.mark.parametrize(
-    "options",
-    [("--clock",), ("--no-locks",), ("--own-locks",), ("--hub",)],
+    "option",
+    ["--clock", "--no-locks", "--own-locks", "--hub"],
     ids=["a folder, clocks that jump", "no locks", "locks of each machine", "a Hub that fails"],
 )
-def test_a_thousand_signals_in_four_places_lose_and_double_nothing(
-    tmp_path: Path, options: tuple[str, ...]
-):
-    questions, kills = 2000, min(SIGNALS, 50)
-    chains = [(seed, 3 + seed % 3, kills, questions) for seed in range(SIGNALS // kills)]
-    found = run(tmp_path, *chains, options=("--slow", *options), timeout=3900)
-    for account in found:
-        check(account, questions)
+def test_a_thousand_signals_in_four_places_lose_and_double_nothing(tmp_path: Path, option: str):
+    kills = min(SIGNALS, 50)
+    chains = [(seed, 3 + seed % 3, kills, 2000) for seed in range(SIGNALS // kills)]
+    found = run(tmp_path, *chains, options=("--slow", option), timeout=3900)
     tell({name: sum(a[name] for a in found) for name in ("kills", "asked", "in_flight", "overlap")})

@@ -17,6 +17,7 @@ from tests.server_process import free_port
 pytestmark = [
     pytest.mark.usefixtures("mlflow_database"),
     pytest.mark.prefect,
+    pytest.mark.slow,
     pytest.mark.timeout(600),
 ]
 
@@ -31,7 +32,6 @@ def runs(database: Path) -> int:
         return int(connection.execute("select count(*) from runs").fetchone()[0])
 
 
-@pytest.mark.slow
 def test_a_prefect_server_that_dies_costs_no_answer_and_no_score(
     served: Path, reference: Reference, tmp_path: Path
 ):
@@ -54,7 +54,6 @@ def test_a_prefect_server_that_dies_costs_no_answer_and_no_score(
     command.assert_nothing_left()
 
 
-@pytest.mark.slow
 def test_a_prefect_server_that_is_not_there_is_named_before_anything_begins(
     served: Path, tmp_path: Path
 ):
@@ -66,7 +65,6 @@ def test_a_prefect_server_that_is_not_there_is_named_before_anything_begins(
     assert "Traceback" not in refused.err
 
 
-@pytest.mark.slow
 def test_an_mlflow_that_is_gone_costs_no_score_and_is_made_up_for_with_one_command(
     served: Path, prefect_server: str, reference: Reference, tmp_path: Path
 ):
@@ -84,7 +82,6 @@ def test_an_mlflow_that_is_gone_costs_no_score_and_is_made_up_for_with_one_comma
     repository = LocalRepository(tmp_path / "answers")
     assert accuracy(repository) == reference.accuracy
     answers = answer_set(repository)
-    assert answers is not None
     assert len(answers.scores()) > 0
 
     made_up = command.with_arguments("score", "--answers", repository.uri, "--json").finish()

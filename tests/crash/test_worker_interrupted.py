@@ -7,20 +7,26 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-import yaml
 from prefect.client.orchestration import SyncPrefectClient
 
 from regrade.answers.local import LocalRepository
-from tests.command_line import ROOT
-from tests.crash.harness import ENGINE, Command, answer_set, config, spooled, stored, wait_until
+from tests.command_line import DEMO, ROOT
+from tests.crash.harness import (
+    ENGINE,
+    Command,
+    answer_set,
+    demo_datasets,
+    spooled,
+    stored,
+    wait_until,
+    whole_rows,
+)
 from tests.prefect_fixtures import state_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(900)]
 QUESTIONS = 120
 SECONDS = 30.0
 """Longest time for a worker to end: its runs have 10 s, and the server answers within 5 s."""
-SLOW = ENGINE | {"max_num_seqs": 2}
-"""Slow enough to be stopped between two answers."""
 
 
 def press_ctrl_c(worker: Command, leader: int) -> None:
@@ -40,9 +46,11 @@ def test_the_next_worker_continues_a_run_whose_worker_was_interrupted(
         ["worker", "--pool", "gpu", "--limit", "1", "--work-queue", queue],
         {"PREFECT_API_URL": prefect_server, "PYTHONPATH": str(ROOT)},
     )
-    parameters = yaml.safe_load(config(tmp_path, SLOW, limit=QUESTIONS).read_text())
-    parameters |= {
-        "model": str(ROOT / "infra/demo/regrade-demo"),
+    parameters = {
+        "datasets": demo_datasets()[:1],
+        "engine": ENGINE | {"max_num_seqs": 2},  # slow enough to be stopped between two answers
+        "limit": QUESTIONS,
+        "model": str(DEMO / "regrade-demo"),
         "answers": repository.uri,
         "tracking_uri": f"sqlite:///{tmp_path / 'mlflow.db'}",
     }
@@ -73,11 +81,7 @@ def test_the_next_worker_continues_a_run_whose_worker_was_interrupted(
         press_ctrl_c(worker, second.process.pid)
         second.wait(SECONDS + 30)
     worker.assert_nothing_left()
-    rows = stored(repository)
-    assert len(rows) == len(dict(rows)) == QUESTIONS
-    assert before.items() <= dict(rows).items(), "an answer was generated again"
-    answers = answer_set(repository)
-    assert answers is not None
-    assert answers.manifest.state == "complete"
-    assert len(answers.scores()) == 1
+    rows = whole_rows(repository, QUESTIONS)
+    assert before.items() <= rows.items(), "an answer was generated again"
+    assert len(answer_set(repository).scores()) == 1
     assert spooled(worker.spool) == {}

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from regrade.answers.local import LocalRepository
-from regrade.answers.manifest import Session
 from regrade.answers.sets import AnswerSet
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import tag_candidate
@@ -17,48 +16,28 @@ from regrade.stats.named import Aggregate
 from regrade.tracking import Scoring, track
 from regrade.tracking.connection import connect
 from regrade.tracking.labels import move_alias_tag
+from tests.builders import session
 from tests.comparing.sides import answer
 from tests.stored import score, tracked_as
 
 PAGE = Path(__file__).parents[2] / "docs" / "mlflow.md"
 
 
-def named(page: str) -> list[re.Pattern[str]]:
-    """Patterns of the names in backticks; `<...>` stands for any text, and a trailing `...` for any end."""
-    names = re.findall(r"`([\w./<> -]+)`", page)
-    return [
-        re.compile(
-            re.sub(r"<[^>]*>", ".+", re.escape(name).replace(r"\<", "<").replace(r"\>", ">"))
-        )
-        for name in names
-    ]
-
-
 def missing(page: str, logged: Iterable[str]) -> list[str]:
-    patterns = named(page)
-    return sorted(name for name in {*logged} if not any(p.fullmatch(name) for p in patterns))
+    """Names that a page lacks between backticks; there, `<...>` stands for any text."""
+    names = re.findall(r"`([\w./<> -]+)`", page)
+    patterns = ["".join(map(_pattern, re.split(r"(<[^>]*>)", name))) for name in names]
+    return sorted(name for name in {*logged} if not any(re.fullmatch(p, name) for p in patterns))
+
+
+def _pattern(part: str) -> str:
+    return ".+" if part.startswith("<") else re.escape(part)
 
 
 def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
     scored = score_answers(answers, "number", force=True)
-    session = Session.model_validate(
-        {
-            "started_at": answers.manifest.created_at,
-            "regrade_version": "1",
-            "engine": "vllm",
-            "engine_version": "1",
-            "device": "cpu",
-            "dtype": "float32",
-            "max_model_len": 1,
-            "chat_template_sha256": None,
-            "engine_settings": {},
-            "load_seconds": 1,
-            "generate_seconds": 1,
-            "prompt_tokens": 1,
-            "completion_tokens": 1,
-        }
-    )
-    manifest = answers.manifest.model_copy(update={"sessions": (session,)})
+    begun = session(generate_seconds=1, prompt_tokens=1, completion_tokens=1)
+    manifest = answers.manifest.model_copy(update={"sessions": (begun,)})
     part = Aggregate(subset="part", name="bits", value=1.0, stderr=1.0, n=1)
     file = scored.file.model_copy(update={"aggregates": (part,)})
     scoring = tracked_as(

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from regrade.benchmarks import open_dataset
+from regrade.settings import DatasetBenchmark
 from tests.command_line import ROOT
 
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -19,7 +22,7 @@ class Reader:
 
     def __init__(self, folder: Path, page: str, **environment: str) -> None:
         text = (ROOT / "docs" / page).read_text()
-        self.blocks = [(kind, content) for kind, content in BLOCK.findall(text)]
+        self.blocks = BLOCK.findall(text)
         self.folder = folder
         (folder / "bin").mkdir()
         command = folder / "bin" / "regrade"
@@ -94,19 +97,12 @@ def test_a_benchmark_is_added_as_the_page_says(tmp_path: Path, prefect_api: str,
 
 
 def test_the_job_of_the_page_asks_what_it_says(tmp_path: Path):
-    import yaml
-
-    from regrade.benchmarks import open_dataset
-    from regrade.settings import DatasetBenchmark
-
     reader = Reader(tmp_path, "add-a-benchmark.md")
     reader.run(0)
     reader.write("job.yaml", "yaml")
     (described,) = yaml.safe_load((tmp_path / "job.yaml").read_text())["datasets"]
-    settings = DatasetBenchmark.model_validate(
-        described | {"path": str(tmp_path / described["path"])}
-    )
-    benchmark = open_dataset(settings)
+    described["path"] = str(tmp_path / described["path"])
+    benchmark = open_dataset(DatasetBenchmark.model_validate(described))
 
     first = benchmark.samples()[0]
 

@@ -5,6 +5,8 @@ import json
 import shutil
 from pathlib import Path
 from types import ModuleType
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -54,12 +56,8 @@ class Reports:
     """Reports of an adapter."""
 
     def __init__(self) -> None:
-        self.seen: list[object] = []
-
-    def report_status(self, update: object) -> None:
-        self.seen.append(update)
-
-    report_results = report_status
+        self.seen: list[Any] = []
+        self.report_status = self.report_results = self.seen.append
 
 
 def test_a_job_without_an_address_scores_stored_answers(adapter: ModuleType, tmp_path: Path):
@@ -69,11 +67,8 @@ def test_a_job_without_an_address_scores_stored_answers(adapter: ModuleType, tmp
     results = running.run_benchmark_job(running.job_spec, reports)
 
     assert [update.status.value for update in reports.seen] == ["running"]
-    assert (results.id, results.benchmark_id, results.model_name) == (
-        "job-1",
-        "demo-arithmetic",
-        "regrade-demo",
-    )
+    told = (results.id, results.benchmark_id, results.model_name)
+    assert told == ("job-1", "demo-arithmetic", "regrade-demo")
     assert results.overall_score == 0.75
     assert results.num_examples_evaluated == 40
     (accuracy,) = results.results
@@ -86,17 +81,16 @@ def test_a_job_without_an_address_scores_stored_answers(adapter: ModuleType, tmp
 def test_a_job_with_an_address_is_an_evaluation_of_that_server(
     adapter: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    asked = []
-    monkeypatch.setattr(
-        adapter.regrade, "evaluate", lambda *given, **named: asked.append((given, named))
-    )
+    evaluate = Mock()
+    monkeypatch.setattr(adapter.regrade, "evaluate", evaluate)
     served = {"url": "http://vllm:8000/v1", "name": "org/model"}
     running = adapter.RegradeAdapter(job_spec_path=str(job(tmp_path, model=served, num_examples=5)))
 
     adapter.evaluate(running.job_spec)
 
-    ((given, named),) = asked
-    assert given == ("org/model", ["demo-arithmetic"])
+    evaluate.assert_called_once()
+    assert evaluate.call_args.args == ("org/model", ["demo-arithmetic"])
+    named = evaluate.call_args.kwargs
     assert named["engine"] == {"kind": "openai", "base_url": "http://vllm:8000/v1"}
     assert named["limit"] == 5
 
@@ -120,13 +114,8 @@ def test_the_provider_is_one_that_evalhub_takes_with_benchmarks_that_exist():
     from regrade.benchmarks import benchmark_cards
 
     provider = yaml.safe_load((FOLDER / "provider.yaml").read_text())
-    asked = models.ProviderCreateRequest(
-        **{
-            name: value
-            for name, value in provider.items()
-            if name in models.ProviderCreateRequest.model_fields
-        }
-    )
+    fields = models.ProviderCreateRequest.model_fields.keys() & provider
+    asked = models.ProviderCreateRequest(**{name: provider[name] for name in fields})
     known = {card.name for card in benchmark_cards()}
     assert {benchmark.id for benchmark in asked.benchmarks} <= known
     assert all(benchmark.primary_score.metric == "accuracy" for benchmark in asked.benchmarks)

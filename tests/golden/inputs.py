@@ -45,6 +45,7 @@ from tests.tuning.sweep.made import paired_test, point, sweep
 
 QUESTIONS = 12
 LATENCY = Spread(mean=0.25, p25=0.1, p50=0.2, p75=0.3, p99=0.4, n=QUESTIONS)
+LIMITS = {"ttft": 2, "tpot": None, "e2el": 30}
 SPEED = Speed(
     **dict.fromkeys(("ttft", "tpot", "itl", "e2el", "queue"), LATENCY),
     requests=QUESTIONS,
@@ -54,13 +55,7 @@ SPEED = Speed(
     kv_cache_usage_max=0.5,
     prefix_hit_rate=0.25,
     preemptions=6,
-    goodput=Goodput(
-        limits={"ttft": 2, "tpot": None, "e2el": 30},
-        answers=QUESTIONS,
-        within=9,
-        unmeasured=1,
-        per_second=1.5,
-    ),
+    goodput=Goodput(limits=LIMITS, answers=QUESTIONS, within=9, unmeasured=1, per_second=1.5),
 )
 SPEEDS = {
     "shared engine": Speed(e2el=LATENCY.model_copy(update={"n": 2 * QUESTIONS})),
@@ -108,14 +103,10 @@ def make_answers(folder: Path) -> dict[str, AnswerSet]:
     sets["unfinished"] = answer(
         repository, "org/unfinished", right=5, total=8, declared=20, benchmark="more-sums"
     )
+    wrong = {"value": 0.0, "extracted": "0", "outcome": "scored"}
     sets["older"] = answer(repository, "org/older", wrong=(4,), total=QUESTIONS)
     score_with_an_older_scorer(
-        sets["older"],
-        lambda scored: (
-            {"value": 0.0, "extracted": "0", "outcome": "scored"}
-            if scored["sample_id"][-1] in "67"
-            else {}
-        ),
+        sets["older"], lambda scored: wrong if scored["sample_id"][-1] in "67" else {}
     )
     return {name: again(found) for name, found in sets.items()}
 
@@ -145,7 +136,6 @@ def generated(
     *,
     right: int,
     seconds: float,
-    load_seconds: float = 1.0,
     quantization: str | None = None,
     asked_again: AskedAgain | None = None,
 ) -> AnswerSet:
@@ -153,7 +143,7 @@ def generated(
     identity = ModelIdentity(name=model, kind="hub", revision="a" * 40, quantization=quantization)
     described = description(QUESTIONS, model=identity, asked_again=asked_again)
     checked = {"in_flight": asked_again.in_flight, "batches": BATCHES} if asked_again else {}
-    begun = session(device="NVIDIA H100", load_seconds=load_seconds, **checked)
+    begun = session(device="NVIDIA H100", **checked)
     rows = [
         row(
             number,
@@ -180,15 +170,11 @@ def make_judged(folder: Path) -> dict[str, AnswerSet]:
         )
         sets[model] = answers
         for name, lenient in (("strict", ()), ("kind", (0, 6))):
+            verdicts: dict[int, str | None] = {n: "B" for n in wrong if n not in lenient}
+            verdicts[11] = None
             sets[f"{model}-{name}"] = judge(
                 answers,
-                lambda number, _, wrong=wrong, lenient=lenient: (
-                    None
-                    if number == 11
-                    else "B"
-                    if number in wrong and number not in lenient
-                    else "A"
-                ),
+                lambda number, _, verdicts=verdicts: verdicts.get(number, "A"),
                 model=f"org/judge-{name}",
             )
     return {name: again(found) for name, found in sets.items()}
@@ -225,12 +211,8 @@ def of_an_engine(evaluation: dict[str, Any]) -> dict[str, Any]:
     }
     left_out = {"answer_set": "0" * 16, "title": "sums · org/lost", "scorer": "number"}
     not_scored = [left_out | {"reason": "part-00000.parquet is damaged", "damaged": True}]
-    spent = SPENT.model_dump(mode="json")
-    return evaluation | {
-        "answer_sets": [first | changes, *others],
-        "not_scored": not_scored,
-        "time_spent": spent,
-    }
+    more = {"not_scored": not_scored, "time_spent": SPENT.model_dump(mode="json")}
+    return evaluation | more | {"answer_sets": [first | changes, *others]}
 
 
 def unscored(folder: Path) -> Evaluation:
@@ -284,12 +266,16 @@ def judged(folder: Path, sets: dict[str, AnswerSet], panel: dict[str, Any]) -> E
     )
 
 
+def of_lm_eval(folder: Path) -> Path:
+    """Write what lm-evaluation-harness leaves, with two answers."""
+    results(folder)
+    jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
+    return folder
+
+
 def imported(folder: Path) -> Imports:
     """The answers that a harness left, with where its time went."""
-    left = folder / "left"
-    results(left)
-    jsonl(left / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
-    found = import_files(LocalRepository(folder / "answers"), [left])
+    found = import_files(LocalRepository(folder / "answers"), [of_lm_eval(folder / "left")])
     return replace(found, time_spent=SPENT)
 
 
@@ -316,20 +302,10 @@ def swept(folder: Path) -> SweepResult:
 def tuned(folder: Path) -> TuneResult:
     """A search with two measurements, of which the second was too slow for a limit."""
     key = KEY.model_copy(update={"limits": {"ttft_p99": 0.3}})
-    trials = (
-        TrialRecord(
-            start=0, settings={}, in_flight=96, rate=900.0, requests=96, seconds=9.0, speed=SPEED
-        ),
-        TrialRecord(
-            start=1,
-            settings={"max_num_batched_tokens": 16384},
-            in_flight=192,
-            rate=990.0,
-            requests=192,
-            seconds=9.5,
-            broken="TTFT p99 0.4 s is above 0.3 s",
-        ),
-    )
+    first = {"start": 0, "settings": {}, "in_flight": 96, "requests": 96, "seconds": 9.0}
+    second = {"start": 1, "settings": {"max_num_batched_tokens": 16384}, "in_flight": 192}
+    second |= {"requests": 192, "seconds": 9.5, "broken": "TTFT p99 0.4 s is above 0.3 s"}
+    trials = (TrialRecord(**first, rate=900.0, speed=SPEED), TrialRecord(**second, rate=990.0))
     update = {"trials": trials, "starts": 2, "remarks": ("prompts are short",), "rate": 900.0}
     return TuneResult(
         tuning=tuning(key).model_copy(update=update),

@@ -8,18 +8,15 @@ import pytest
 
 from regrade.exchange.exporting.hub_results import TAKING_PART, TakingPart
 from tests.exchange.exporting.test_hub_results import Team
-from tests.exchange.importing.test_lm_eval import TIME, results, sample
-from tests.exchange.importing.writing import jsonl
+from tests.exchange.importing.test_lm_eval import TIME
 from tests.golden.conftest import Door
-from tests.golden.inputs import label, leave_in_the_spool
+from tests.golden.inputs import label, leave_in_the_spool, of_lm_eval
 from tests.hub_server.fixtures import Hub
 from tests.stored import commit_manifest
 
 
 def test_what_was_imported_and_what_was_not(door: Door):
-    folder = door.folder / "lm_eval"
-    results(folder)
-    jsonl(folder / f"samples_sums_{TIME}.jsonl", sample(1, "1", 1.0), sample(2, "2", 0.0))
+    folder = of_lm_eval(door.folder / "lm_eval")
     (folder / f"samples_other_{TIME}.jsonl").write_text("{broken\n")
 
     door.json("import", "import {folder}/lm_eval --answers {folder}/imported")

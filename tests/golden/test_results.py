@@ -310,13 +310,12 @@ def test_a_verdict_is_the_same_everywhere(name: str, door: Door, prefect: list[s
 
 def matches_trigger(door: Door, name: str, **fields: Any) -> None:
     """Compare what `regrade trigger` prints and writes for a flow run."""
-    outcome = Outcome(
-        deployment="evaluate-model",
-        flow_run_id=UUID(int=1),
-        name="happy-fox",
-        state="Completed",
-        **fields,
-    )
+    run: dict[str, Any] = {
+        "deployment": "evaluate-model",
+        "flow_run_id": UUID(int=1),
+        "name": "happy-fox",
+    }
+    outcome = Outcome(**run, state="Completed", **fields)
     door.matches(f"trigger-{name}.json", json_text(outcome.document()))
     door.matches(f"trigger-{name}.txt", f"{outcome.markdown()}\n-- \n{outcome.junit()}")
 

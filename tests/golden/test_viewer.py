@@ -26,11 +26,8 @@ ANSWERS = {
     | {"question": "What is one?", "prompt": SENT, "reasoning": "six it is"}
     | {"doc": json.dumps({"tests": ["assert f(1) == 2"]}), "time_to_first_token": 0.125},
     "agent": row(2, "So #### 2") | {"trajectory": DID},
-    "tools": row(
-        3,
-        "Yes. #### 3",
-        tool_calls='[{"name": "play", "arguments": {"artist": "<script>alert(1)</script>"}}]',
-    ),
+    "tools": row(3, "Yes. #### 3")
+    | {"tool_calls": '[{"name": "play", "arguments": {"artist": "<script>alert(1)</script>"}}]'},
     "thought-in-the-text": row(4, "<think>maybe #### 9</think>So\n#### 4"),
     "endless-thought": row(5, "<think>and so on"),
     "unparsed": row(6, "I do not know."),
@@ -71,17 +68,12 @@ def test_letters_and_repeats(door: Door):
     reader = Reader(door.folder / "shown")
     choices = {"text": None, "target": "B", "choices": ["red", "<b>blue</b>"]}
     ranked = {"label_logprobs": [-2.0, -0.5], "label_method": "single_token"}
-    params = SamplingParams(max_tokens=1)
-    letters = scored(
-        reader.repository.folder,
-        "choice_logprob",
-        row(1) | choices | ranked,
-        method="rank",
-        sampling=params,
-    )
+    asked = {"method": "rank", "sampling": SamplingParams(max_tokens=1)}
+    folder = reader.repository.folder
+    letters = scored(folder, "choice_logprob", row(1) | choices | ranked, **asked)
     warm = SamplingParams(temperature=1.0)
     rows = [row(n, f"#### {n + repeat}", repeat=repeat) for n in range(4) for repeat in range(3)]
-    several = scored(reader.repository.folder, "number", *rows, repeats=3, sampling=warm)
+    several = scored(folder, "number", *rows, repeats=3, sampling=warm)
     for name, answers in {"answer-letters": letters, "answer-repeats": several}.items():
         address = f"/sets/{answers.manifest.answer_set_id}/answer?sample=sample-00001&number=0"
         door.matches(f"viewer/{name}.html", reader.page(address).html)

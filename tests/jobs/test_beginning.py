@@ -1,6 +1,7 @@
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,30 +11,26 @@ from regrade.jobs import plans_of_job
 from regrade.jobs.job import EngineJob, EvaluationJob
 from regrade.jobs.plans_of_job import begin, checked_benchmarks, engine_begun, planned, plans_of_all
 from tests.engine_fixtures import FAST
-from tests.limited_engine import questions
+from tests.limited_engine import demo_asked
 
 Begun = Callable[..., list[bool]]
 
 
 @pytest.fixture
-def begun(demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
+def given(tmp_path: Path) -> dict[str, Any]:
+    return demo_asked(tmp_path, 2, "sums")
+
+
+@pytest.fixture
+def begun(given: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Begun:
     """Begins a job, and returns for each worker that was started early whether it got the token of the Hub."""
     started: list[bool] = []
     monkeypatch.setattr(
         plans_of_job, "start_early", lambda log, *, hub_token: started.append(hub_token)
     )
-    questions = tmp_path / "questions.jsonl"
-    questions.write_text('{"question": "1 + 1?", "answer": "2"}\n')
-    dataset = {"name": "sums", "path": str(questions), "format": "completion", "scorer": "number"}
 
     def begin_with(**settings: object) -> list[bool]:
-        given = {
-            "model": str(demo_model),
-            "answers": str(tmp_path / "answers"),
-            "datasets": [dataset],
-            "engine": FAST,
-        }
-        job = EvaluationJob.model_validate(given | settings)
+        job = EvaluationJob.model_validate(given | {"engine": FAST} | settings)
         plans = begin(plans_of_all, job)
         with engine_begun(job, tmp_path / "log", plans) as begins:
             assert begins is bool(started)
@@ -43,36 +40,29 @@ def begun(demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    ("settings", "started"),
+    ("stored", "settings", "started"),
     [
-        ({}, [False]),
-        ({"engine": FAST.model_copy(update={"extra": ("seed=1",)})}, [True]),  # may load from there
-        ({"follow": 60}, []),  # models that are to come
-    ],
-)
-def test_the_engine_imports_vllm_while_the_flow_is_prepared(
-    begun: Begun, settings: dict[str, object], started: list[bool]
-):
-    assert begun(**settings) == started
-
-
-@pytest.mark.parametrize(
-    ("state", "settings", "started"),
-    [
+        (None, {}, [False]),
+        (
+            None,
+            {"engine": FAST.model_copy(update={"extra": ("seed=1",)})},
+            [True],
+        ),  # may load from there
+        (None, {"follow": 60}, []),  # models that are to come
         ("complete", {}, []),
         ("complete", {"reuse": {"fresh": True}}, [False]),
         ("complete", {"reuse": {"heal": True}}, [False]),
         ("incomplete", {}, [False]),
     ],
 )
-def test_no_engine_begins_if_all_answers_are_stored_and_stay(
+def test_the_engine_imports_vllm_while_the_flow_is_prepared_unless_all_answers_are_stored_and_stay(
     begun: Begun,
     monkeypatch: pytest.MonkeyPatch,
-    state: str,
+    stored: str | None,
     settings: dict[str, object],
     started: list[bool],
 ):
-    found = SimpleNamespace(manifest=SimpleNamespace(state=state))
+    found = SimpleNamespace(manifest=SimpleNamespace(state=stored)) if stored else None
     monkeypatch.setattr(plans_of_job, "find_set", lambda *_: found)
 
     assert begun(**settings) == started
@@ -101,10 +91,8 @@ def test_a_flow_takes_what_was_planned_for_its_job_once_and_nothing_of_an_engine
 
 
 def test_benchmarks_that_were_checked_before_a_model_is_looked_up_are_not_opened_again(
-    demo_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    given: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ):
-    dataset = {"name": "sums", "path": str(questions(tmp_path, 2)), "scorer": "number"}
-    given = {"model": str(demo_model), "datasets": [dataset], "answers": str(tmp_path / "answers")}
     job = EvaluationJob.model_validate(given)
     begin(checked_benchmarks, job)
     monkeypatch.setattr(plans_of_job, "open_benchmarks", None)

@@ -2,11 +2,13 @@
 
 import logging
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.manifest import Shard
 from regrade.answers.origin import Origin, begin_session
 from regrade.answers.publishing import publish_answers
 from regrade.answers.spool import Spool, spool_folder
@@ -56,6 +58,14 @@ def left(plan: Plan, repository: LocalRepository, **reuse: bool) -> tuple[list[i
     return [sample.index for sample, _ in found.missing], found
 
 
+def shard_of(plan: Plan, repository: LocalRepository, number: int) -> tuple[Shard, Path]:
+    """A published shard, and its file."""
+    stored = left(plan, repository)[1].stored
+    assert stored is not None
+    shard = stored.manifest.shards[number]
+    return shard, repository.folder / stored.folder / shard.name
+
+
 @pytest.mark.parametrize(
     ("last", "reuse", "missing"),
     [({}, {}, []), (FAILED, {}, [3]), (FAILED, {"keep_failed": True}, []), (REFUSED, {}, [])],
@@ -101,10 +111,8 @@ def test_an_interrupted_fresh_run_goes_on_where_it_stopped(
 def test_what_was_in_a_damaged_shard_is_asked_again_and_nothing_else(repository: LocalRepository):
     plan = plan_of(TOTAL)
     store(plan, repository, rows(plan, range(2)), rows(plan, range(2, 4)))
-    stored = left(plan, repository)[1].stored
-    assert stored is not None
-    shard = stored.manifest.shards[1]
-    (repository.folder / stored.folder / shard.name).write_bytes(b"PAR1")
+    shard, file = shard_of(plan, repository, 1)
+    file.write_bytes(b"PAR1")
 
     missing, found = left(plan, repository, heal=True)
 
@@ -115,9 +123,7 @@ def test_what_was_in_a_damaged_shard_is_asked_again_and_nothing_else(repository:
 def test_a_damaged_set_that_is_not_healed_says_how(repository: LocalRepository):
     plan = plan_of(TOTAL)
     store(plan, repository, rows(plan, range(2)))
-    stored = left(plan, repository)[1].stored
-    assert stored is not None
-    (repository.folder / stored.folder / stored.manifest.shards[0].name).unlink()
+    shard_of(plan, repository, 0)[1].unlink()
 
     with pytest.raises(DamagedAnswersError, match="with `--heal` generates again what is lost"):
         left(plan, repository)

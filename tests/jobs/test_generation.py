@@ -32,14 +32,6 @@ def filled(
     return generate(requests, engine or Answering(), spool, lambda _: None)
 
 
-def test_every_sample_gets_exactly_one_row(spool: Spool):
-    filled(spool, plan_of(7))
-
-    (file,) = spool.seal()
-    assert file.rows == 7
-    assert spool.states().done == {(f"id-{n}", 0) for n in range(7)}
-
-
 def test_progress_is_told_only_of_rows_that_are_on_disk(spool: Spool):
     plan = plan_of(6)
     seen: list[tuple[int, int]] = []

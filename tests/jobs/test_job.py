@@ -24,16 +24,8 @@ SHARED = {"model": "org/tiny", "benchmarks": ("gsm8k",), "share": "1/2"}
 @pytest.mark.parametrize(
     ("kind", "given", "says"),
     [
-        (
-            ScoringJob,
-            {"since": "2026-09-02", "until": "2026-09-01"},
-            "2026-09-02` is after `until=",
-        ),
-        (
-            ScoringJob,
-            {"stale": True, "force": True},
-            "`force` scores all answers again, `stale` only",
-        ),
+        (ScoringJob, {"since": "2026-09-02", "until": "2026-09-01"}, "-02` is after `until="),
+        (ScoringJob, {"stale": True, "force": True}, "`force` scores all answers again, `stale`"),
         (ScoringJob, {"scorers": "number"}, "`scorers` is unknown. Did you mean 'scorer'?"),
         (GenerationJob, SHARED | {"reuse": {"fresh": True}}, "run them once without `share`"),
         (GenerationJob, SHARED | {"reuse": {"heal": True}}, "run them once without `share`"),
@@ -56,14 +48,8 @@ def test_the_same_day_is_a_period() -> None:
 
 
 def test_the_files_of_questions_may_hold_their_tests():
-    job = make_job(
-        EvaluationJob,
-        {
-            "model": "m",
-            "benchmarks": ("livecodebench",),
-            "sources": [{"benchmark": "livecodebench", "path": "tests.parquet"}],
-            "scoring": {"sandbox": "landlock"},
-        },
-    )
+    given = {"model": "m", "benchmarks": ("livecodebench",), "scoring": {"sandbox": "landlock"}}
+    sources = [{"benchmark": "livecodebench", "path": "tests.parquet"}]
+    job = make_job(EvaluationJob, given | {"sources": sources})
     assert job.scoring_options.sandbox == "landlock"
     assert [source.path for source in job.scoring_options.sources] == ["tests.parquet"]

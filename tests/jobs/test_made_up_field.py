@@ -1,19 +1,101 @@
-"""A field of a job is declared once, and every flow, form, command and file has it."""
+"""A field of a job is declared once, and every flow, form, command and file has it.
+
+`python -m tests.jobs.test_made_up_field FOLDER` prints, as JSON, where a field is found that is a line more in `regrade/jobs/job.py`.
+A process of its own, because commands and flows are made of the jobs when they are imported.
+"""
 
 import json
-import subprocess
 import sys
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
-from tests.command_line import ROOT
-from tests.jobs.made_up_field import COMMANDS
+from prefect.utilities.callables import parameter_schema
+
+from tests.command_line import ROOT, regrade, run
+
+CLASS = '    option_group = "What to evaluate"\n'
+FIELD = '''
+    mood: Annotated[str | None, PATH, VARIES] = Field(None, pattern="^[./a-z]+$", title="State of mind")
+    """How the model feels."""
+    team: Annotated[str | None, NOT_MEASURED] = None
+    """Machines that help."""
+'''
+NAME = "regrade.jobs.job"
+FLOWS = (
+    "evaluate_model",
+    "generate_answers",
+    "score_answers",
+    "sweep_settings",
+    "tune_settings",
+    "measure_noise",
+)
+COMMANDS = ("evaluate", "generate", "score", "trigger", "tune")
+
+
+def declare(folder: Path) -> None:
+    """Import the module of the jobs with the field, which is declared nowhere else."""
+    source = (ROOT / "regrade" / "jobs" / "job.py").read_text()
+    assert source.count(CLASS) == 1
+    file = folder / "job.py"
+    file.write_text(source.replace(CLASS, CLASS + FIELD))
+    spec = spec_from_file_location(NAME, file)
+    assert spec is not None
+    assert spec.loader is not None
+    sys.modules[NAME] = module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
+def of_flow(name: str, parameter: str = "mood") -> Any:
+    """Return the field's input in the form of a flow; None if the flow has no such parameter."""
+    flow = getattr(import_module(f"flows.{name}"), name)
+    field = parameter_schema(flow).properties.get(parameter)
+    assert (parameter in signature(flow.fn).parameters) == (field is not None)
+    return field
+
+
+def job_of(*words: str | Path, module: str = "run") -> Any:
+    """Return the job with which a command calls its flow."""
+    jobs = []
+
+    def run_flow(_name: str, _kind: type, job: Any, *_: object) -> object:
+        jobs.append(job)
+        sys.exit(0)
+
+    with patch(f"regrade.cli.{module}.run_flow", run_flow):
+        ran = regrade(*words)
+    assert ran.code == 0, ran.err
+    return jobs[0]
+
+
+def found(folder: Path) -> dict[str, Any]:
+    """Return where the field is found."""
+    file = folder / "job.yaml"
+    file.write_text("model: m\nbenchmarks: [gsm8k]\nmood: calm\n")
+    what = ("--model", "m", "--benchmark", "gsm8k")
+    sweep = job_of("sweep", *what, "--mood", "calm", "--mood", "wild", module="sweep")
+    return {
+        "flows": {name: of_flow(name) for name in FLOWS},
+        "not measured": [name for name in FLOWS if of_flow(name, "team")],
+        "help": [
+            name for name in COMMANDS if "How the model feels." in regrade(name, "--help-all").out
+        ],
+        "option": job_of("evaluate", *what, "--mood", "./calm").mood,
+        "file": job_of("generate", "--config", file).mood,
+        "refused": regrade("evaluate", *what, "--mood", "7").err,
+        "sweep": [point.job().mood for point in sweep.points()],
+        "tune": job_of("tune", *what, "--mood", "calm", module="tune").mood,
+        "machines": job_of("evaluate", *what, "--mood", "calm").generation_parameters["mood"],
+    }
 
 
 def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
-    command = [sys.executable, "-m", "tests.jobs.made_up_field", str(tmp_path)]
-    ran = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)
+    ran = run([sys.executable, "-m", "tests.jobs.test_made_up_field", str(tmp_path)], 280, {})
+    assert ran.code == 0, ran.err
+    found = ran.document
 
     field = {"title": "State of mind", "description": "How the model feels.", "x-path": True}
     for name, shown in found.pop("flows").items():
@@ -29,3 +111,8 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
         "tune": "calm",
         "machines": "calm",
     }
+
+
+if __name__ == "__main__":
+    declare(Path(sys.argv[1]))
+    json.dump(found(Path(sys.argv[1])), sys.stdout)

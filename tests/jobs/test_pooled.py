@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow.parquet as pq
 import pytest
@@ -20,6 +21,11 @@ from tests.sums import Answering, plan_of
 def requests(n: int) -> PlannedRequests:
     plan = plan_of(n)
     return plan.requests(plan.missing(set()))
+
+
+def fillings_of(sets: list[PlannedRequests], spools: list[Spool]) -> list[Filling]:
+    """Fillings of the first spools."""
+    return [Filling(r, spool, lambda _: None) for r, spool in zip(sets, spools, strict=False)]
 
 
 @pytest.fixture
@@ -57,7 +63,7 @@ def test_what_is_withdrawn_from_a_set_is_withdrawn_from_the_pool_and_seen_by_a_n
 def test_each_answer_becomes_a_row_of_its_own_set_whatever_the_order(spools: list[Spool]):
     sets = [requests(2), requests(4)]
     seen: list[tuple[int, int, int]] = []
-    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+    fillings = fillings_of(sets, spools)
 
     fill(fillings, Answering(1), lambda n: seen.append((n, *(f.progress.done for f in fillings))))
 
@@ -80,9 +86,7 @@ def test_an_engine_that_ends_loses_no_answer_of_any_set(spools: list[Spool]):
 def test_a_set_that_cannot_be_stored_costs_no_answer_of_another(
     spools: list[Spool], monkeypatch: pytest.MonkeyPatch
 ):
-    def full(_: object) -> None:
-        raise SpoolError("here", "no space left on device")
-
+    full = Mock(side_effect=SpoolError("here", "no space left on device"))
     monkeypatch.setattr(spools[0], "append", full)
     fillings = [Filling(requests(3), spool, lambda _: None) for spool in spools[:2]]
 
@@ -96,7 +100,7 @@ def test_a_set_whose_last_answers_come_from_another_machine_is_complete(spools: 
     sets = [requests(2), requests(2)]
     sets[0].withdraw({("id-0", 0), ("id-1", 0)})
     complete: list[int] = []
-    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+    fillings = fillings_of(sets, spools)
 
     fill(fillings, Answering(), complete.append)
 
@@ -142,7 +146,7 @@ def test_a_stopped_set_keeps_answers_that_still_come_and_its_seconds_are_those_o
     at: list[float], spools: list[Spool]
 ):
     sets = [requests(5), requests(2)]
-    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+    fillings = fillings_of(sets, spools)
 
     fill(fillings, Stopping(at, sets[0]))
 
@@ -162,7 +166,7 @@ def test_a_stopped_set_is_complete_when_the_engine_has_ended_also_by_a_failure(
             raise EngineError("The engine ended.", "", False)
 
     sets = [requests(5), requests(3)]
-    fillings = [Filling(r, s, lambda _: None) for r, s in zip(sets, spools, strict=False)]
+    fillings = fillings_of(sets, spools)
     complete: list[int] = []
 
     with pytest.raises(EngineError):

@@ -102,13 +102,8 @@ def test_a_replay_is_told_apart_by_answers_their_content_readings_and_limit(
     answers = publish(repository, numbers(0, 4))
     grown = publish(repository, numbers(4, 8), total=8, benchmark="others")
     more = publish(repository, numbers(8, 12), total=8, benchmark="others")
-    asked = [
-        questions(answers),
-        questions(answers, OWN_READINGS),
-        questions(answers, limit=2),
-        questions(grown),
-        questions(more),
-    ]
+    asked = [questions(answers), questions(answers, OWN_READINGS), questions(answers, limit=2)]
+    asked += [questions(grown), questions(more)]
 
     assert len({found.by_own_model.answer_set_id for found in asked}) == len(asked)
     assert questions(answers, limit=9).by_own_model == questions(answers).by_own_model

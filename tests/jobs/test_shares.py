@@ -35,6 +35,7 @@ def test_every_share_walks_all_questions_once_and_begins_with_its_own_part(of: i
     for number in range(1, of + 1):
         order = Share(number, of).order(questions)
         assert sorted(order) == list(range(questions))
+        assert order == Share(number, of).order(questions)  # the same each time
         parts.append(order[: questions * number // of - questions * (number - 1) // of])
     assert [position for part in parts for position in part] == list(range(questions))
 
@@ -47,10 +48,6 @@ def test_the_rest_is_walked_in_blocks_whose_order_differs_between_machines():
         assert neighbours >= len(rest) * (1 - 2 / BLOCK)
     firsts = [{*rest[: 10 * BLOCK]} for rest in rests]
     assert all(first != other for first in firsts for other in firsts if first is not other)
-
-
-def test_the_order_of_a_share_is_the_same_each_time():
-    assert Share(2, 3).order(500) == Share(2, 3).order(500)
 
 
 @pytest.mark.parametrize(
@@ -94,14 +91,8 @@ def test_auto_takes_the_variables_of_the_scheduler(environment: dict[str, str], 
     [
         ({}, "needs a Slurm array"),
         (slurm(2, 3, 1, 6), "equal steps"),  # --array=1,2,6
-        (
-            {"SLURM_ARRAY_TASK_ID": "2"},
-            "SLURM_ARRAY_TASK_COUNT should be a whole number, it is not set",
-        ),
-        (
-            {"JOB_COMPLETION_INDEX": "0"},
-            f"{MACHINES_VARIABLE} should be a whole number, it is not set",
-        ),
+        ({"SLURM_ARRAY_TASK_ID": "2"}, "ARRAY_TASK_COUNT should be a whole number, it is not set"),
+        ({"JOB_COMPLETION_INDEX": "0"}, f"{MACHINES_VARIABLE} should be .* number, it is not set"),
         ({"JOB_COMPLETION_INDEX": "x", MACHINES_VARIABLE: "2"}, "it is 'x'"),
         ({"JOB_COMPLETION_INDEX": "2", MACHINES_VARIABLE: "2"}, "should be from 0 to"),
     ],
@@ -210,13 +201,12 @@ def test_rows_in_the_spool_of_another_share_of_this_machine_are_published(
 @pytest.mark.usefixtures("spool_home")
 def test_a_spool_that_another_share_uses_is_left_alone(repository: LocalRepository):
     plan = plan_of(6)
-    folder = spool_folder(
-        repository.uri, plan.specification.answer_set_id, Share(1, 2).folder_suffix
-    )
+    answer_set_id = plan.specification.answer_set_id
+    folder = spool_folder(repository.uri, answer_set_id, Share(1, 2).folder_suffix)
     with Spool(folder) as spool:
         begin_session(spool, repository.uri, plan.description, session())
         spool.append(rows(plan, range(2)))
-        (busy,) = publish_siblings(folder.with_name(plan.specification.answer_set_id))
+        (busy,) = publish_siblings(folder.with_name(answer_set_id))
         assert busy.published is None
         spool.append(rows(plan, range(2, 3)))
         published = publish_answers(repository, spool, plan.description)

@@ -19,6 +19,8 @@ from regrade.settings.errors import SettingsError
 from tests.models.test_chat_template import BUDGETED, BY_SYSTEM, HYBRID, OPENED, PLAIN
 from tests.sums import MODEL, SERVER, Sums
 
+GREEDY = SamplingParams(max_tokens=64, stop=("\n",))
+"""What the benchmark sets."""
 CARD = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "do_sample": True}
 
 
@@ -32,12 +34,15 @@ class Completion(Sums):
         return super().prompt_identity.model_copy(update={"format": "completion"})
 
 
-def model_with(template: str, **changes: Any) -> ResolvedModel:
+def model_with(template: str, model_type: str = "qwen3", **changes: Any) -> ResolvedModel:
     chosen = {"max_position_embeddings": 40_960, "generation_config": CARD, **changes}
-    return replace(MODEL, chat_template=ChatTemplate(template, "qwen3"), **chosen)
+    return replace(MODEL, chat_template=ChatTemplate(template, model_type), **chosen)
 
 
 QWEN = model_with(HYBRID)
+IN_CODE = replace(QWEN, chat_template=RenderedInCode())
+BY_MODEL = SamplingSettings(defaults="model")
+SWITCHED_ON = {"chat_template_args": ("enable_thinking=true",)}
 
 
 def plan(
@@ -63,16 +68,17 @@ def sampled(model: ResolvedModel = QWEN, *given: Any, **prompt: Any) -> Sampling
     return chosen
 
 
+def as_card(max_tokens: int) -> SamplingParams:
+    """Return what the card of the model states."""
+    return SamplingParams(temperature=0.7, top_p=0.8, top_k=20, max_tokens=max_tokens, stop=("\n",))
+
+
 def test_a_model_that_reasons_gets_its_own_sampling_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ):
     caplog.set_level(logging.INFO, "regrade.plan")
 
-    chosen = sampled()
-
-    assert chosen == SamplingParams(
-        temperature=0.7, top_p=0.8, top_k=20, max_tokens=32_768, stop=("\n",)
-    )
+    assert sampled() == as_card(32_768)
     (line,) = caplog.messages
     assert line.startswith(
         "sums: the model reasons before it answers: temperature 0.7, max_tokens 32,768"
@@ -98,12 +104,37 @@ def test_sampling_is_that_of_the_card_or_the_usual_one_and_never_a_mixture(
     assert chosen == SamplingParams(**expected, max_tokens=32_768, stop=("\n",))
 
 
-def test_with_reasoning_switched_off_the_card_decides_and_not_greedy_decoding():
-    off = SamplingParams(temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",))
-    assert sampled(thinking="off") == off
-    unknown = replace(QWEN, chat_template=ChatTemplate(HYBRID, "another"))
-    chosen = sampled(unknown, thinking="off")
-    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        # With reasoning switched off, the card decides, and the benchmark for a model that is not known.
+        ({"thinking": "off"}, as_card(64)),
+        ({"model": model_with(HYBRID, "another"), "thinking": "off"}, GREEDY),
+        # A model that states nothing is sampled as the card of its family says.
+        (
+            {"model": model_with(PLAIN, "gpt_oss", generation_config=None)},
+            SamplingParams(temperature=1.0, max_tokens=32_768, stop=("\n",)),
+        ),
+        # What is set by hand wins, also what asks for the sampling of any model.
+        (
+            {"sampling": SamplingSettings(temperature=0, max_tokens=99)},
+            GREEDY.model_copy(update={"max_tokens": 99}),
+        ),
+        ({"sampling": SamplingSettings(defaults="benchmark")}, GREEDY),
+        ({"model": model_with(PLAIN), "sampling": BY_MODEL}, as_card(64)),
+        (
+            {
+                "model": model_with(PLAIN, generation_config={"do_sample": False}),
+                "sampling": BY_MODEL,
+            },
+            GREEDY,
+        ),
+    ],
+)
+def test_sampling_is_that_of_the_hand_the_card_or_the_benchmark(
+    given: dict[str, Any], expected: SamplingParams
+):
+    assert sampled(**given) == expected
 
 
 class Competition(Sums):
@@ -129,33 +160,12 @@ def test_an_answer_may_have_what_the_context_leaves_up_to_the_tokens_of_the_card
 
 
 def test_all_that_vllms_server_reads_of_the_generation_config_is_applied():
-    stated = {
-        **CARD,
-        "min_p": 0.1,
-        "repetition_penalty": 1.1,
-        "presence_penalty": 1.5,
-        "frequency_penalty": 0.2,
-        "max_new_tokens": 2048,
-    }
+    penalties = {"repetition_penalty": 1.1, "presence_penalty": 1.5, "frequency_penalty": 0.2}
+    stated = {**CARD, **penalties, "min_p": 0.1, "max_new_tokens": 2048}
     chosen = sampled(model_with(HYBRID, generation_config=stated))
 
-    assert (
-        chosen.model_dump(exclude_unset=True, exclude={"stop", "seed"}).items()
-        >= {
-            **{
-                name: value for name, value in stated.items() if name in SamplingParams.model_fields
-            },
-            "max_tokens": 2048,
-        }.items()
-    )
-
-
-def test_a_model_that_states_nothing_is_sampled_as_the_card_of_its_family_says():
-    gpt_oss = model_with(PLAIN, generation_config=None)
-    gpt_oss = replace(gpt_oss, chat_template=ChatTemplate(PLAIN, "gpt_oss"))
-    chosen = sampled(gpt_oss)
-
-    assert (chosen.temperature, chosen.top_p) == (1.0, 1.0)
+    read = {name: value for name, value in stated.items() if name in SamplingParams.model_fields}
+    assert chosen.model_dump().items() >= {**read, "max_tokens": 2048}.items()
 
 
 def test_every_family_of_the_table_has_a_source_and_values_that_vllm_takes():
@@ -170,40 +180,21 @@ def test_every_family_of_the_table_has_a_source_and_values_that_vllm_takes():
             SamplingParams.model_validate(family.get(mode, {}))
 
 
-@pytest.mark.parametrize("asked", [{}, {"thinking": "off"}])
-def test_answers_with_the_earlier_defaults_are_found_and_continued(asked: dict[str, Any]):
+@pytest.mark.parametrize(
+    ("asked", "before", "answer_set_id"),
+    [({}, as_card(30_720), "9ebf23916102996a"), ({"thinking": "off"}, GREEDY, "dbf6e5ec3b3c626c")],
+)
+def test_answers_with_the_earlier_defaults_are_found_and_continued_under_their_ids(
+    asked: dict[str, Any], before: SamplingParams, answer_set_id: str
+):
+    """Ids by commit 04fb4f9."""
     now = plan(benchmark=Competition(1), **asked)
-    (before,) = now.earlier
 
-    assert before.answer_set_id != now.specification.answer_set_id
-    assert before.sampling == SamplingParams(
-        **(
-            {"max_tokens": 64}
-            if asked
-            else {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "max_tokens": 30_720}
-        ),
-        stop=("\n",),
-    )
+    assert [known.sampling for known in now.earlier] == [before]
+    assert now.earlier[0].answer_set_id != now.specification.answer_set_id
+    assert [known.answer_set_id for known in plan(**asked).earlier] == [answer_set_id]
     by_hand = SamplingSettings(temperature=0.1, top_p=1.0, top_k=0, max_tokens=5)
     assert plan(sampling=by_hand).earlier == ()
-
-
-def test_the_ids_of_the_earlier_defaults_are_those_that_earlier_versions_gave():
-    """Ids by commit 04fb4f9."""
-    ids = [
-        [known.answer_set_id for known in plan(**asked).earlier]
-        for asked in ({}, {"thinking": "off"})
-    ]
-
-    assert ids == [["9ebf23916102996a"], ["dbf6e5ec3b3c626c"]]
-
-
-def test_what_is_set_by_hand_wins():
-    greedy = sampled(sampling=SamplingSettings(temperature=0, max_tokens=99))
-    benchmarks = sampled(sampling=SamplingSettings(defaults="benchmark"))
-
-    assert greedy == SamplingParams(max_tokens=99, stop=("\n",))  # greedy: top_p has no effect
-    assert benchmarks == SamplingParams(max_tokens=64, stop=("\n",))
 
 
 def test_what_a_dataset_sets_is_set_by_hand():
@@ -215,38 +206,7 @@ def test_what_a_dataset_sets_is_set_by_hand():
 
     assert both.model_dump(exclude_unset=True) == {"max_tokens": 96, "stop": ("y",)}
     chosen = sampled(sampling=alone)
-    assert (chosen.max_tokens, chosen.stop, chosen.temperature) == (96, ("x",), 0.7)
-
-
-def test_the_models_sampling_can_be_chosen_for_any_model():
-    settings = SamplingSettings.model_validate("model")
-
-    chosen = sampled(model_with(PLAIN), sampling=settings)
-
-    assert chosen == SamplingParams(
-        temperature=0.7, top_p=0.8, top_k=20, max_tokens=64, stop=("\n",)
-    )
-
-
-@pytest.mark.parametrize("config", [None, {"eos_token_id": 2}])
-def test_a_model_without_sampling_params_is_refused_if_they_are_wanted(config: Any):
-    model = model_with(PLAIN, generation_config=config)
-
-    with pytest.raises(SettingsError, match="has no 'generation_config.json' with sampling params"):
-        plan(model, sampling=SamplingSettings(defaults="model"))
-
-
-def test_a_value_that_vllm_cannot_use_is_named():
-    with pytest.raises(SettingsError, match="`temperature` should be 2 or less, not 7"):
-        plan(model_with(HYBRID, generation_config={"temperature": 7}))
-
-
-def test_a_model_that_states_no_sampling_decodes_greedily():
-    model = model_with(PLAIN, generation_config={"do_sample": False})
-
-    chosen = sampled(model, sampling=SamplingSettings(defaults="model"))
-
-    assert chosen.temperature == 0
+    assert chosen == as_card(96).model_copy(update={"stop": ("x",)})
 
 
 def test_the_id_is_that_of_the_template_arguments():
@@ -265,11 +225,6 @@ def test_requests_carry_the_arguments():
     assert request.template_arguments == {"enable_thinking": False}
 
 
-def test_two_settings_that_switch_reasoning_contradict_each_other():
-    with pytest.raises(SettingsError, match="both switch the reasoning"):
-        plan(thinking="on", chat_template_args=("enable_thinking=false",))
-
-
 def test_letters_are_ranked_with_reasoning_switched_off(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.INFO, "regrade.plan")
 
@@ -280,29 +235,12 @@ def test_letters_are_ranked_with_reasoning_switched_off(caplog: pytest.LogCaptur
     assert "reasoning is switched off" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("template", "prompt"),
-    [
-        (OPENED, {}),
-        (HYBRID, {"thinking": "on"}),
-        (HYBRID, {"chat_template_args": ("enable_thinking=true",)}),
-    ],
-)
-def test_letters_after_an_open_thought_are_refused(template: str, prompt: dict):
-    with pytest.raises(SettingsError, match="ranks letters right after the prompt"):
-        plan(model_with(template), Ranked(1), **prompt)
-
-
 def test_a_system_message_that_switches_reasoning_off_is_read():
     model = model_with(BY_SYSTEM)
 
     assert plan(model).reasons
     assert not plan(model, system="/no_think").reasons
     assert plan(model, Ranked(1), system="/no_think").specification.prompt.labels == "turn"
-    with pytest.raises(
-        SettingsError, match="Use `prompt.system=/no_think`, or `prompt.format=completion`"
-    ):
-        plan(model, Ranked(1))
 
 
 def test_completion_prompts_have_no_template(caplog: pytest.LogCaptureFixture):
@@ -312,7 +250,7 @@ def test_completion_prompts_have_no_template(caplog: pytest.LogCaptureFixture):
 
     assert specification.prompt.chat_template_args == {}
     assert specification.prompt.labels == "appended"
-    assert specification.sampling == SamplingParams(max_tokens=64, stop=("\n",))
+    assert specification.sampling == GREEDY
     assert "no effect on completion prompts" in caplog.text
 
 
@@ -328,18 +266,6 @@ def test_a_budget_is_told_to_a_template_that_can_state_it():
         assert specification.sampling is not None
         assert specification.sampling.thinking_token_budget == 512
         assert specification.answer_set_id != plan().specification.answer_set_id
-
-
-def test_a_budget_for_reasoning_that_is_switched_off_is_refused():
-    with pytest.raises(
-        SettingsError, match="limits reasoning that `prompt.thinking=off` switches off"
-    ):
-        plan(sampling=SamplingSettings(thinking_token_budget=5), thinking="off")
-
-
-def test_the_sampling_of_a_served_models_card_is_not_known():
-    with pytest.raises(SettingsError, match="only its server knows"):
-        plan(served(), sampling=SamplingSettings(defaults="model"))
 
 
 def served(owner: str | None = "vllm") -> ResolvedModel:
@@ -361,26 +287,51 @@ def test_vllms_server_ranks_letters_without_reasoning():
     assert elsewhere.chat_template_args == {}  # it may refuse fields that it does not know
 
 
-def test_a_model_that_is_rendered_in_code_cannot_be_switched():
-    model = replace(QWEN, chat_template=RenderedInCode())
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        *(
+            (
+                {"model": model_with(PLAIN, generation_config=config), "sampling": BY_MODEL},
+                "has no 'generation_config.json' with sampling params",
+            )
+            for config in (None, {"eos_token_id": 2})
+        ),
+        (
+            {"model": model_with(HYBRID, generation_config={"temperature": 7})},
+            "`temperature` should be 2 or less, not 7",
+        ),
+        ({"model": served(), "sampling": BY_MODEL}, "only its server knows"),
+        (SWITCHED_ON | {"thinking": "off"}, "both switch the reasoning"),
+        (
+            {"sampling": SamplingSettings(thinking_token_budget=5), "thinking": "off"},
+            "limits reasoning that `prompt.thinking=off` switches off",
+        ),
+        ({"model": IN_CODE, "thinking": "on"}, "cannot switch reasoning on"),
+        *(
+            ({"benchmark": Ranked(1)} | open_thought, "ranks letters right after the prompt")
+            for open_thought in ({"model": model_with(OPENED)}, {"thinking": "on"}, SWITCHED_ON)
+        ),
+        (
+            {"model": model_with(BY_SYSTEM), "benchmark": Ranked(1)},
+            "Use `prompt.system=/no_think`, or `prompt.format=completion`",
+        ),
+    ],
+)
+def test_what_a_model_cannot_do_or_two_settings_contradict_is_refused(
+    given: dict[str, Any], says: str
+):
+    with pytest.raises(SettingsError, match=says):
+        plan(**given)
 
-    with pytest.raises(SettingsError, match="cannot switch reasoning on"):
-        plan(model, thinking="on")
 
+@pytest.mark.parametrize(
+    ("model", "template", "expected"), [(QWEN, PLAIN, GREEDY), (IN_CODE, OPENED, as_card(32_768))]
+)
+def test_a_template_of_ones_own_decides_also_where_vllm_renders_in_code(
+    tmp_path: Path, model: ResolvedModel, template: str, expected: SamplingParams
+):
+    file = tmp_path / "own.jinja"
+    file.write_text(template)
 
-def test_a_template_of_ones_own_decides(tmp_path: Path):
-    file = tmp_path / "plain.jinja"
-    file.write_text(PLAIN)
-
-    chosen = sampled(chat_template=str(file))
-
-    assert chosen == SamplingParams(max_tokens=64, stop=("\n",))
-
-
-def test_a_template_of_ones_own_counts_where_vllm_renders_in_code(tmp_path: Path):
-    file = tmp_path / "opened.jinja"
-    file.write_text(OPENED)
-
-    chosen = sampled(replace(QWEN, chat_template=RenderedInCode()), chat_template=str(file))
-
-    assert chosen.temperature == 0.7
+    assert sampled(model, chat_template=str(file)) == expected

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from regrade.answers.spool import Spool
-from regrade.jobs.generate import Filling, fill, generate
+from regrade.jobs.generate import generate
 from regrade.jobs.plan import Plan
 from regrade.jobs.shares import Share
 from regrade.jobs.turns import Before, said, stored_before
@@ -55,22 +55,12 @@ def test_each_turn_is_asked_with_the_models_own_answers_before_it(
 
     rows = filled(plan, tmp_path / "spool", engine)
 
-    assert {key: row["text"] for key, row in rows.items()} == {
-        ("a", 0): "2: a",
-        ("b", 0): "4: b",
-        ("c", 0): "6: c",
-        ("d", 0): "2: d",
-        ("e", 0): "4: e",
-        ("f", 0): "2: f",
-    }
+    said = {text: row["text"] for (text, _), row in rows.items()}
+    assert said == {turn: f"{2 * n}: {turn}" for talk in TALKS for n, turn in enumerate(talk, 1)}
     [third] = [request for request in engine.asked if last_user(request) == "c"]
     assert roles(third) == [
-        ("system", "Be brief."),
-        ("user", "a"),
-        ("assistant", "2: a"),
-        ("user", "b"),
-        ("assistant", "4: b"),
-        ("user", "c"),
+        *(("system", "Be brief."), ("user", "a"), ("assistant", "2: a")),
+        *(("user", "b"), ("assistant", "4: b"), ("user", "c")),
     ]
     assert json.loads(rows["c", 0]["prompt"]) == list(third.prompt)
     assert engine.calls == (1 if grows else 3)
@@ -111,10 +101,8 @@ def test_repeats_are_conversations_of_their_own(talks: Path, tmp_path: Path):
     assert len(seeds) == 12  # no two rows share a seed
     for repeat in (0, 1):
         prompt = json.loads(rows["c", repeat]["prompt"])
-        assert [turn["content"] for turn in prompt[1::2]] == [
-            rows["a", repeat]["text"],
-            rows["b", repeat]["text"],
-        ]
+        before = [rows[turn, repeat]["text"] for turn in "ab"]
+        assert [turn["content"] for turn in prompt[1::2]] == before
     assert rows["a", 0]["text"] != rows["a", 1]["text"]
 
 
@@ -169,14 +157,10 @@ def test_a_run_that_ends_in_the_middle_goes_on_and_equals_an_unbroken_one(
 
 def test_a_row_whose_follower_was_not_written_is_not_gone_on_with(talks: Path, tmp_path: Path):
     cut = failing("a", text="And so", finish_reason="length")
-    with Spool(tmp_path / "spool") as spool:
-        plan = plan_of_turns(talks)
-        filling = Filling(plan.requests(plan.missing(set())), spool, lambda _: None)
-        fill([filling], Talking(cut))
-        rows = rows_of(spool)
-    first = [row for row in rows.values() if row["question"] == "a"]
+    plan = plan_of_turns(talks)
+    first = filled(plan, tmp_path / "spool", Talking(cut))["a", 0]
     with Spool(tmp_path / "again") as spool:
-        spool.append(first)
+        spool.append([first])
 
     again = filled(plan, tmp_path / "again", engine := Talking())
 
@@ -231,9 +215,8 @@ def test_thoughts_are_no_part_of_the_next_turn():
 
 def test_turns_are_told_from_other_ids():
     assert turn_of("3f#2/3") == ("3f", 2, 3)
-    assert [turn_of(text) for text in ("3f", "3f#4/3", "3f#0/3", "#1/1", "3f#2", "a#1/2b")] == [
-        None
-    ] * 6
+    for text in ("3f", "3f#4/3", "3f#0/3", "#1/1", "3f#2", "a#1/2b"):
+        assert turn_of(text) is None
     assert question_ids(["x#1/2", "y", "x#2/2"]) == ["x", "y", "x"]
     assert question_numbers(["x#1/2", "y", "x#2/2", "z"]) == [0, 1, 0, 2]
     assert clusters_of([("x#1/2", 0), ("y", 0), ("x#2/2", 1)]).tolist() == [0, 1, 0]

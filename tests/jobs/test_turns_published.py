@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,19 +42,16 @@ def machine(plan: Plan, repository: LocalRepository, folder: Path) -> Iterator["
         yield Machine(plan, repository, spool)
 
 
+@dataclass(frozen=True)
 class Machine:
-    def __init__(self, plan: Plan, repository: LocalRepository, spool: Spool) -> None:
-        self.plan, self.repository, self.spool = plan, repository, spool
+    plan: Plan
+    repository: LocalRepository
+    spool: Spool
 
     def generate(self, engine: Talking, reuse: Reuse | None = None) -> None:
         found = remaining(self.plan, self.repository, self.spool, reuse or Reuse())
-        begin_session(
-            self.spool,
-            self.repository.uri,
-            self.plan.description,
-            session_of(engine, SERVER),
-            replaced=found.replaced,
-        )
+        begun, described = session_of(engine, SERVER), self.plan.description
+        begin_session(self.spool, self.repository.uri, described, begun, replaced=found.replaced)
         requests = self.plan.requests(found.missing, (), found.before)
         if found.missing:
             generate(requests, engine, self.spool, lambda _: None)
@@ -203,11 +201,9 @@ def test_scores_are_by_turn_and_as_a_whole_with_errors_by_conversation(plan: Pla
     # Of 12 answers that did not depend on each other:
     assert overall.accuracy_stderr > 1.6 * (8 / 12 * 4 / 12 / 11) ** 0.5
     by_turn = {subset.name: subset.metrics for subset in summary.subsets}
-    assert {name: (m.accuracy, m.samples) for name, m in by_turn.items()} == {
-        "turn 1": (0.75, 4),
-        "turn 2": (0.75, 4),
-        "turn 3": (0.5, 4),
-    }
+    accuracies = {"turn 1": 0.75, "turn 2": 0.75, "turn 3": 0.5}
+    assert {name: m.accuracy for name, m in by_turn.items()} == accuracies
+    assert {m.samples for m in by_turn.values()} == {4}
 
 
 def test_subsets_of_conversations_are_shown_by_turn_and_by_subset(tmp_path: Path):
@@ -217,13 +213,9 @@ def test_subsets_of_conversations_are_shown_by_turn_and_by_subset(tmp_path: Path
 
     summary = score_answers(answers, "exact").file.summary
 
-    assert {part.name: part.metrics.accuracy for part in summary.categories} == {
-        "turn 1": 0.75,
-        "turn 2": 0.75,
-        "turn 3": 0.5,
-        "x": pytest.approx(2 / 6),
-        "y": 1.0,
-    }
+    turns = {"turn 1": 0.75, "turn 2": 0.75, "turn 3": 0.5}
+    found = {part.name: part.metrics.accuracy for part in summary.categories}
+    assert found == turns | {"x": pytest.approx(2 / 6), "y": 1.0}
 
 
 def test_two_models_are_compared_by_conversation(plan: Plan, tmp_path: Path):

@@ -1,7 +1,6 @@
 """`regrade deploy` and a worker, both from the installed wheel, started in a user's Prefect project."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -16,35 +15,21 @@ QUEUE = "packaging"
 """Other tests of the session schedule runs in the same pool."""
 
 
-@pytest.fixture(scope="module")
-def deployment(installed: Installed, prefect_server: str) -> dict[str, Any]:
-    """The deployment `score-answers`, created by the installed wheel."""
+@pytest.mark.slow
+def test_a_worker_with_the_wheel_runs_the_deployment_in_a_folder_that_has_its_own_flows(
+    installed: Installed, prefect_server: str, tmp_path: Path
+):
     deployed = installed.regrade("deploy", "--json", PREFECT_API_URL=prefect_server)
     assert deployed.code == 0, deployed.err
     assert deployed.document["project"] == str(installed.package / "project")
-    names = {item["name"] for item in deployed.document["objects"] if item["kind"] == "deployment"}
-    assert "score-answers/score-answers" in names
-    path = f"{prefect_server}/deployments/name/score-answers/score-answers"
-    return dict(httpx.get(path, auth=Login(), timeout=60).raise_for_status().json())
-
-
-@pytest.mark.slow
-def test_a_deployment_names_no_path_of_the_machine_that_deployed_it(
-    deployment: dict[str, Any], installed: Installed
-):
-    assert str(installed.environment) not in str(deployment)
-
-
-@pytest.mark.slow
-def test_a_worker_with_the_wheel_runs_the_deployment_in_a_folder_that_has_its_own_flows(
-    deployment: dict[str, Any], installed: Installed, prefect_server: str, tmp_path: Path
-):
     repository = LocalRepository(tmp_path / "answers")
     answers = publish(repository, numbers(0, 3))
     before = {path for path in installed.package.rglob("*") if path.suffix != ".pyc"}
     with httpx.Client(base_url=prefect_server, auth=Login(), timeout=60) as api:
+        found = api.get("/deployments/name/score-answers/score-answers").raise_for_status().json()
+        assert str(installed.environment) not in str(found), "a path of the machine that deployed"
         body = {"parameters": {"answers": repository.uri}, "work_queue_name": QUEUE}
-        path = f"/deployments/{deployment['id']}/create_flow_run"
+        path = f"/deployments/{found['id']}/create_flow_run"
         created = api.post(path, json=body).raise_for_status().json()
 
         worker = [installed.python, "-m", "regrade.cli.main", "worker", "--pool", "cpu"]
@@ -57,4 +42,3 @@ def test_a_worker_with_the_wheel_runs_the_deployment_in_a_folder_that_has_its_ow
     assert repository.head() != answers.revision  # the scores
     after = {path for path in installed.package.rglob("*") if path.suffix != ".pyc"}
     assert after - before <= {path for path in after if path.name == "__pycache__"}
-    assert installed.imported("import flows.etl; print(flows.etl.ours)") == "True"

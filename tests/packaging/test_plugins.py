@@ -108,19 +108,21 @@ def test_a_deployment_offers_what_is_installed_where_it_was_made(
     assert "#/definitions/OneAnswer" in json.dumps(properties["engine"])
 
 
+def job_in(folder: Path, **parameters: Any) -> Path:
+    """Write parameters of a job that asks the engine of the package."""
+    given = {"model": "org/model", "engine": {"kind": "one_answer"}} | parameters
+    path = folder / "job.yaml"
+    path.write_text(yaml.safe_dump(given | {"answers": str(folder / "answers")}))
+    return path
+
+
 @pytest.mark.slow
 @pytest.mark.prefect
 def test_a_model_is_evaluated_with_all_three(equipped: Installed, prefect_api: str, tmp_path: Path):
-    config = {
-        "model": "org/model",
-        "benchmarks": ["unit_conversion"],
-        "engine": {"kind": "one_answer"},
-        "answers": str(tmp_path / "answers"),
-    }
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(config))
+    job = job_in(tmp_path, benchmarks=["unit_conversion"])
     environment = {"REGRADE_SPOOL": str(tmp_path / "spool"), "REGRADE_CACHE": str(tmp_path / "c")}
 
-    done = equipped.regrade("evaluate", "--config", tmp_path / "job.yaml", "--json", **environment)
+    done = equipped.regrade("evaluate", "--config", job, "--json", **environment)
 
     assert done.code == 0, done.err
     (answer_set,) = done.document["answer_sets"]
@@ -151,21 +153,19 @@ def test_instructions_are_scored_and_answers_for_a_judge_are_kept(
         "ifeval": write_parquet(tmp_path / "train.parquet", [REQUEST]),
         "simpleqa_verified": write_parquet(tmp_path / "eval.parquet", [FACT]),
     }
-    config = {
-        "model": "org/model",
-        "benchmarks": list(sources),
-        "sources": [{"benchmark": name, "path": str(path)} for name, path in sources.items()],
-        "engine": {"kind": "one_answer", "text": "3 km\n\nP.S. That is all."},
-        "answers": str(tmp_path / "answers"),
-    }
-    (tmp_path / "job.yaml").write_text(yaml.safe_dump(config))
+    job = job_in(
+        tmp_path,
+        benchmarks=list(sources),
+        sources=[{"benchmark": name, "path": str(path)} for name, path in sources.items()],
+        engine={"kind": "one_answer", "text": "3 km\n\nP.S. That is all."},
+    )
     environment = {
         "REGRADE_SPOOL": str(tmp_path / "spool"),
         "NLTK_DATA": str(write_nltk_data(tmp_path / "nltk")),
     }
 
-    refused = equipped.regrade("evaluate", "--config", tmp_path / "job.yaml", **environment)
-    kept = equipped.regrade("generate", "--config", tmp_path / "job.yaml", "--json", **environment)
+    refused = equipped.regrade("evaluate", "--config", job, **environment)
+    kept = equipped.regrade("generate", "--config", job, "--json", **environment)
     place = ("--answers", tmp_path / "answers", "--json")
     done = equipped.regrade("score", *place, **environment)
 

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from regrade import __version__
 from regrade.answers.local import LocalRepository
 from tests.command_line import ROOT, demo_parameters
+from tests.crash.harness import demo_datasets
 from tests.packaging.conftest import Installed, install
 from tests.pinned import versions
 from tests.stored import numbers, publish
@@ -130,10 +131,8 @@ def test_the_wheel_scores_stored_answers(installed: Installed, tmp_path: Path):
 def test_the_wheel_evaluates_with_vllm(
     installed: Installed, prefect_api: str, demo_model: Path, tmp_path: Path
 ):
-    config = demo_parameters()
-    (dataset,) = [entry for entry in config["datasets"] if entry["name"] == "demo-arithmetic"]
-    dataset["path"] = str(ROOT / dataset["path"])
-    config |= {"model": str(demo_model), "datasets": [dataset], "limit": 4}
+    config = demo_parameters() | {"model": str(demo_model), "datasets": demo_datasets()[:1]}
+    config["limit"] = 4
     (tmp_path / "evaluation.yaml").write_text(yaml.safe_dump(config))
     evaluated = installed.regrade(
         *("evaluate", "--config", tmp_path / "evaluation.yaml", "--json"),

@@ -1,18 +1,27 @@
-"""Evaluate checkpoints of short trainings with `transformers.Trainer` on the CPU."""
+"""Evaluate checkpoints of short trainings with `transformers.Trainer` on the CPU, also with two ranks, and of one that is killed."""
 
 import json
+import os
+import signal
+import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
+import psutil
 import pytest
 
 from regrade.checkpoints import training
 from regrade.checkpoints.training.evaluations import EvaluationFailedError
+from regrade.processes.tree import is_running
 from regrade.settings.errors import SettingsError
 from tests.checkpoints.training.trainings import Reporter, arguments_in, history, train
 from tests.command_line import ROOT, demo_parameters
+from tests.command_line import run as run_command
+from tests.processes.trees import wait_until
 
 if TYPE_CHECKING:
     from transformers import Trainer
@@ -64,35 +73,52 @@ def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
         hook.on_save(arguments, TrainerState(), None)  # type: ignore[arg-type]
 
 
-def test_the_example_in_the_docs_runs() -> None:
-    class Stub:
-        def __init__(self) -> None:
-            self.callback_handler = self
-            self.callbacks: list[Any] = [None]
-            self.trained_with: list[Any] = []
+@pytest.mark.slow
+@pytest.mark.parametrize("wait", [False, True])
+def test_of_two_ranks_only_the_first_evaluates(tmp_path: Path, wait: bool) -> None:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    hook = {"benchmarks": ["sums"], "wait": wait, "stop_on_failure": True}
+    arguments = {"max_steps": 2, "save_total_limit": 1, "ddp_backend": "gloo"}
+    program = ["-m", "tests.checkpoints.training.trainings", str(tmp_path)]
 
-        def train(self) -> None:
-            self.trained_with = list(self.callbacks)
+    words = [*launcher, *program, json.dumps(hook), json.dumps(arguments)]
+    done = run_command(words, 240, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)})
+
+    assert done.code == 0, done.err[-3000:]
+    histories = [json.loads((tmp_path / f"history-{rank}.json").read_text()) for rank in (0, 1)]
+    assert histories == [{"1": 0.01, "2": 0.02}, {}]
+    processes = len(list((tmp_path / "tiny-run/regrade-logs").glob("*.log")))
+    assert processes == 1 if wait else processes in (1, 2)
+    assert not (tmp_path / "tiny-run/regrade-kept").exists()
+
+
+def test_the_example_in_the_docs_runs() -> None:
+    trainer, trained_with = Mock(), []
+    trainer.callback_handler.callbacks = [None]
+    trainer.train = lambda: trained_with.extend(trainer.callback_handler.callbacks)
 
     page = (ROOT / "docs" / "ci.md").read_text()
-    stub = Stub()
-    exec(page.split("```python\n")[1].split("```")[0], {"trainer": stub})
-    (hook, _) = stub.trained_with
+    exec(page.split("```python\n")[1].split("```")[0], {"trainer": trainer})
+    (hook, _) = trained_with
     assert hook.every == 2
     assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
 
 
-def test_impossible_arguments_are_refused() -> None:
-    with pytest.raises(SettingsError, match="benchmarks"):
-        training.EvaluateCheckpoints()
-    with pytest.raises(SettingsError, match="every=0"):
-        training.EvaluateCheckpoints(["gsm8k"], every=0)
-    with pytest.raises(SettingsError, match="max_waiting=-1"):
-        training.EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
-    with pytest.raises(
-        SettingsError, match="between='rest'.* one of: stay, sleep, deep-sleep, end"
-    ):
-        training.EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({}, "benchmarks"),
+        ({"benchmarks": ["gsm8k"], "every": 0}, "every=0"),
+        ({"benchmarks": ["gsm8k"], "max_waiting": -1}, "max_waiting=-1"),
+        (
+            {"benchmarks": ["gsm8k"], "between": "rest"},
+            "between='rest'.* one of: stay, sleep, deep-sleep, end",
+        ),
+    ],
+)
+def test_impossible_arguments_are_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError, match=says):
+        training.EvaluateCheckpoints(**given)
 
 
 @pytest.mark.slow
@@ -142,3 +168,30 @@ def test_a_checkpoint_is_evaluated_with_real_vllm(
     (manifest,) = (tmp_path / "answers").rglob("manifest.json")
     specified = json.loads(manifest.read_text())["specification"]
     assert specified["model"]["name"] == "tiny-run/checkpoint-1"
+
+
+def test_no_evaluation_outlives_a_killed_training_whose_fork_lives_on(
+    quick: None, output: Path
+) -> None:
+    """As of a DataLoader's workers, which hold what they inherit. Other endings: `tests/processes/test_supervisor.py`."""
+    from transformers import TrainerState
+
+    pid = os.fork()
+    if pid == 0:  # the training
+        hook = training.EvaluateCheckpoints(["sums"], environment={"MARK": "1", "SECONDS": "600"})
+        hook.on_save(arguments_in(output), TrainerState(global_step=3), None)  # type: ignore[arg-type]
+        os.fork()
+        time.sleep(20)
+        os._exit(0)
+    log = output / "regrade-logs/checkpoint-3.log"
+    wait_until(lambda: log.exists() and "started" in log.read_text())
+    children = psutil.Process(pid).children(recursive=True)
+    evaluation = [child for child in children if "MARK" in child.environ()]
+    assert len(evaluation) < len(children), "the fork is another child"
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+    wait_until(lambda: not any(map(is_running, evaluation)), 10)
+
+    assert evaluation
+    assert (output / "regrade-kept/tiny-run/checkpoint-3").is_dir(), "for the next start"

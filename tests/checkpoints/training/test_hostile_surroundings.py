@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -55,10 +56,8 @@ def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Such as for a benchmark that does not exist: with `--json`, the command prints its error where results would be."""
-    script = (
-        """print('{"error": "Benchmark sumz is not installed."}'); raise SystemExit('no sumz')"""
-    )
-    command = (sys.executable, "-c", script)
+    document = '{"error": "Benchmark sumz is not installed."}'
+    command = (sys.executable, "-c", f"print({document!r}); raise SystemExit('no sumz')")
     monkeypatch.setattr(evaluations, "evaluation_command", lambda _: command)
     evaluation = Evaluation("checkpoint-7", (), {}, tmp_path / "logs/first.log")
     assert evaluation.has_ended(within=60)
@@ -71,32 +70,57 @@ def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
     assert list(evaluation.outcomes()) == []
 
 
-def vanish(weights: Path) -> None:
+def vanish(output: Path, _: pytest.MonkeyPatch) -> None:
+    weights = output / "checkpoint-1/model.safetensors"
     weights.unlink()
     weights.symlink_to("renamed-meanwhile")
 
 
+def without_folder(output: Path, _: pytest.MonkeyPatch) -> None:
+    shutil.rmtree(output / "checkpoint-1")
+
+
+def without_program(_: Path, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(evaluations, "evaluation_command", lambda *_: ("/nowhere/regrade",))
+
+
+def with_a_bug(_: Path, patch: pytest.MonkeyPatch) -> None:
+    put = Queue.put
+
+    def fail_once(queue: Queue, checkpoint: Path) -> str | None:
+        return put(queue, checkpoint) if checkpoint.name != "checkpoint-1" else {}["a bug"]
+
+    patch.setattr(Queue, "put", fail_once)
+
+
+def with_files_in_place_of_folders(output: Path, _: pytest.MonkeyPatch) -> None:
+    for name in ("regrade-kept", "regrade-logs"):
+        (output / name).write_text("a file in the place of the folder")
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("break_it", "evaluated", "told"),
     [
-        (vanish, "the folder has no weights"),
-        (lambda weights: shutil.rmtree(weights.parent), "the folder does not exist"),
+        (vanish, [2], ["checkpoint-1 was not evaluated", "the folder has no weights"]),
+        (without_folder, [2], ["checkpoint-1 was not evaluated", "the folder does not exist"]),
+        (without_program, [], ["No such file or directory: '/nowhere/regrade'"]),
+        (with_a_bug, [2], ["KeyError", "Traceback"]),
+        (with_files_in_place_of_folders, [], ["checkpoint-1 was not evaluated", "regrade-kept"]),
     ],
 )
-def test_an_odd_checkpoint_is_named_and_the_next_is_evaluated(
+def test_what_goes_wrong_is_a_warning_and_the_next_checkpoint_is_evaluated_if_it_can_be(
     hook: "training.EvaluateCheckpoints",
     output: Path,
     caplog: pytest.LogCaptureFixture,
-    change: Callable[[Path], object],
-    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    break_it: Callable[[Path, pytest.MonkeyPatch], None],
+    evaluated: list[int],
+    told: list[str],
 ) -> None:
-    change(output / "checkpoint-1/model.safetensors")
+    break_it(output, monkeypatch)
 
-    state = save(hook, output, 1, 2, save_total_limit=1)
-
-    assert steps(state) == [2]
-    assert "checkpoint-1 was not evaluated" in caplog.text
-    assert message in caplog.text
+    assert steps(save(hook, output, 1, 2, save_total_limit=1)) == evaluated
+    assert [text for text in told if text not in caplog.text] == []
 
 
 def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_the_next_begins_anew(
@@ -135,49 +159,13 @@ def test_one_process_evaluates_all_and_its_engine_does_what_was_set_between_them
     assert not (output / "regrade-kept").exists()
 
 
-def test_a_missing_program_is_a_warning(
-    hook: "training.EvaluateCheckpoints",
-    output: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(evaluations, "evaluation_command", lambda *_: ("/nowhere/regrade",))
-
-    assert steps(save(hook, output, 1)) == []
-    assert "No such file or directory: '/nowhere/regrade'" in caplog.text
-
-
-def test_an_unexpected_error_has_its_traceback_and_the_next_checkpoint_is_evaluated(
-    hook: "training.EvaluateCheckpoints",
-    output: Path,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    put = Queue.put
-
-    def fail_once(queue: Queue, checkpoint: Path) -> str | None:
-        return put(queue, checkpoint) if checkpoint.name != "checkpoint-1" else {}["a bug"]
-
-    monkeypatch.setattr(Queue, "put", fail_once)
-
-    assert steps(save(hook, output, 1, 2)) == [2]
-    assert "KeyError" in caplog.text
-    assert "Traceback" in caplog.text
-
-
 def test_a_reporter_that_fails_does_not_end_the_training(
     hook: "training.EvaluateCheckpoints", output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Stub:
-        def __init__(self) -> None:
-            self.callback_handler = self
-            self.callbacks: list[Any] = []
-
-        def on_log(self, *_: Any) -> None:
-            raise ConnectionError("MLflow is gone")
-
-    trainer = Stub()
-    hook.attach(trainer)  # type: ignore[arg-type]
+    trainer = Mock()
+    trainer.callback_handler.callbacks = []
+    trainer.callback_handler.on_log.side_effect = ConnectionError("MLflow is gone")
+    hook.attach(trainer)
 
     assert steps(save(hook, output, 1, 2)) == [1, 2]
     assert "MLflow is gone" in caplog.text
@@ -210,18 +198,6 @@ def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
 
     assert in_a_fork(train) == ""
     assert not (output / "regrade-kept").exists()
-
-
-def test_folders_that_cannot_be_made_do_not_end_the_training(
-    hook: "training.EvaluateCheckpoints", output: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("regrade-kept", "regrade-logs"):
-        (output / name).write_text("a file in the place of the folder")
-
-    assert steps(save(hook, output, 1, save_total_limit=1)) == []
-
-    assert "checkpoint-1 was not evaluated" in caplog.text
-    assert "regrade-kept" in caplog.text
 
 
 def test_only_stop_on_failure_ends_the_training(quick: None, output: Path) -> None:
