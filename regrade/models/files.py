@@ -1,8 +1,10 @@
 """Files of a model in a folder or on the Hub: their place, their sha256, and what two models do not share beside their weights."""
 
+import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,17 +81,27 @@ def weights_sha256(folder: Path) -> dict[str, str]:
     return found
 
 
-def settings_difference(one: Path, other: Path) -> str | None:
+def settings_digests(folder: Path) -> dict[str, str]:
+    """Return a digest of each file that decides a model's answers beside its weights, by its name.
+
+    These are configuration, tokenizer, chat template, quantisation and code. The keys by which the program that wrote a file is
+    known do not count, nor does the layout of JSON.
+    """
+    files = {p.relative_to(folder).as_posix(): p for p in model_files(folder, weights=False)}
+    return {name: _digest(p) for name, p in files.items() if not name.endswith(".index.json")}
+
+
+def settings_difference(one: Mapping[str, str], other: Mapping[str, str]) -> str | None:
     """Name a file in which two models differ, other than their weights; None if there is none.
 
-    Configuration, tokenizer, chat template, quantisation and code are compared, without the keys by which the program that wrote
-    them is known.
+    Args:
+        one: Digests of a model's files (`settings_digests`).
+        other: Those of the other model.
     """
-    files, others = _settings(one), _settings(other)
-    for name in sorted(files.keys() | others.keys()):
-        if name not in others or name not in files:
+    for name in sorted(one.keys() | other.keys()):
+        if name not in other or name not in one:
             return f"only one of the two has '{name}'"
-        if not _equal(files[name], others[name]):
+        if one[name] != other[name]:
             return f"'{name}' is another one"
     return None
 
@@ -100,16 +112,12 @@ def configuration(folder: Path) -> dict[str, Any]:
     return dict(_content(path)) if path.is_file() else {}
 
 
-def _settings(folder: Path) -> dict[str, Path]:
-    """Return the files of a model beside its weights, and the list of them, by name."""
-    files = {p.relative_to(folder).as_posix(): p for p in model_files(folder, weights=False)}
-    return {name: path for name, path in files.items() if not name.endswith(".index.json")}
-
-
-def _equal(one: Path, other: Path) -> bool:
-    if one.read_bytes() == other.read_bytes():
-        return True
-    return one.suffix == ".json" and _content(one) == _content(other)
+def _digest(path: Path) -> str:
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        with suppress(ValueError, RecursionError):  # no JSON: the loader may not need it
+            content = json.dumps(_content(path), sort_keys=True).encode()
+    return hashlib.sha256(content).hexdigest()
 
 
 def _content(path: Path) -> Mapping[str, Any]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from regrade.models.files import settings_difference, weights_sha256
+from regrade.models.files import settings_difference, settings_digests, weights_sha256
 from tests.models.conftest import model_folder
 
 
@@ -18,9 +18,13 @@ def model(folder: Path, **files: str) -> Path:
     return folder
 
 
+def difference(one: Path, other: Path) -> str | None:
+    return settings_difference(settings_digests(one), settings_digests(other))
+
+
 def test_checkpoints_of_a_training_differ_in_their_weights_only(tmp_path: Path):
     one, other = model(tmp_path / "one"), model(tmp_path / "other")
-    assert settings_difference(one, other) is None
+    assert difference(one, other) is None
     assert weights_sha256(one) == {"model.safetensors": hashlib.sha256(b"one").hexdigest()}
 
 
@@ -38,8 +42,8 @@ def test_another_configuration_tokenizer_template_or_quantisation_is_named(
     tmp_path: Path, files: dict[str, str], says: str
 ):
     one, other = model(tmp_path / "one"), model(tmp_path / "other", **files)
-    assert says in str(settings_difference(one, other))
-    assert says in str(settings_difference(other, one))
+    assert says in str(difference(one, other))
+    assert says in str(difference(other, one))
 
 
 def test_weights_in_the_hubs_cache_are_known_by_the_names_of_its_blobs(tmp_path: Path):

@@ -33,6 +33,7 @@ from regrade.engines.vllm_process.switching import (
     compared,
     keep_record,
     loaded_weights,
+    read_digests,
     reason_for_new_start,
     record_path,
     reload_key,
@@ -138,6 +139,8 @@ class VllmProcess(WorkerOwner):
         self._images: set[str] = set()
         """sha256 of the images that the worker has."""
         self._info: EngineInfo | None = None
+        self._digests: dict[str, str] | None = None
+        """Digests of the model's files beside its weights, as they were when it was loaded."""
         self._window = 0
         self._round = 0
         self._busy = False
@@ -272,7 +275,7 @@ class VllmProcess(WorkerOwner):
             self._progress(f"downloading {name}")
             self._coming.join()
         folder = files_folder(model, download=True)
-        reason = reason_for_new_start(self._settings, former, model, self.info)
+        reason = reason_for_new_start(self._settings, former, model, self.info, self._digests)
         if any(map(shows_images, requests)):
             reason = "its questions show images, which each model's own processor reads"
         replaced: Message | None = None
@@ -323,6 +326,7 @@ class VllmProcess(WorkerOwner):
 
     def _replaced(self, model: ResolvedModel, answer: Message) -> None:
         self._prepare(model, self._planned)
+        self._digests = read_digests(model)
         weights = loaded_weights(self._settings, model, answer["weights"], replaced=True)
         self._info = replace(
             self.info, load_seconds=answer["seconds"], compile_seconds=0.0, weights=weights
@@ -486,6 +490,7 @@ class VllmProcess(WorkerOwner):
                 while process.channel.has_message():
                     self._receive()
         self._send({"type": "load"})
+        self._digests = read_digests(self._model)  # while it loads
         while (message := self._receive())["type"] != "loaded":
             pass
         info = message["info"]

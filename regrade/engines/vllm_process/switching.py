@@ -6,7 +6,7 @@ device, the answers to fixed prompts are compared with those of a new engine; th
 
 import hashlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,13 @@ from regrade.engines.base import EngineInfo
 from regrade.engines.vllm_process.extra import parse_extra, reads_files
 from regrade.engines.vllm_process.settings import PARALLEL, VllmSettings
 from regrade.models.base import ResolvedModel
-from regrade.models.files import configuration, files_folder, settings_difference, weights_sha256
+from regrade.models.files import (
+    configuration,
+    files_folder,
+    settings_difference,
+    settings_digests,
+    weights_sha256,
+)
 from regrade.records.computed import LoadedWeights
 from regrade.settings import StrictModel, Timestamp
 from regrade.settings.files import atomic_write, cache_folder
@@ -55,8 +61,18 @@ class ReloadRecord(StrictModel):
     regrade_version: str
 
 
+def read_digests(model: ResolvedModel) -> dict[str, str] | None:
+    """Return the digests of a model's files beside its weights; None if they are not on this machine."""
+    folder = files_folder(model, download=False)
+    return None if folder is None else settings_digests(folder)
+
+
 def reason_for_new_start(
-    settings: VllmSettings, before: ResolvedModel, after: ResolvedModel, info: EngineInfo
+    settings: VllmSettings,
+    before: ResolvedModel,
+    after: ResolvedModel,
+    info: EngineInfo,
+    digests: Mapping[str, str] | None,
 ) -> str | None:
     """Return why the weights of a model cannot take the place of another's, in words; None if they may.
 
@@ -65,6 +81,7 @@ def reason_for_new_start(
         before: The model that it serves.
         after: The other model, whose files are on this machine.
         info: The running engine.
+        digests: `read_digests` of the model that it serves, as it was loaded: its folder may be gone or overwritten since.
     """
     extra = parse_extra(settings.extra)
     if info.weights is None or info.weights.memory is None:
@@ -79,10 +96,10 @@ def reason_for_new_start(
         return "the models run other code"
     if after.identity.quantization != before.identity.quantization:
         return "the models are quantised otherwise"
-    one, other = (files_folder(model, download=False) for model in (before, after))
-    if one is None or other is None:
+    others = read_digests(after)
+    if digests is None or others is None:
         return "the files of a model are not in the Hub's cache of this machine"
-    return settings_difference(one, other)
+    return settings_difference(digests, others)
 
 
 def loaded_weights(

@@ -1,5 +1,6 @@
 """Other weights in a running engine give the answers of a new engine, or each model gets a new one."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from regrade.engines.vllm_process.switching import (
     ReloadRecord,
     compared,
     keep_record,
+    read_digests,
     reason_for_new_start,
     record_path,
     stored_record,
@@ -77,7 +79,8 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_models_share_an_engine_once_one_of_them_has_proven_it(
     demo_model: Path, tmp_path: Path, own_cache: Path, caplog: pytest.LogCaptureFixture
 ):
-    folders = [demo_model, checkpoint(demo_model, tmp_path / "b", seed=1)]
+    first_folder = shutil.copytree(demo_model, tmp_path / "a")
+    folders = [first_folder, checkpoint(demo_model, tmp_path / "b", seed=1)]
     one, other = (FAST.resolve(str(folder)) for folder in folders)
     log = tmp_path / "vllm.log"
     caplog.set_level("INFO", "regrade.generate")
@@ -91,8 +94,10 @@ def test_models_share_an_engine_once_one_of_them_has_proven_it(
         of_other, weights_of_other = answers_of(engine), engine.info.weights
         assert [c.text for c in of_one] != [c.text for c in of_other]
         again = []
-        for model in (one, other):
+        for model, present in ((one, other), (other, one)):
+            gone = Path(present.path).rename(tmp_path / "gone")  # trainings delete old checkpoints
             engine.switch(model, [ASKED])
+            gone.rename(present.path)
             again.append((answers_of(engine), engine.info.weights))
             assert engine.pid == second
             assert engine.info.load_seconds < 5
@@ -205,7 +210,8 @@ def test_what_cannot_share_an_engine_is_told(
 ):
     one, other = resolved_model, change(resolved_model)
     for pair in ((one, other), (other, one)):
-        reason = reason_for_new_start(VllmEngine(**settings), *pair, engine_info)
+        digests = read_digests(pair[0])
+        reason = reason_for_new_start(VllmEngine(**settings), *pair, engine_info, digests)
         assert reason is says is None or str(says) in str(reason)
 
 
@@ -213,7 +219,7 @@ def test_workers_that_cannot_replace_weights_are_told(
     resolved_model: ResolvedModel, engine_info: EngineInfo
 ):
     info = replace(engine_info, weights=LoadedWeights())
-    reason = reason_for_new_start(VllmEngine(), resolved_model, resolved_model, info)
+    reason = reason_for_new_start(VllmEngine(), resolved_model, resolved_model, info, {})
     assert "cannot replace weights" in str(reason)
 
 
