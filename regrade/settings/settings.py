@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
@@ -22,7 +23,7 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError, UnknownNameError
@@ -155,6 +156,42 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+def _refusing_switches(schema: Any) -> Any:  # noqa: ANN401 - a part of a schema
+    """Return a part of a model's schema whose numbers refuse true and false, which pydantic takes for 1 and 0.
+
+    Models inside it stay as they are: theirs are made by themselves.
+    """
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_refusing_switches, schema))
+    if not isinstance(schema, dict) or schema.get("type") == "model":
+        return schema
+    if (check := _NO_SWITCH.get(str(schema.get("type")))) is not None:
+        return core_schema.no_info_before_validator_function(check, schema)  # type: ignore[arg-type]
+    if schema.get("function", {}).get("function") in _NO_SWITCH.values():  # made before
+        return schema
+    changed = {key: _refusing_switches(schema[key]) for key in _INNER if key in schema}
+    if "fields" in schema:
+        changed["fields"] = {k: _refusing_switches(field) for k, field in schema["fields"].items()}
+    return {**schema, **changed}
+
+
+def _no_switch(kind: Literal["int_type", "float_type"]) -> Callable[[object], object]:
+    """Return a check that refuses true and false with an error of pydantic."""
+
+    def check(value: object) -> object:
+        if isinstance(value, bool):
+            raise PydanticKnownError(kind)
+        return value
+
+    return check
+
+
+_NO_SWITCH = {"int": _no_switch("int_type"), "float": _no_switch("float_type")}
+"""Type in a schema of pydantic -> check that its values are not true or false."""
+_INNER = ("schema", "choices", "items_schema", "keys_schema", "values_schema")
+"""Keys of a schema of pydantic for the schemas inside it, beside `fields`."""
+
+
 class Settings(StrictModel):
     """Base of all settings: the docstrings of fields are shown in help and in the Prefect form, which keeps their order.
 
@@ -175,10 +212,21 @@ class Settings(StrictModel):
         return {name: getattr(self, name) for name in shared}
 
     @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(source)
+        model: Any = handler.resolve_ref_schema(schema)
+        while model["type"] != "model":  # in the validators of the whole
+            model = model["schema"]
+        model["schema"] = _refusing_switches(model["schema"])
+        return schema
+
+    @classmethod
     def __get_pydantic_json_schema__(
-        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+        cls, schema_of_core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        schema = handler(core_schema)
+        schema = handler(schema_of_core)
         fields = handler.resolve_ref_schema(schema).get("properties", {})
         for position, field in enumerate(fields.values()):
             field.setdefault("position", position)  # Prefect sorts the form by it
