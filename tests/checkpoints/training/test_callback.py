@@ -29,7 +29,7 @@ def run(tmp_path: Path, quick: None) -> Train:
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
-    trainer, reporter = run(training.EvaluateCheckpoints(["sums"], every=2, wait=wait))
+    trainer, reporter = run(training.EvaluateCheckpoints(["gsm8k"], every=2, wait=wait))
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
     reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
@@ -43,7 +43,7 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wa
 def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
     run: Train, tmp_path: Path
 ) -> None:
-    hook = training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
+    hook = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "1"})
 
     trainer, _ = run(hook, save_total_limit=1)
 
@@ -55,7 +55,7 @@ def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
 def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
     from transformers import TrainerState
 
-    hook = training.EvaluateCheckpoints(["sums"], wait=True, stop_on_failure=True)
+    hook = training.EvaluateCheckpoints(["gsm8k"], wait=True, stop_on_failure=True)
     arguments = arguments_in(tmp_path)
 
     hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
@@ -82,17 +82,29 @@ def test_the_example_in_the_docs_runs() -> None:
     assert hook.arguments[:2] == ("--benchmark", "gsm8k_chat")
 
 
-def test_impossible_arguments_are_refused() -> None:
-    with pytest.raises(SettingsError, match="benchmarks"):
-        training.EvaluateCheckpoints()
-    with pytest.raises(SettingsError, match="every=0"):
-        training.EvaluateCheckpoints(["gsm8k"], every=0)
-    with pytest.raises(SettingsError, match="max_waiting=-1"):
-        training.EvaluateCheckpoints(["gsm8k"], max_waiting=-1)
-    with pytest.raises(
-        SettingsError, match="between='rest'.* one of: stay, sleep, deep-sleep, end"
-    ):
-        training.EvaluateCheckpoints(["gsm8k"], between="rest")  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({"benchmarks": []}, "give `benchmarks` or `arguments`"),
+        ({"benchmarks": ["gsm8"]}, "Did you mean 'gsm8k'?"),
+        ({"limit": 0}, "`limit` should be 1 or more, not 0"),
+        ({"limit": 1.5}, "`limit` should be a whole number, not 1.5"),
+        ({"every": True}, "`every` should be a whole number, not true"),
+        ({"max_waiting": -1}, "`max_waiting` should be 0 or more, not -1"),
+        ({"between": "rest"}, "`between` should be 'stay', 'sleep', 'deep-sleep' or 'end'"),
+        ({"arguments": "--fresh"}, "`arguments` should be a list"),
+        ({"environment": "A=1"}, "`environment` should be a group of settings"),
+    ],
+)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        training.EvaluateCheckpoints(**{"benchmarks": ["gsm8k"], **arguments})
+    assert says in str(error.value)
+
+
+def test_a_text_is_one_benchmark_also_a_task_of_the_harness() -> None:
+    for name in ("gsm8k", "lm_eval:arc_easy"):
+        assert training.EvaluateCheckpoints(name).arguments == ("--benchmark", name)
 
 
 @pytest.mark.slow
@@ -107,7 +119,8 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     mlflow.set_tracking_uri(uri)
     try:
         run(
-            training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow"
+            training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"}),
+            report_to="mlflow",
         )
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")

@@ -24,7 +24,7 @@ def test_no_evaluation_outlives_a_killed_training_whose_fork_lives_on(
 
     pid = os.fork()
     if pid == 0:  # the training
-        hook = training.EvaluateCheckpoints(["sums"], environment={"MARK": "1", "SECONDS": "600"})
+        hook = training.EvaluateCheckpoints(["gsm8k"], environment={"MARK": "1", "SECONDS": "600"})
         hook.on_save(arguments_in(output), TrainerState(global_step=3), None)  # type: ignore[arg-type]
         os.fork()
         time.sleep(20)

@@ -16,7 +16,7 @@ from tests.command_line import ROOT
 @pytest.mark.parametrize("wait", [False, True])
 def test_of_two_ranks_only_the_first_evaluates(tmp_path: Path, wait: bool) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    hook = {"benchmarks": ["sums"], "wait": wait, "stop_on_failure": True}
+    hook = {"benchmarks": ["gsm8k"], "wait": wait, "stop_on_failure": True}
     training = {"max_steps": 2, "save_total_limit": 1, "ddp_backend": "gloo"}
     program = ["-m", "tests.checkpoints.training.trainings", str(tmp_path)]
 
