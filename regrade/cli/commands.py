@@ -127,7 +127,7 @@ def without_rounding(kind: Any, tokens: Sequence[Token]) -> Any:  # noqa: ANN401
     """Return the value of an option. Cyclopts takes `1.5` for the whole number 2.
 
     Raises:
-        CoercionError: If it is none of its type, also if it is a fraction in place of a whole number.
+        CoercionError: If it is not of this type, such as a fraction where a whole number is expected.
     """
     value = convert(kind, tokens)
     for token, number in zip(tokens, value if isinstance(value, tuple) else (value,), strict=False):

@@ -23,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticKnownError, core_schema
+from pydantic_core import CoreSchema, PydanticKnownError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError, UnknownNameError
@@ -159,15 +160,18 @@ class StrictModel(BaseModel):
 def _refusing_switches(schema: Any) -> Any:  # noqa: ANN401 - a part of a schema
     """Return a part of a model's schema whose numbers refuse true and false, which pydantic takes for 1 and 0.
 
-    Models inside it stay as they are: theirs are made by themselves.
+    A model inside it is left as it is: its own class has changed its schema in the same way.
     """
     if isinstance(schema, list | tuple):
         return type(schema)(map(_refusing_switches, schema))
     if not isinstance(schema, dict) or schema.get("type") == "model":
         return schema
     if (check := _NO_SWITCH.get(str(schema.get("type")))) is not None:
-        return core_schema.no_info_before_validator_function(check, schema)  # type: ignore[arg-type]
-    if schema.get("function", {}).get("function") in _NO_SWITCH.values():  # made before
+        return no_info_before_validator_function(check, schema)
+    if (
+        schema.get("type") == "function-before"
+        and schema["function"]["function"] in _NO_SWITCH.values()
+    ):  # made before
         return schema
     changed = {key: _refusing_switches(schema[key]) for key in _INNER if key in schema}
     if "fields" in schema:
@@ -224,9 +228,9 @@ class Settings(StrictModel):
 
     @classmethod
     def __get_pydantic_json_schema__(
-        cls, schema_of_core: CoreSchema, handler: GetJsonSchemaHandler
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        schema = handler(schema_of_core)
+        schema = handler(core_schema)
         fields = handler.resolve_ref_schema(schema).get("properties", {})
         for position, field in enumerate(fields.values()):
             field.setdefault("position", position)  # Prefect sorts the form by it
