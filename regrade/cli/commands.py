@@ -1,11 +1,12 @@
 """The commands `regrade evaluate`, `score`, `list` and the others: their groups, help, examples and exit codes."""
 
 import re
+from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cyclopts import App, Group, Parameter
-from cyclopts.exceptions import CycloptsError
+from cyclopts import App, Group, Parameter, Token, convert
+from cyclopts.exceptions import CoercionError, CycloptsError
 from cyclopts.help import DefaultFormatter
 
 from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, Command, names_under
@@ -122,6 +123,19 @@ def epilogue(command: str, *, is_short: bool = False) -> str:
     return "\n".join([*examples, f"Exit codes: {codes}{more}.{rest}"])
 
 
+def without_rounding(kind: Any, tokens: Sequence[Token]) -> Any:  # noqa: ANN401 - any type
+    """Return the value of an option. Cyclopts takes `1.5` for the whole number 2.
+
+    Raises:
+        CoercionError: If it is not of this type, such as a fraction where a whole number is expected.
+    """
+    value = convert(kind, tokens)
+    for token, number in zip(tokens, value if isinstance(value, tuple) else (value,), strict=False):
+        if isinstance(number, int) and "." in token.value and float(token.value) != number:
+            raise CoercionError(token=token, target_type=int)
+    return value
+
+
 def command_line(chosen: str = "", *, helping: bool = False, full: bool = False) -> App:
     """Return the commands; only the chosen one imports its module to show its full help.
 
@@ -140,7 +154,10 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
         help_formatter=words,
         suppress_keyboard_interrupt=False,  # `run` handles it
         default_parameter=Parameter(
-            negative_bool=(), negative_iterable=(), show_default=_shown_default
+            negative_bool=(),
+            negative_iterable=(),
+            show_default=_shown_default,
+            converter=without_rounding,
         ),
     )
     for name, command in COMMANDS.items():

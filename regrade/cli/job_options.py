@@ -17,8 +17,8 @@ from pydantic.fields import FieldInfo
 
 from regrade.cli.naming import NAMING
 from regrade.cli.options import WHAT, WHERE, help_group
-from regrade.jobs.job import BenchmarkChoice, EvaluationJob
-from regrade.settings import HARNESS, EngineName, Settings, registry
+from regrade.jobs.job import BenchmarkChoice, EvaluationJob, harness_tasks
+from regrade.settings import EngineName, Settings, registry
 from regrade.settings.errors import SettingsError, of_setting
 from regrade.settings.marks import NESTED, Option, parameters_of
 from regrade.settings.paths import from_this_folder, schema_of
@@ -453,18 +453,6 @@ def _suites(chosen: dict[str, Any], file: Path | None) -> tuple[str, ...]:
             f"`suite:` in '{file}' should be a list, such as `suite: [core]`, not {shown(suites)}."
         )
     return (suites,) if isinstance(suites, str) else tuple(suites)
-
-
-def harness_tasks(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters in which tasks of lm-evaluation-harness are chosen, given among all benchmarks."""
-    names = [str(name) for name in chosen.get("benchmarks") or ()]
-    tasks = [name.removeprefix(HARNESS) for name in names if name.startswith(HARNESS)]
-    if not tasks:
-        return {}
-    group = dict(chosen.get("lm_eval") or {})
-    own = group.get("tasks") or []
-    group["tasks"] = [*own, *tasks] if isinstance(own, list) else own
-    return {"lm_eval": group, "benchmarks": [n for n in names if not n.startswith(HARNESS)]}
 
 
 def as_json(job: type[BaseModel], parameters: Mapping[str, Any]) -> dict[str, Any]:

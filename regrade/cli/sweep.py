@@ -10,6 +10,7 @@ from cyclopts import App, Parameter
 from pydantic import ValidationError
 
 from regrade.cli.checking import checked_job
+from regrade.cli.commands import without_rounding
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOption, JobOptions, options_of, words_of
 from regrade.cli.output import TABLE, Output
@@ -116,7 +117,11 @@ def sweep(*arguments: VALUES) -> None:
     """
     fixed, axes, in_flight = several_values(arguments)
     app = App(
-        name="regrade sweep", help_flags=(), version_flags=(), suppress_keyboard_interrupt=False
+        name="regrade sweep",
+        help_flags=(),
+        version_flags=(),
+        suppress_keyboard_interrupt=False,
+        default_parameter=Parameter(converter=without_rounding),
     )
 
     @app.default

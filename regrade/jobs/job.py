@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, model_
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.shares import ShareText
 from regrade.settings import (
+    HARNESS,
     BenchmarkName,
     Between,
     DatasetBenchmark,
@@ -176,6 +177,19 @@ class BenchmarkChoice(Settings):
         found = (shots.n_shots for shots in self.shots if shots.benchmark == benchmark)
         n_shots = next(found, prompt.n_shots)
         return prompt.model_copy(update={"n_shots": n_shots})
+
+
+def harness_tasks(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters in which tasks of lm-evaluation-harness are chosen, given among all benchmarks."""
+    given = _several(chosen.get("benchmarks"))
+    names = [str(name) for name in given] if isinstance(given, list | tuple) else []
+    tasks = [name.removeprefix(HARNESS) for name in names if name.startswith(HARNESS)]
+    if not tasks:
+        return {}
+    group = dict(chosen.get("lm_eval") or {})
+    own = group.get("tasks") or []
+    group["tasks"] = [*own, *tasks] if isinstance(own, list) else own
+    return {"lm_eval": group, "benchmarks": [n for n in names if not n.startswith(HARNESS)]}
 
 
 def _some(name: str, of: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     PlainSerializer,
     WithJsonSchema,
@@ -22,7 +23,8 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic_core import CoreSchema, PydanticKnownError
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from regrade.settings import registry
 from regrade.settings.errors import SettingsError, UnknownNameError
@@ -155,6 +157,45 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, defer_build=True)
 
 
+def _refusing_switches(schema: Any) -> Any:  # noqa: ANN401 - a part of a schema
+    """Return a part of a model's schema whose numbers refuse true and false, which pydantic takes for 1 and 0.
+
+    A model inside it is left as it is: its own class has changed its schema in the same way.
+    """
+    if isinstance(schema, list | tuple):
+        return type(schema)(map(_refusing_switches, schema))
+    if not isinstance(schema, dict) or schema.get("type") == "model":
+        return schema
+    if (check := _NO_SWITCH.get(str(schema.get("type")))) is not None:
+        return no_info_before_validator_function(check, schema)
+    if (
+        schema.get("type") == "function-before"
+        and schema["function"]["function"] in _NO_SWITCH.values()
+    ):  # made before
+        return schema
+    changed = {key: _refusing_switches(schema[key]) for key in _INNER if key in schema}
+    if "fields" in schema:
+        changed["fields"] = {k: _refusing_switches(field) for k, field in schema["fields"].items()}
+    return {**schema, **changed}
+
+
+def _no_switch(kind: Literal["int_type", "float_type"]) -> Callable[[object], object]:
+    """Return a check that refuses true and false with an error of pydantic."""
+
+    def check(value: object) -> object:
+        if isinstance(value, bool):
+            raise PydanticKnownError(kind)
+        return value
+
+    return check
+
+
+_NO_SWITCH = {"int": _no_switch("int_type"), "float": _no_switch("float_type")}
+"""Type in a schema of pydantic -> check that its values are not true or false."""
+_INNER = ("schema", "choices", "items_schema", "keys_schema", "values_schema")
+"""Keys of a schema of pydantic for the schemas inside it, beside `fields`."""
+
+
 class Settings(StrictModel):
     """Base of all settings: the docstrings of fields are shown in help and in the Prefect form, which keeps their order.
 
@@ -173,6 +214,17 @@ class Settings(StrictModel):
         """Return the values of the fields that other settings have too."""
         shared = type(self).model_fields.keys() & others.model_fields.keys()
         return {name: getattr(self, name) for name in shared}
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[BaseModel], handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema = handler(source)
+        model: Any = handler.resolve_ref_schema(schema)
+        while model["type"] != "model":  # in the validators of the whole
+            model = model["schema"]
+        model["schema"] = _refusing_switches(model["schema"])
+        return schema
 
     @classmethod
     def __get_pydantic_json_schema__(

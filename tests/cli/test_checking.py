@@ -59,6 +59,8 @@ REFUSED = """
 evaluat -> evaluate
 evaluate --modle m -> Did you mean --model
 evaluate --limit x -> `--limit x` should be a whole number.
+evaluate --limit 1.5 -> `--limit 1.5` should be a whole number.
+sweep --limit 1.5 -> `--limit 1.5` should be a whole number.
 evaluate --temperature -1 -> `--temperature` should be 0 or more, not -1
 evaluate --engine.max-model-len 0 -> `--engine.max-model-len` should be 1 or more, not 0
 evaluate --benchmark gsm8k -> `--model` is missing. Parameters may also be in a `--config` file.

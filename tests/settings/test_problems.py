@@ -17,6 +17,8 @@ MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
         ({"limit": 0}, "`limit` should be 1 or more, not 0"),
         ({"limit": "many"}, "`limit` should be a whole number, not 'many'"),
         ({"limit": 1.5}, "`limit` should be a whole number, not 1.5"),
+        ({"limit": True}, "`limit` should be a whole number, not true"),
+        ({"sampling": {"temperature": False}}, "`sampling.temperature` should be a number, not false"),
         ({"datasets": "gsm8k"}, "`datasets` should be a list, such as `[a, b]`, not 'gsm8k'"),
         ({"answers": 3}, "`answers` should be a text, not 3"),
         ({"benchmarks": [3]}, "`benchmarks.0` should be a text, not 3"),

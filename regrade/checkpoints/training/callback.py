@@ -7,18 +7,20 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from functools import wraps
 from glob import escape
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
+from pydantic import Field, create_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # noqa: TID253 - base class; a training script has imported it
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
 from regrade.checkpoints.training.evaluations import LOGS, Evaluation, EvaluationFailedError
+from regrade.jobs.job import BenchmarkChoice, harness_tasks, make_job
 from regrade.settings import Between
 from regrade.settings.errors import SettingsError
 
@@ -75,7 +77,7 @@ class EvaluateCheckpoints(TrainerCallback):
     did not evaluate. No error in here ends the training, except for `stop_on_failure`.
 
     Args:
-        benchmarks: Names of benchmarks.
+        benchmarks: Names of benchmarks; a text is the name of one.
         answers: Answer repository. None: the default of `regrade evaluate`.
         limit: Number of questions per benchmark. None: all.
         arguments: Further arguments of `regrade evaluate`, such as `("--config", "evaluation.yaml")`.
@@ -90,7 +92,8 @@ class EvaluateCheckpoints(TrainerCallback):
         stop_on_failure: Raise an error if an evaluation fails. Otherwise log a warning and continue training.
 
     Raises:
-        SettingsError: If neither `benchmarks` nor `arguments` is given, a number is too small, or `between` is none of these.
+        SettingsError: If neither `benchmarks` nor `arguments` is given, a benchmark is unknown, or a value is none that its argument
+            can have. What `arguments` say is checked by the first evaluation.
     """
 
     benchmarks: Sequence[str] = ()
@@ -98,24 +101,22 @@ class EvaluateCheckpoints(TrainerCallback):
     answers: str | None = None
     limit: int | None = None
     arguments: Sequence[str] = ()
-    every: int = 1
+    every: Annotated[int, Field(ge=1)] = 1
     wait: bool = False
     between: Between | None = None
     environment: Mapping[str, str] | None = None
-    max_waiting: int = 4
+    max_waiting: Annotated[int, Field(ge=0)] = 4
     stop_on_failure: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be."""
-        if self.every < 1:
-            raise SettingsError(f"`every={self.every}` should be 1 or more.")
-        if self.max_waiting < 0:
-            raise SettingsError(f"`max_waiting={self.max_waiting}` should be 0 or more.")
+        """Refuse what cannot be, with the checks of the job where it has the same settings."""
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
         if not self.benchmarks and not self.arguments:
             raise SettingsError("Nothing to evaluate: give `benchmarks` or `arguments`.")
-        if self.between not in (None, *get_args(Between)):
-            known = ", ".join(get_args(Between))
-            raise SettingsError(f"`between='{self.between}'` should be one of: {known}.")
+        chosen = make_job(_settings(type(self)), given | harness_tasks(given))
+        for name in given:
+            setattr(self, name, getattr(chosen, name))
+        self.benchmarks = chosen.names  # also tasks of lm-evaluation-harness
         options = [word for name in self.benchmarks for word in ("--benchmark", name)]
         options += ["--answers", self.answers] if self.answers else []
         options += ["--limit", str(self.limit)] if self.limit is not None else []
@@ -312,3 +313,14 @@ class EvaluateCheckpoints(TrainerCallback):
             with _training_continues():
                 # A copy of the control: `on_log` resets `should_log`, which training still needs.
                 trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
+
+
+def _settings(callback: type[EvaluateCheckpoints]) -> type[BenchmarkChoice]:
+    """Return the settings of a callback: those of a job that it has too, and others by their types."""
+    types = get_type_hints(callback, include_extras=True)
+    own: dict[str, Any] = {
+        field.name: (types[field.name], field.default)
+        for field in fields(callback)
+        if field.name not in BenchmarkChoice.model_fields
+    }
+    return create_model(callback.__name__, __base__=BenchmarkChoice, **own)

@@ -38,7 +38,7 @@ def run(tmp_path: Path, quick: None) -> Train:
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
-    trainer, reporter = run(training.EvaluateCheckpoints(["sums"], every=2, wait=wait))
+    trainer, reporter = run(training.EvaluateCheckpoints(["gsm8k"], every=2, wait=wait))
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
     reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
@@ -52,7 +52,7 @@ def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wa
 def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
     run: Train, tmp_path: Path
 ) -> None:
-    hook = training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "1"})
+    hook = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "1"})
 
     trainer, _ = run(hook, save_total_limit=1)
 
@@ -64,7 +64,7 @@ def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
 def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
     from transformers import TrainerState
 
-    hook = training.EvaluateCheckpoints(["sums"], wait=True, stop_on_failure=True)
+    hook = training.EvaluateCheckpoints(["gsm8k"], wait=True, stop_on_failure=True)
     arguments = arguments_in(tmp_path)
 
     hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
@@ -77,7 +77,7 @@ def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
 @pytest.mark.parametrize("wait", [False, True])
 def test_of_two_ranks_only_the_first_evaluates(tmp_path: Path, wait: bool) -> None:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    hook = {"benchmarks": ["sums"], "wait": wait, "stop_on_failure": True}
+    hook = {"benchmarks": ["gsm8k"], "wait": wait, "stop_on_failure": True}
     arguments = {"max_steps": 2, "save_total_limit": 1, "ddp_backend": "gloo"}
     program = ["-m", "tests.checkpoints.training.trainings", str(tmp_path)]
 
@@ -105,20 +105,28 @@ def test_the_example_in_the_docs_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "says"),
     [
-        ({}, "benchmarks"),
-        ({"benchmarks": ["gsm8k"], "every": 0}, "every=0"),
-        ({"benchmarks": ["gsm8k"], "max_waiting": -1}, "max_waiting=-1"),
-        (
-            {"benchmarks": ["gsm8k"], "between": "rest"},
-            "between='rest'.* one of: stay, sleep, deep-sleep, end",
-        ),
+        ({"benchmarks": []}, "give `benchmarks` or `arguments`"),
+        ({"benchmarks": ["gsm8"]}, "Did you mean 'gsm8k'?"),
+        ({"limit": 0}, "`limit` should be 1 or more, not 0"),
+        ({"limit": 1.5}, "`limit` should be a whole number, not 1.5"),
+        ({"every": True}, "`every` should be a whole number, not true"),
+        ({"max_waiting": -1}, "`max_waiting` should be 0 or more, not -1"),
+        ({"between": "rest"}, "`between` should be 'stay', 'sleep', 'deep-sleep' or 'end'"),
+        ({"arguments": "--fresh"}, "`arguments` should be a list"),
+        ({"environment": "A=1"}, "`environment` should be a group of settings"),
     ],
 )
-def test_impossible_arguments_are_refused(given: dict[str, Any], says: str) -> None:
-    with pytest.raises(SettingsError, match=says):
-        training.EvaluateCheckpoints(**given)
+def test_impossible_arguments_are_refused(arguments: dict[str, Any], says: str) -> None:
+    with pytest.raises(SettingsError) as error:
+        training.EvaluateCheckpoints(**{"benchmarks": ["gsm8k"], **arguments})
+    assert says in str(error.value)
+
+
+def test_a_text_is_one_benchmark_also_a_task_of_the_harness() -> None:
+    for name in ("gsm8k", "lm_eval:arc_easy"):
+        assert training.EvaluateCheckpoints(name).arguments == ("--benchmark", name)
 
 
 @pytest.mark.slow
@@ -133,7 +141,8 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     mlflow.set_tracking_uri(uri)
     try:
         run(
-            training.EvaluateCheckpoints(["sums"], environment={"SECONDS": "2"}), report_to="mlflow"
+            training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"}),
+            report_to="mlflow",
         )
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
@@ -178,7 +187,7 @@ def test_no_evaluation_outlives_a_killed_training_whose_fork_lives_on(
 
     pid = os.fork()
     if pid == 0:  # the training
-        hook = training.EvaluateCheckpoints(["sums"], environment={"MARK": "1", "SECONDS": "600"})
+        hook = training.EvaluateCheckpoints(["gsm8k"], environment={"MARK": "1", "SECONDS": "600"})
         hook.on_save(arguments_in(output), TrainerState(global_step=3), None)  # type: ignore[arg-type]
         os.fork()
         time.sleep(20)

@@ -49,7 +49,7 @@ def steps(state: "TrainerState") -> list[int]:
 
 @pytest.fixture
 def hook(quick: None) -> "training.EvaluateCheckpoints":
-    return training.EvaluateCheckpoints(["sums"])
+    return training.EvaluateCheckpoints(["gsm8k"])
 
 
 def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
@@ -126,7 +126,7 @@ def test_what_goes_wrong_is_a_warning_and_the_next_checkpoint_is_evaluated_if_it
 def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_the_next_begins_anew(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    state = save(training.EvaluateCheckpoints(["sums"], arguments=["--die"]), output, 1, 2, 3)
+    state = save(training.EvaluateCheckpoints(["gsm8k"], arguments=["--die"]), output, 1, 2, 3)
     assert steps(state) == [2, 3]
     message = "checkpoint-1 was not evaluated: exit code 1: the engine ended: out of memory"
     assert message in caplog.text
@@ -148,7 +148,7 @@ def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_
 def test_one_process_evaluates_all_and_its_engine_does_what_was_set_between_them(
     quick: None, output: Path, arguments: dict[str, Any], between: str
 ) -> None:
-    hook = training.EvaluateCheckpoints(["sums"], **arguments)
+    hook = training.EvaluateCheckpoints(["gsm8k"], **arguments)
     assert steps(save(hook, output, 1, 2, 3)) == [1, 2, 3]
     (log,) = (output / "regrade-logs").glob("*.log")
     assert log.name == "checkpoint-1.log"
@@ -201,7 +201,7 @@ def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
 
 
 def test_only_stop_on_failure_ends_the_training(quick: None, output: Path) -> None:
-    hook = training.EvaluateCheckpoints(["sums"], arguments=["--fail"], stop_on_failure=True)
+    hook = training.EvaluateCheckpoints(["gsm8k"], arguments=["--fail"], stop_on_failure=True)
     with pytest.raises(EvaluationFailedError, match="Evaluation of checkpoint-1: out of memory"):
         save(hook, output, 1)
 
@@ -210,7 +210,7 @@ def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
     quick: None, output: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     slow = training.EvaluateCheckpoints(
-        ["sums"], limit=8, environment={"SECONDS": "1"}, max_waiting=1, answers="my answers"
+        ["gsm8k"], limit=8, environment={"SECONDS": "1"}, max_waiting=1, answers="my answers"
     )
 
     with caplog.at_level(logging.WARNING, "regrade.hooks"):
@@ -218,7 +218,7 @@ def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
 
     assert steps(state) == [1, 4]
     assert "checkpoint-2 is not evaluated, because newer checkpoints wait" in caplog.text
-    command = "regrade evaluate --model {} --benchmark sums --answers 'my answers' --limit 8"
+    command = "regrade evaluate --model {} --benchmark gsm8k --answers 'my answers' --limit 8"
     assert command.format(output / "checkpoint-3") in caplog.text
     assert not (output / "regrade-kept").exists()
 

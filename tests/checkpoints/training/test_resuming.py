@@ -15,13 +15,15 @@ pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
     tmp_path: Path, quick: None
 ) -> None:
-    hook = training.EvaluateCheckpoints(["sums"], every=2)
+    hook = training.EvaluateCheckpoints(["gsm8k"], every=2)
     first, _ = train(tmp_path, hook, max_steps=3)
     assert history(first) == {2: 0.02}
     # As if the first process had been killed before it evaluated this checkpoint.
     keep(tmp_path / "tiny-run/checkpoint-3")
 
-    second, reporter = train(tmp_path, training.EvaluateCheckpoints(["sums"], every=2), resume=True)
+    second, reporter = train(
+        tmp_path, training.EvaluateCheckpoints(["gsm8k"], every=2), resume=True
+    )
 
     assert sorted(reporter.logged) == [3, 4], "3 was left, and 4 is the fourth save of the training"
     assert history(second).keys() >= {3, 4}
@@ -32,7 +34,7 @@ def logged_at_begin(output: Path, **state: int) -> list[dict[str, float]]:
     """Begin and end a training in a state, and return what it logged."""
     from transformers import TrainerState
 
-    hook, begun = training.EvaluateCheckpoints(["sums"]), TrainerState(**state)
+    hook, begun = training.EvaluateCheckpoints(["gsm8k"]), TrainerState(**state)
     arguments = arguments_in(output)
     hook.on_train_begin(arguments, begun, None)  # type: ignore[arg-type]
     hook.on_train_end(arguments, begun, None)  # type: ignore[arg-type]
@@ -58,7 +60,7 @@ def test_the_process_that_resumes_knows_which_save_it_is(
     from transformers import TrainerState
 
     monkeypatch.setattr(training.EvaluateCheckpoints, "_start", lambda *_: None)
-    hook = training.EvaluateCheckpoints(["sums"], every=2)
+    hook = training.EvaluateCheckpoints(["gsm8k"], every=2)
     arguments = arguments_in(output, save_strategy=strategy)
     resumed = TrainerState(global_step=3, **state)  # type: ignore[arg-type]
     hook.on_train_begin(arguments, resumed, None)  # type: ignore[arg-type]
