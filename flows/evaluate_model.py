@@ -239,7 +239,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
             display.began(found.model)
             try:
                 one = job.of(found.model, _gate_of(found, job, aliases))
-                with timed(monotonic()):
+                with timed(monotonic(), advised=False):
                     done.append(_evaluate(one, engines)[1])
                 display.finished(done[-1])  # with its verdict
             except (OperationError, UserError) as problem:

@@ -42,7 +42,7 @@ def run_name() -> str:
 @form
 @flow(name="tune-settings", flow_run_name=run_name)
 @takes(TuneJob)
-@timed()
+@timed(advised=False)
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     with generating.plan(job) as (work,):

@@ -133,9 +133,13 @@ def current_clock() -> RunClock:
 
 
 @contextmanager
-def timed(begun: float | None = None) -> Iterator[None]:
-    """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started."""
-    token = _clock.set(RunClock(current_display().begun if begun is None else begun))
+def timed(begun: float | None = None, *, advised: bool = True) -> Iterator[None]:
+    """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started.
+
+    See `TimeSpent.advised`.
+    """
+    since = current_display().begun if begun is None else begun
+    token = _clock.set(RunClock(since, advised=advised))
     try:
         yield
     finally:
