@@ -63,11 +63,11 @@ def blocks(result: TuneResult) -> list[Block]:
     ]
 
 
-def _why(tuning: Tuning) -> str:
+def why(tuning: Tuning) -> str:
     """Return why the settings were chosen, in words."""
-    chosen, noise = best(tuning.trials)
+    chosen, _ = best(tuning.trials)
     top = max(means(tuning.trials)[0], key=lambda trial: trial.rate, default=None)
-    shown = percent(noise)
+    shown = percent(tuning.spread)
     if chosen is None or top is None or top.rate <= chosen.rate:
         return f"the fastest; differences below {shown} are noise"
     alike = top.settings == chosen.settings
@@ -78,7 +78,7 @@ def _why(tuning: Tuning) -> str:
 
 def _sentences(result: TuneResult, tuning: Tuning) -> Iterator[str]:
     unit = "answers" if tuning.key.workload.method == "rank" else "tokens"
-    yield f"Chosen: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s: {_why(tuning)}."
+    yield f"Chosen: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s: {why(tuning)}."
     yield f"For {tuning.key}."
     yield from (f"{remark.rstrip('.')}." for remark in tuning.remarks)
     yield (
