@@ -128,7 +128,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
     first = check_evaluation(job)
 
     def check(works: Sequence[Work]) -> None:
-        check_plans(job, [work.plan for work in works], first=first)
+        for line in check_plans(job, [work.plan for work in works], first=first):
+            logger.info("%s", line)
 
     prepare()  # imports MLflow while the engine loads
     scorers = None if job.scorer is None else (stored_name(job.scorer),)
@@ -238,7 +239,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
             display.began(found.model)
             try:
                 one = job.of(found.model, _gate_of(found, job, aliases))
-                with timed(monotonic()):
+                with timed(monotonic(), advised=False):
                     done.append(_evaluate(one, engines)[1])
                 display.finished(done[-1])  # with its verdict
             except (OperationError, UserError) as problem:
@@ -255,6 +256,9 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
         count = len(done) + len(failed)
         raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")
     if not done and following.left_out:
+        watch_logger.info(
+            "nothing new: an earlier run evaluated %s", counted(following.left_out, "model")
+        )
         return "no new models", Evaluation(answer_sets=(), repository=job.answers)
     if not done:
         raise ModelError(job.model, f"no complete model came within {quiet:g} s.")

@@ -22,7 +22,7 @@ def run_name() -> str:
 @form
 @flow(name="measure-noise", flow_run_name=run_name)
 @takes(NoiseJob)
-@timed()
+@timed(advised=False)
 def measure_noise(job: NoiseJob) -> NoiseReport:
     """Ask a model the same questions again, in another order and with fewer requests in flight, and measure what changes."""
     job.check_invariance()

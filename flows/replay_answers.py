@@ -33,7 +33,7 @@ def begin(job: ReplayJob) -> None:
 @form
 @flow(name="replay-answers", flow_run_name=run_name)
 @takes(ReplayJob)
-@timed()
+@timed(advised=False)
 def replay_answers(job: ReplayJob) -> Replay:
     """Read stored answers with two models, publish the log-probabilities, and compare them."""
     answers, planned = plan_replays(job)

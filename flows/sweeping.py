@@ -156,9 +156,9 @@ def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) ->
     if again := asked[1:]:
         running.again[work.plan.specification.answer_set_id] = again
         logger.info(
-            "%s: %d answers in %.1f s, too short for a speed: asked %d times more",
+            "%s: %s in %.1f s, too short for a speed: asked %d times more",
             work.title,
-            progress.new,
+            counted(progress.new, "answer"),
             progress.seconds,
             len(again),
         )

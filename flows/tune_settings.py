@@ -19,6 +19,7 @@ from regrade.results.display import timed
 from regrade.settings.errors import SettingsError
 from regrade.stats.speed import Speed
 from regrade.text.markdown import markdown
+from regrade.text.text import counted
 from regrade.tuning.plan.planner import splits_to_try
 from regrade.tuning.search.job import TuneJob
 from regrade.tuning.search.records import TrialRecord
@@ -41,7 +42,7 @@ def run_name() -> str:
 @form
 @flow(name="tune-settings", flow_run_name=run_name)
 @takes(TuneJob)
-@timed()
+@timed(advised=False)
 def tune_settings(job: TuneJob) -> TuneResult:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     with generating.plan(job) as (work,):
@@ -114,7 +115,7 @@ class _Search(Search):
         self.measured.append(progress)
         ranks = work.plan.specification.method == "rank"
         rate = (progress.answered if ranks else progress.completion_tokens) / progress.seconds
-        logger.info("%d in flight: %.1f per second, of %d questions", in_flight, rate, n)
+        logger.info("%d in flight: %.1f per second, of %s", in_flight, rate, counted(n, "question"))
         return TrialRecord(
             start=self.starts - 1,
             settings=self._settings,

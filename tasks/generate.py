@@ -27,7 +27,7 @@ from regrade.results.display import current_display
 from regrade.settings import GoodputLimits
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.stats.speed import GoodputCount, Speed
-from regrade.text.text import duration_text
+from regrade.text.text import counted, duration_text
 from tasks.work import Work, check_computed
 
 logger = logging.getLogger("regrade.generate")
@@ -238,9 +238,9 @@ class _Set:
             note(work.spool, str(self._session.id), speed=work.speed)
         work.generate_seconds = progress.seconds
         logger.info(
-            "%s: %d answers in %.1f s%s%s",
+            "%s: %s in %.1f s%s%s",
             work.title,
-            progress.new,
+            counted(progress.new, "answer"),
             progress.seconds,
             progress.speed_text,
             "".join(

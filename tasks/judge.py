@@ -31,6 +31,7 @@ from regrade.records.rubrics import open_rubric
 from regrade.records.rubrics.base import Rubric
 from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.settings.project_folder import VERSION
+from regrade.text.text import part_of
 from tasks.plan import as_work, find_missing
 from tasks.step import DELAYS, retried
 from tasks.work import Work
@@ -115,10 +116,9 @@ def questions_of(
         rubric_of(answers, rubric.name)  # refuses verdicts
         if answers.manifest.rows < answers.manifest.expected:
             logger.warning(
-                "%s: incomplete; judging the %d of %d answers that exist",
+                "%s: incomplete; judging the %s that exist",
                 answers.manifest.specification.title,
-                answers.manifest.rows,
-                answers.manifest.expected,
+                part_of(answers.manifest.rows, answers.manifest.expected, "answer"),
             )
         if job.baseline is None:
             found.append(questions(judged(answers), rubric))

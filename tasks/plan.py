@@ -19,6 +19,7 @@ from regrade.jobs.plans_of_job import planned
 from regrade.jobs.shares import Share
 from regrade.records.columns import GENERATION_SCHEMA
 from regrade.records.computed import Computed
+from regrade.text.text import part_of
 from tasks.step import DELAYS, retried
 from tasks.work import Work, check_continued
 
@@ -71,10 +72,9 @@ def find_missing(work: Work) -> None:
         logger.info("%s: %s, nothing to generate", work.title, state)
     elif len(found.missing) < work.plan.rows:
         logger.info(
-            "%s: continuing, %d of %d answers exist",
+            "%s: continuing, %s exist",
             work.title,
-            work.plan.rows - len(found.missing),
-            work.plan.rows,
+            part_of(work.plan.rows - len(found.missing), work.plan.rows, "answer"),
         )
 
 

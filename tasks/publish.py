@@ -10,6 +10,7 @@ from regrade.answers import publishing
 from regrade.answers.manifest import Manifest
 from regrade.answers.origin import read_origin
 from regrade.settings.errors import RegradeError
+from regrade.text.text import counted
 from tasks.step import PUBLISHING_DELAYS, retried
 from tasks.work import Work
 
@@ -38,9 +39,9 @@ def publish_answers(work: Work) -> None:
         if stored is None or stored.manifest.shards != published.manifest.shards:
             work.publish_seconds = monotonic() - started
             logger.info(
-                "%s: %d rows published, %s, at %s",
+                "%s: %s published, %s, at %s",
                 work.title,
-                published.manifest.rows,
+                counted(published.manifest.rows, "row"),
                 published.manifest.state,
                 published.revision[:12],
             )

@@ -25,7 +25,7 @@ from regrade.settings import ScoringOptions
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.numbers import average_text
 from regrade.text.markdown import markdown
-from regrade.text.text import counted
+from regrade.text.text import counted, part_of
 from tasks.step import DELAYS, PUBLISHING_DELAYS, step
 
 if TYPE_CHECKING:
@@ -125,10 +125,9 @@ def _score(
     expected = answers.manifest.n_samples * answers.manifest.specification.repeats
     if answers.manifest.rows < expected:
         logger.warning(
-            "%s: incomplete; scoring the %d of %d answers that exist",
+            "%s: incomplete; scoring the %s that exist",
             result.title,
-            answers.manifest.rows,
-            expected,
+            part_of(answers.manifest.rows, expected, "answer"),
         )
     for name in scorers:
         try:

@@ -120,11 +120,11 @@ class Session(StrictModel):
 
     @property
     def shared(self) -> bool:
-        """The engine answered more than these rows until they were complete, as it measured: those of other sets, lost ones, or choices.
+        """The engine was given other sets, or answered more than these rows, as it measured: lost ones, or choices.
 
-        A session that ended before it was measured counts as shared if its engine was given several sets.
+        Of several sets none is alone, whatever was measured: the first to end has others at its end, the last at its beginning.
         """
-        return self.sets > 1 if self.speed is None else self.speed.requests > self.rows
+        return self.sets > 1 or (self.speed is not None and self.speed.requests > self.rows)
 
     def counted(self, shards: Iterable[Shard]) -> Self:
         """Return the session with the counts of those shards that it generated; unchanged without an `id`."""

@@ -33,6 +33,7 @@ from regrade.answers.spool import ORIGIN, Spool, is_from_this_machine
 from regrade.answers.withheld import WithheldQuestions, share_questions
 from regrade.settings.errors import HeadMovedError, RegradeError, RepositoryError
 from regrade.settings.files import spool_root
+from regrade.text.text import part_of
 
 logger = logging.getLogger("regrade.publish")
 MANIFEST = "manifest.json"
@@ -160,10 +161,10 @@ def _publish_sealed(
         spool.release_images(images)
         if origin and origin.fresh and stored and manifest.rows < stored.manifest.rows:
             logger.warning(
-                "%s: %d of %d answers are generated again (`--fresh`) and take the place of the %d from before, which stay at "
+                "%s: %s are generated again (`--fresh`) and take the place of the %s from before, which stay at "
                 "commit %s (`--revision`). The same `regrade evaluate` without `--fresh` generates the rest",
-                *(specified.title, manifest.rows, manifest.expected),
-                *(stored.manifest.rows, stored.revision),
+                *(specified.title, part_of(manifest.rows, manifest.expected, "answer")),
+                *(f"{stored.manifest.rows:,}", stored.revision),
             )
         return AnswerSet(repository, revision, manifest)
 

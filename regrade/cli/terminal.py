@@ -27,7 +27,7 @@ from rich.text import Text
 from regrade.cli.naming import NAMING
 from regrade.results.display import Display, Pace, log_scored
 from regrade.scorers.user_functions.files import is_specification
-from regrade.text.text import visible
+from regrade.text.text import part_of, visible
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -205,10 +205,9 @@ class TerminalDisplay(Display):
         if not stderr.is_terminal and self._pace.is_due():
             left = progress.seconds_left
             self._log.info(
-                "%s: %d of %d answers%s%s",
+                "%s: %s%s%s",
                 title,
-                progress.done,
-                progress.total,
+                part_of(progress.done, progress.total, "answer"),
                 speed,
                 "" if left is None else f", {left:.0f} s left",
             )
@@ -264,13 +263,14 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
     command = Path(sys.executable).with_name("regrade")
     shown = "regrade" if shutil.which("regrade") else os.path.relpath(command)
     found = evaluation.answer_sets
-    first = next((answers for answers in found if answers.rows), found[0]).answer_set_id
+    first = max(found, key=lambda a: (a.rows > 0, a.generated > 0 or "score" in a.seconds))
+    first_id = first.answer_set_id
     judged = [a.answer_set_id for a in evaluation.answer_sets if a.judged is not None]
     is_scored = any(answers.scores for answers in evaluation.answer_sets)
     named = ""
     if is_scored and scoring is not None and scoring.scorer is not None:
         named = f" --scorer {shlex.quote(scoring.scorer)}"
-    wrong = ("read wrong answers", f"{shown} show {first}{where}{named} --wrong")
+    wrong = ("read wrong answers", f"{shown} show {first_id}{where}{named} --wrong")
     if judged and is_scored:
         check = f"{shown} label {judged[0]}{where} --rater YOUR_NAME"
         steps = [wrong, ("check the judge", check)]
@@ -283,9 +283,9 @@ def print_next_steps(evaluation: "Evaluation", scoring: "ScoringJob | None" = No
         again = f"{shown} score{where}{chosen}{named}{'' if in_file else ' --force'}"
         steps = [wrong, ("after changing it" if in_file else "score them again", again)]
     elif is_scored:
-        steps = [wrong, ("read in a browser", f"{shown} view{viewed} {first}")]
+        steps = [wrong, ("read in a browser", f"{shown} view{viewed} {first_id}")]
     else:
-        read = f"{shown} show {first}{where}"
+        read = f"{shown} show {first_id}{where}"
         steps = [("read the answers", read)]
         if any(answers.stopped is None for answers in found):
             steps.append(("score them", f"{shown} score{where}"))

@@ -71,8 +71,8 @@ def check_baseline(
 
 def check_planned(
     settings: GateSettings, answers: str, planned: Sequence[Manifest], *, first: bool = False
-) -> None:
-    """Refuse answers that could not be judged once they are all there; log what their questions can show.
+) -> list[str]:
+    """Refuse answers that could not be judged once they are all there; return sentences about what their questions can show.
 
     Args:
         settings: Baseline and limits.
@@ -91,7 +91,7 @@ def check_planned(
         known = {name: found.manifest for name, found in side.sets.items()}
         pairs = {name: (known[name], by_name[name]) for name in by_name if name in known}
         check_comparable(pairs.values(), settings)
-    check_pairs(settings, pairs)
+    return shown_of(settings, pairs)
 
 
 def check_pairs(settings: GateSettings, pairs: Mapping[str, tuple[Manifest, Manifest]]) -> None:
@@ -104,13 +104,18 @@ def check_pairs(settings: GateSettings, pairs: Mapping[str, tuple[Manifest, Mani
     Raises:
         SettingsError: If not even an unchanged model would pass.
     """
+    for line in shown_of(settings, pairs):
+        logger.info("%s", line)
+
+
+def shown_of(settings: GateSettings, pairs: Mapping[str, tuple[Manifest, Manifest]]) -> list[str]:
+    """Return `shown_beforehand` of the manifests of baseline and candidate by benchmark."""
     questions = {
         name: min(base.n_samples, candidate.n_samples)
         for name, (base, candidate) in pairs.items()
         if _is_counted(name, base)
     }
-    for line in shown_beforehand(settings, questions):
-        logger.info("%s", line)
+    return shown_beforehand(settings, questions)
 
 
 def _is_counted(name: str, manifest: Manifest) -> bool:

@@ -92,8 +92,10 @@ def check_evaluation(job: EvaluationJob) -> bool:
     return first
 
 
-def check_plans(job: EvaluationJob, plans: Sequence[Plan], *, first: bool) -> None:
+def check_plans(job: EvaluationJob, plans: Sequence[Plan], *, first: bool) -> list[str]:
     """Refuse planned answers that the gate of an evaluation could not judge once they are there.
+
+    A run checks them twice, before its flow and in it, so that what their questions can show is returned and only the flow says it.
 
     Args:
         job: The evaluation.
@@ -105,8 +107,8 @@ def check_plans(job: EvaluationJob, plans: Sequence[Plan], *, first: bool) -> No
         SettingsError: If not even an unchanged model would pass.
     """
     if job.gate is None:
-        return
-    check_planned(job.gate, job.answers, [*map(manifest_of, plans)], first=first)
+        return []
+    return check_planned(job.gate, job.answers, [*map(manifest_of, plans)], first=first)
 
 
 def manifest_of(plan: Plan) -> Manifest:

@@ -17,6 +17,7 @@ from regrade.jobs.turns import Before, stored_before
 from regrade.records import Sample
 from regrade.settings import Reuse
 from regrade.settings.errors import DamagedAnswersError
+from regrade.text.text import counted
 
 logger = logging.getLogger("regrade.plan")
 
@@ -101,9 +102,9 @@ def remaining(
     elif reuse.fresh and shards:
         replaced, fresh = shards, True
         logger.info(
-            "%s: all %d answers are generated again. If this is interrupted, go on without `--fresh`",
+            "%s: all %s are generated again. If this is interrupted, go on without `--fresh`",
             plan.specification.title,
-            stored.manifest.rows if stored else 0,
+            counted(stored.manifest.rows if stored else 0, "answer"),
         )
     elif reuse.heal and stored is not None:
         intact, problems = intact_part(stored)

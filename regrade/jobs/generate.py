@@ -46,7 +46,7 @@ class Progress:
     seconds: float = 0.0
     """The set's seconds of the session until its last answer: all of them, or its share if several sets share the engine."""
     shared: bool = False
-    """Other sets had a share of these seconds."""
+    """The engine was given other sets, too, or answered more than these rows: see `Session.shared`."""
 
     @property
     def left_out(self) -> int:
@@ -248,6 +248,8 @@ def fill(
     """
     pool = PooledRequests(tuple(filling.requests for filling in fillings))
     clock, incomplete = SharedClock(len(fillings)), {*range(len(fillings))}
+    for filling in fillings:
+        filling.progress.shared = len(fillings) > 1
 
     def advance(
         batches: Mapping[int, Sequence[tuple[int, Completion]]], *, ended: bool = False
@@ -260,7 +262,6 @@ def fill(
             incomplete - (stopped - batches.keys()),
         )
         for number, batch in batches.items():
-            fillings[number].progress.shared = clock.seconds[number] < sum(clock.seconds)
             fillings[number].take(batch, clock.seconds[number])
         done = {n for n in incomplete if not fillings[n].unanswered}
         for number in sorted(done | stopped if ended else done):

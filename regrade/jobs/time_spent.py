@@ -5,7 +5,7 @@ from itertools import accumulate, pairwise
 from time import monotonic
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from regrade.stats.occupancy import Occupancy
 from regrade.text.blocks import Block, Code, Line, with_code
@@ -55,6 +55,8 @@ class TimeSpent(BaseModel):
     """Those in answers that failed or were truncated."""
     loads: int = 1
     """Loads of an engine, without those that only replaced its weights."""
+    advised: bool = Field(True, exclude=True)
+    """People are told how the largest part gets shorter; not of a run that asks what is fixed, and could not follow it."""
 
     @property
     def largest(self) -> Part:
@@ -102,10 +104,11 @@ class TimeSpent(BaseModel):
         )
 
     def blocks(self) -> Iterator[Block]:
-        """Yield a line, a bar, and the advice."""
+        """Yield a line, a bar, and the advice, if it can be followed."""
         yield Line(self.text)
         yield Line((Code(self.bar),))
-        yield Line(with_code(f"Most of it was {self.largest}. {self.advice}"))
+        if self.advised:
+            yield Line(with_code(f"Most of it was {self.largest}. {self.advice}"))
 
 
 def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
@@ -116,21 +119,24 @@ def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
     sums: dict[str, Any] = {
         name: sum(getattr(run, name) for run in spent)
         for name in TimeSpent.model_fields
-        if name != "parts"
+        if name not in {"parts", "advised"}
     }
     parts = {part: sum(run.parts.get(part, 0.0) for run in spent) for part in get_args(Part)}
-    return TimeSpent(parts={part: s for part, s in parts.items() if s > 0}, **sums)
+    advised = all(run.advised for run in spent)
+    return TimeSpent(parts={p: s for p, s in parts.items() if s > 0}, advised=advised, **sums)
 
 
 class RunClock:
     """Counts the seconds of a run's parts."""
 
-    def __init__(self, begun: float | None = None) -> None:
+    def __init__(self, begun: float | None = None, *, advised: bool = True) -> None:
         """Begin.
 
         Args:
             begun: Time of `time.monotonic` at which the command was started. None: now.
+            advised: See `TimeSpent.advised`.
         """
+        self._advised = advised
         self._begun = monotonic() if begun is None else begun
         self._first: float | None = None
         """Beginning of the first load."""
@@ -181,4 +187,5 @@ class RunClock:
             tokens=tokens,
             lost_tokens=lost_tokens,
             loads=self._loads,
+            advised=self._advised,
         )

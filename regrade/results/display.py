@@ -8,6 +8,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from regrade.jobs.time_spent import RunClock
+from regrade.text.text import part_of
 
 if TYPE_CHECKING:  # commands that show tables only should not wait for them
     from pydantic import BaseModel
@@ -41,7 +42,7 @@ class Pace:
 
 def log_scored(title: str, done: int, total: int) -> None:
     """Log the number of scored answers."""
-    logging.getLogger("regrade.score").info("%s: %d of %d answers scored", title, done, total)
+    logging.getLogger("regrade.score").info("%s: %s scored", title, part_of(done, total, "answer"))
 
 
 logger = logging.getLogger("regrade.generate")
@@ -132,9 +133,13 @@ def current_clock() -> RunClock:
 
 
 @contextmanager
-def timed(begun: float | None = None) -> Iterator[None]:
-    """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started."""
-    token = _clock.set(RunClock(current_display().begun if begun is None else begun))
+def timed(begun: float | None = None, *, advised: bool = True) -> Iterator[None]:
+    """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started.
+
+    See `TimeSpent.advised`.
+    """
+    since = current_display().begun if begun is None else begun
+    token = _clock.set(RunClock(since, advised=advised))
     try:
         yield
     finally:

@@ -109,11 +109,13 @@ class EarlyEnd(Document):
 
     @property
     def saved(self) -> str:
-        """Sentences about what was saved, and the command that asks the rest."""
+        """Sentences about what was asked, more than the verdict needed as requests were in flight, what was saved, and the command that asks the rest."""
         seconds = self.saved_seconds
         time = "" if seconds is None else f" and {duration_text(seconds)}"
+        asked = self.of - self.saved_questions
+        more = f" {asked:,} were asked." if asked > self.questions else ""
         return (
-            f"{self.text}. Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens{time}. "
+            f"{self.text}.{more} Saved: {self.saved_questions:,} questions, about {self.saved_tokens:,} tokens{time}. "
             "The same command without `--stop-when-sure` asks them."
         )
 

@@ -20,6 +20,7 @@ from regrade.scorers.extraction.continuing import NextQuestion, of_prompts, of_t
 from regrade.scorers.sessions import AnyScorer, BatchScore, Unit
 from regrade.settings import JUDGE_NAME
 from regrade.settings.errors import RegradeError, SettingsError
+from regrade.text.text import part_of
 
 logger = logging.getLogger("regrade.score")
 
@@ -174,9 +175,8 @@ def score_batch(
         if len(answerable) >= _NO_COINCIDENCE and len(failures) == len(answerable):
             raise error
         logger.warning(
-            "%d of %d answers are not scored, because the scorer fails at them; the first is sample '%s': %s: %s",
-            len(failures),
-            len(batch),
+            "%s are not scored, because the scorer fails at them; the first is sample '%s': %s: %s",
+            part_of(len(failures), len(batch), "answer"),
             sample,
             type(error).__name__,
             error,

@@ -29,3 +29,8 @@ def counted(number: int | float, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1: `1 test`, `1,200 tests`, `0.5 points`."""
     value = f"{number:g}" if isinstance(number, float) else f"{number:,}"
     return f"{value} {noun}{'' if number == 1 else 's'}"
+
+
+def part_of(number: int, total: int, noun: str) -> str:
+    """Return a part with the noun of the whole: `1,200 of 1,319 answers`."""
+    return f"{number:,} of {counted(total, noun)}"

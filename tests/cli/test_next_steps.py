@@ -46,6 +46,16 @@ def test_after_scoring_wrong_answers_are_read_here_or_in_a_browser(
         command_line().parse_args(words, exit_on_error=False, print_error=False)
 
 
+def test_of_several_answer_sets_the_steps_are_about_one_that_this_run_scored(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    found = evaluation(tmp_path / "answers", scored=True)
+    older = found.answer_sets[0].model_copy(update={"generated": 0})
+    new = older.model_copy(update={"answer_set_id": "f" * 16, "seconds": {"score": 0.1}})
+    shown = steps(found.model_copy(update={"answer_sets": (older, new, older)}), capfd)
+    assert shown["read wrong answers"][:2] == ["show", new.answer_set_id]
+
+
 def test_after_generating_answers_are_read_and_scored(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -336,16 +336,15 @@ def test_a_gate_that_no_unchanged_model_passes_is_refused_before_anything_begins
 
 
 def test_what_the_planned_questions_can_show_is_said_or_refused_before_an_engine_starts(
-    repository: LocalRepository, caplog: pytest.LogCaptureFixture
+    repository: LocalRepository,
 ) -> None:
-    caplog.set_level(logging.INFO, "regrade.gate")
     answer(repository, "org/base", right=400)
     whole = answer(repository, "org/new", right=400).manifest
     few = answer(repository, "org/few", right=50, total=50).manifest
     settings = GateSettings(baseline="org/base", allow=("overlap",))
 
-    check_planned(settings, repository.uri, [whole])
-    assert "at least 2.8 or 5.5 points while 5 or 20 % of its answers change" in caplog.text
+    (said,) = check_planned(settings, repository.uri, [whole])
+    assert "at least 2.8 or 5.5 points while 5 or 20 % of its answers change" in said
     with pytest.raises(SettingsError, match="50 questions cannot show"):
         check_planned(settings, repository.uri, [few])
     # The gate of the runs after the first one would be the same.

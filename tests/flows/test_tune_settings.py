@@ -72,7 +72,7 @@ def test_the_fastest_settings_are_found_kept_and_used_and_their_answers_are_thos
     assert result.time_spent.parts.keys() > {"loading"}
     assert result.time_spent.tokens > 0
     assert "Where the time went" in latest_page(prefect_server, TUNING_KEY)
-    assert "Fastest: max_num_seqs=16" in latest_page(prefect_server, TUNING_KEY).replace("\\", "")
+    assert "Chosen: max_num_seqs=16" in latest_page(prefect_server, TUNING_KEY).replace("\\", "")
     limits = [session.in_flight for session in stored.manifest.sessions]
     assert limits[:2] == [8, 16]
 

@@ -65,6 +65,7 @@ def test_the_advice_would_take_the_largest_part_away(
 
     assert f"Most of it was {found.largest}." in markdown([*found.blocks()])
     assert advice in found.advice
+    assert "Most of it" not in markdown([*found.model_copy(update={"advised": False}).blocks()])
 
 
 def test_the_advice_for_several_loads_says_what_shares_one(now: list[float]):

@@ -27,7 +27,10 @@ def test_seconds_are_saved_at_the_rate_of_the_full_engine_and_not_of_its_beginni
 
     assert (found.saved_questions, found.saved_tokens) == (348, 24_360)
     assert found.saved_seconds == pytest.approx(6.09)
-    assert "348 questions, about 24,360 tokens and 6 s. The same" in found.saved
+    assert (
+        "after 50 of 400: regression. 52 were asked. Saved: 348 questions, about 24,360 tokens and 6 s. The same"
+        in found.saved
+    )
 
 
 @pytest.mark.parametrize("found", [early(None), early(4_000.0, label_methods={"per_choice": 52})])

@@ -34,6 +34,7 @@ from regrade.records import Message, Sample
 from regrade.records.specification import TURNS, BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptFormat, PromptSettings, SamplingParams, ScorerName
 from regrade.settings.errors import SettingsError
+from regrade.text.text import part_of
 
 logger = logging.getLogger("regrade.plan")
 
@@ -304,7 +305,8 @@ class StandardBenchmark(UsualBenchmark, ABC):
                 f"split '{split}': all {len(rows):,} rows are left out ({reasons[0]})"
             )
         for reason, count in Counter(reason for reason in reasons if reason is not None).items():
-            logger.info("%s: %d of %d rows are left out: %s", self.name, count, len(rows), reason)
+            left_out = part_of(count, len(rows), "row")
+            logger.info("%s: %s are left out: %s", self.name, left_out, reason)
         try:
             questions = self.read([rows[index] for index in kept])
         except RowError as error:

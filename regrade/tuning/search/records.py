@@ -95,7 +95,7 @@ class TrialRecord(StrictModel):
 
 
 class Tuning(StrictModel):
-    """Settings that were fastest, and how that was measured."""
+    """Settings that were chosen, and how that was measured."""
 
     schema_version: int = Field(1, ge=1, le=1)
     key: TuningKey
@@ -106,7 +106,7 @@ class Tuning(StrictModel):
     settings: dict[str, int]
     """Engine settings to use: `max_num_seqs`, and others that were better than the default."""
     in_flight: int = Field(ge=1)
-    """Requests in flight that were fastest, over all copies of the model; `max_num_seqs` is that of a copy."""
+    """Requests in flight that were chosen, over all copies of the model; `max_num_seqs` is that of a copy."""
     rate: float = Field(ge=0)
     spread: float = Field(ge=0)
     """Noise: largest relative distance between two measurements of the same settings."""

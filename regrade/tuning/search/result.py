@@ -8,7 +8,7 @@ from regrade.stats.scale import percent
 from regrade.stats.speed import Speed
 from regrade.text.blocks import Block, Heading, Line, Table, with_code
 from regrade.tuning.search.records import Tuning, settings_text
-from regrade.tuning.search.rule import best
+from regrade.tuning.search.rule import best, means
 
 COLUMNS = ("start", "settings", "in flight", "per second", "TTFT p99 ms", "TPOT p99 ms", "n", "")
 
@@ -63,12 +63,24 @@ def blocks(result: TuneResult) -> list[Block]:
     ]
 
 
+def why(tuning: Tuning) -> str:
+    """Return why the settings were chosen, in words."""
+    chosen, _ = best(tuning.trials)
+    top = max(means(tuning.trials)[0], key=lambda trial: trial.rate, default=None)
+    shown = percent(tuning.spread)
+    if chosen is None or top is None or top.rate <= chosen.rate:
+        return (
+            f"the fastest; differences below {shown} are noise" if tuning.spread else "the fastest"
+        )
+    alike = top.settings == chosen.settings
+    first = "smallest" if alike else "first tried"
+    named = "" if alike else f" with {settings_text(top.settings, 'default')}"
+    return f"the {first} within the noise ({shown}) of the fastest, {top.in_flight:,} in flight{named} with {top.rate:,.1f}"
+
+
 def _sentences(result: TuneResult, tuning: Tuning) -> Iterator[str]:
     unit = "answers" if tuning.key.workload.method == "rank" else "tokens"
-    yield (
-        f"Fastest: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s. Differences below {percent(tuning.spread)} are noise: "
-        "of equal settings, the smaller is chosen."
-    )
+    yield f"Chosen: {settings_text(tuning.settings)}, {tuning.rate:,.1f} {unit}/s: {why(tuning)}."
     yield f"For {tuning.key}."
     yield from (f"{remark.rstrip('.')}." for remark in tuning.remarks)
     yield (

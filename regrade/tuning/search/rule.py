@@ -183,10 +183,20 @@ class Search(ABC):
 
 
 def best(trials: Sequence[TrialRecord]) -> tuple[TrialRecord | None, float]:
-    """Return the fastest settings that always kept the limits, with their mean rate, and the noise.
+    """Return the chosen settings, with their mean rate, and the noise.
 
-    The noise is the largest relative distance between two measurements of the same settings. Of settings that are as fast within
-    it, the first tried and smallest are chosen.
+    Of settings that are as fast as the fastest within the noise, the first tried and smallest are chosen.
+    """
+    found, noise = means(trials)
+    least = max((trial.rate for trial in found), default=0.0) * (1 - noise)
+    equal = (trial for trial in found if trial.rate >= least)
+    return min(equal, key=lambda trial: (trial.start, trial.in_flight), default=None), noise
+
+
+def means(trials: Sequence[TrialRecord]) -> tuple[list[TrialRecord], float]:
+    """Return the settings that always kept the limits, with their mean rates, and the noise.
+
+    The noise is the largest relative distance between two measurements of the same settings.
     """
     groups: dict[object, list[TrialRecord]] = {}
     for trial in trials:
@@ -195,7 +205,5 @@ def best(trials: Sequence[TrialRecord]) -> tuple[TrialRecord | None, float]:
     several = [[trial.rate for trial in alike] for alike in within if len(alike) > 1]
     # Rates that are all 0 do not differ.
     noise = max(((max(r) - min(r)) / (fmean(r) or 1.0) for r in several), default=0.0)
-    means = [alike[0].model_copy(update={"rate": fmean(t.rate for t in alike)}) for alike in within]
-    least = max((trial.rate for trial in means), default=0.0) * (1 - noise)
-    equal = (trial for trial in means if trial.rate >= least)
-    return min(equal, key=lambda trial: (trial.start, trial.in_flight), default=None), noise
+    rates = ((alike[0], fmean(trial.rate for trial in alike)) for alike in within)
+    return [first.model_copy(update={"rate": rate}) for first, rate in rates], noise

@@ -34,8 +34,9 @@ _LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "que
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
-    "Wall-clock: generating, without loading; the mean where all questions were asked several times. Spread: half of the 95 % interval of "
-    "the speed."
+    "Wall-clock: generating, without loading. Where all questions were asked several times, wall-clock, speed-up, answers/s and "
+    "tokens/s are those of the mean time, seconds per answer and latencies those of the first time. Spread: half of the 95 % interval "
+    "of the speed."
 )
 LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
 

@@ -10,7 +10,7 @@ from regrade.settings.errors import EngineError, SettingsError
 from regrade.tuning.search import rule
 from regrade.tuning.search.job import TuneJob
 from regrade.tuning.search.records import TrialRecord, Tuning
-from regrade.tuning.search.result import trial_rows
+from regrade.tuning.search.result import trial_rows, why
 from regrade.tuning.search.rule import TOKENS, Search
 from tests.tuning.search.test_records import KEY
 
@@ -106,6 +106,8 @@ def test_of_settings_that_differ_less_than_the_noise_the_smaller_wins():
     found = Machine(lambda _, n: rates[n], most=64, noise=noise, most_starts=1).tried()
     assert rule.best(found.trials)[1] > 0.015
     assert best(found)[0] == 16
+    said = why(found.tuning(KEY, "gsm8k"))
+    assert said == "the smallest within the noise (3.0 %) of the fastest, 32 in flight with 1.0"
 
 
 def test_without_noise_the_faster_wins():
