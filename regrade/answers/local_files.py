@@ -202,9 +202,13 @@ class Files:
             return
         temporary = self._new_name()
         try:
-            if path == CARD or not _linked(target, temporary):
-                write_durably(temporary, target.read_bytes())
-            temporary.replace(self.objects / sha256)
+            with suppress(FileNotFoundError):  # another process has just moved it
+                if path == CARD or not _linked(target, temporary):
+                    write_durably(temporary, target.read_bytes())
+            if (
+                temporary.is_file()
+            ):  # with the content of now: another process may have put it there
+                temporary.replace(self.objects / file_sha256(temporary))
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -284,13 +288,16 @@ class Files:
             or former is None
             or min(former.size, content.size) < DELTA_BYTES
             or not self._keeps(str(former.sha256))
-            or (before := self.find(former)) is None
+            or (found := self.find(former)) is None
         ):
             return None
+        before = found.read_bytes()
+        if hashlib.sha256(before).hexdigest() != former.sha256:
+            return None  # another process has just put another content at its path
         chain, weight = 0, 0
         if (last := self._stored_delta(str(former.sha256))) is not None:
             chain, weight = last.chain, last.weight
-        edits = list(_edits(before.read_bytes(), content.source))
+        edits = list(_edits(before, content.source))
         try:
             texts = tuple((start, end, text.decode()) for start, end, text in edits)
         except UnicodeDecodeError:

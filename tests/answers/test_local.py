@@ -20,7 +20,10 @@ from unittest.mock import Mock
 import pytest
 
 from regrade.answers import local_history
+from regrade.answers.base import StoredFile
+from regrade.answers.content import describe
 from regrade.answers.local import LocalRepository
+from regrade.answers.local_files import Files
 from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
@@ -531,6 +534,47 @@ def test_shards_that_another_process_is_removing_are_removed(
     assert [path for path in shards if (folder / path).exists()] == []
     for path, content in shards.items():
         assert LocalRepository(folder).fetch(path, head).read_bytes() == content
+
+
+def test_a_text_stays_readable_though_another_process_replaced_the_one_that_it_is_compared_with(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = b"".join(b"line %d\n" % n for n in range(2_000))
+    head: str | None = None
+    for text in (whole, whole + b"more"):  # the second is kept as its difference
+        head = LocalRepository(folder).commit({MANIFEST: text}, "text", parent=head)
+
+    files, repository = Files(folder, folder / ".regrade"), LocalRepository(folder)
+
+    def find(file: StoredFile) -> Path | None:
+        found = Files.find(files, file)
+        assert found == folder / MANIFEST
+        found.write_bytes(b"of the other process, which is faster" + whole)
+        return found
+
+    monkeypatch.setattr(files, "find", find)
+    [content] = describe(repository.uri, {MANIFEST: whole + b"most"})
+    files.keep(content, repository.files(head, FOLDER)[MANIFEST])
+
+    kept = Files(folder, folder / ".regrade").find(content)
+    assert kept is not None
+    assert kept.read_bytes() == whole + b"most"
+
+
+def test_what_another_process_puts_in_place_of_a_file_is_kept_under_its_own_name(
+    folder: Path, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hash_of(path: Path) -> str:
+        sha256 = file_sha256(path)
+        if path == folder / MANIFEST and path.read_bytes() == b"edited by hand":
+            path.write_bytes(b"of the other process")
+        return sha256
+
+    (folder / MANIFEST).write_bytes(b"edited by hand")
+    monkeypatch.setattr("regrade.answers.local_files.file_sha256", hash_of)
+    Files(folder, folder / ".regrade").preserve(MANIFEST)
+
+    assert [*Files(folder, folder / ".regrade").damaged()] == []
 
 
 def test_temporary_files_of_a_killed_process_are_removed_after_a_day_of_the_file_system(

@@ -54,7 +54,7 @@ def score(repository: LocalRepository, *arguments: str, code: int = 0) -> Ran:
 
 
 def stored(answers: AnswerSet) -> set[str]:
-    return {file.label for file in again(answers).scores()}
+    return {file.label for file in again(answers).readable_scores()[0]}
 
 
 def changes_of(answers: AnswerSet, prefect_api: str) -> list[str]:
