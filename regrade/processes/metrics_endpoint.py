@@ -160,7 +160,7 @@ class Shown(NamedTuple):
 
     field: str
     name: str
-    """Of a counter, it ends in `_total`."""
+    """Name of the metric; a counter's ends in `_total`."""
     help: str
     labels: Mapping[str, str] = {}
     """Labels beside those of the answer set; they tell fields of one metric apart."""

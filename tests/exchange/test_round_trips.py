@@ -23,7 +23,7 @@ from tests.stored import again, publish, score
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 ENDS = st.sampled_from([-math.inf, math.inf])
-"""Of log-probabilities; seconds are finite."""
+"""Log-probabilities may be infinite; seconds are finite."""
 
 
 def values(type_: "pa.DataType") -> st.SearchStrategy[Any]:
@@ -84,48 +84,27 @@ def test_stored_rows_are_read_as_they_were_published(found: list[dict[str, Any]]
     assert differences(read, found) == []
 
 
-def of_answers() -> st.SearchStrategy[list[dict[str, Any]]]:
-    return rows(
-        prompt_kind=st.just("text"),
-        error=st.none(),
-        error_permanent=st.none(),
-        label_logprobs=st.none(),
-        finish_reason=st.sampled_from(["stop", "length"]),
-        images=st.none(),
-        tool_calls=st.just(calls_text([("add", '{"x": 1}')])),
-        trajectory=st.none(),
-    )
+def in_a_log(
+    *empty: str, **fixed: st.SearchStrategy[Any]
+) -> st.SearchStrategy[list[dict[str, Any]]]:
+    """Return rows whose prompt is a text without images, with nothing in these columns."""
+    nothing = dict.fromkeys((*empty, "images", "trajectory"), st.none())
+    return rows(prompt_kind=st.just("text"), **nothing, **fixed)
 
 
-def of_choices() -> st.SearchStrategy[list[dict[str, Any]]]:
-    return rows(
-        prompt_kind=st.just("text"),
-        text=st.none(),
-        error=st.none(),
-        error_permanent=st.none(),
-        images=st.none(),
-        tool_calls=st.none(),
-        trajectory=st.none(),
-    )
-
-
-def of_failures() -> st.SearchStrategy[list[dict[str, Any]]]:
-    return rows(
-        prompt_kind=st.just("text"),
-        text=st.none(),
-        reasoning=st.none(),
-        images=st.none(),
-        tool_calls=st.none(),
-        trajectory=st.none(),
-    )
-
-
+ANSWERS = in_a_log(
+    *("error", "error_permanent", "label_logprobs"),
+    finish_reason=st.sampled_from(["stop", "length"]),
+    tool_calls=st.just(calls_text([("add", '{"x": 1}')])),
+)
+CHOICES = in_a_log("text", "error", "error_permanent", "tool_calls")
+FAILURES = in_a_log("text", "reasoning", "tool_calls")
 LOST = (*TOKEN_COLUMNS, "finished_at")
 """Columns that an export leaves out: they are large, or of no use elsewhere."""
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.one_of(of_answers(), of_choices(), of_failures()))
+@given(st.one_of(ANSWERS, CHOICES, FAILURES))
 def test_rows_of_an_export_for_inspect_are_imported_as_they_were(found: list[dict[str, Any]]):
     with TemporaryDirectory() as folder:
         answers = stored(folder, [*found, row(0)])

@@ -19,7 +19,7 @@ from tests.stored import numbers, publish
 
 
 def events_at_rest(demo_model: Path, between: Between) -> list[str]:
-    """What a loaded engine does between two models."""
+    """Return the events of a loaded engine between two models."""
     engine = SwitchingTestEngine(VllmEngine().resolve(str(demo_model)), (), False)
     with EngineSession() as session:
         session._engine = session.enter_context(engine)

@@ -1,4 +1,4 @@
-"""What `make install` and `make install-cuda` install: pinned lists, and the script that installs one."""
+"""The pinned lists that `make install` and `make install-cuda` install, and the script that installs one."""
 
 from pathlib import Path
 

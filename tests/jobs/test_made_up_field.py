@@ -20,7 +20,7 @@ from tests.command_line import ROOT, regrade, run
 CLASS = '    option_group = "What to evaluate"\n'
 FIELD = '''
     mood: Annotated[str | None, PATH, VARIES] = Field(None, pattern="^[./a-z]+$", title="State of mind")
-    """How the model feels."""
+    """Mood of the model."""
     team: Annotated[str | None, NOT_MEASURED] = None
     """Machines that help."""
 '''
@@ -81,7 +81,7 @@ def found(folder: Path) -> dict[str, Any]:
         "flows": {name: of_flow(name) for name in FLOWS},
         "not measured": [name for name in FLOWS if of_flow(name, "team")],
         "help": [
-            name for name in COMMANDS if "How the model feels." in regrade(name, "--help-all").out
+            name for name in COMMANDS if "Mood of the model." in regrade(name, "--help-all").out
         ],
         "option": job_of("evaluate", *what, "--mood", "./calm").mood,
         "file": job_of("generate", "--config", file).mood,
@@ -97,7 +97,7 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
     assert ran.code == 0, ran.err
     found = ran.document
 
-    field = {"title": "State of mind", "description": "How the model feels.", "x-path": True}
+    field = {"title": "State of mind", "description": "Mood of the model.", "x-path": True}
     for name, shown in found.pop("flows").items():
         assert (shown is None) == (name == "score_answers"), name
         assert shown is None or field.items() <= shown.items()

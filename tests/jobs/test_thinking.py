@@ -20,7 +20,7 @@ from tests.models.test_chat_template import BUDGETED, BY_SYSTEM, HYBRID, OPENED,
 from tests.sums import MODEL, SERVER, Sums
 
 GREEDY = SamplingParams(max_tokens=64, stop=("\n",))
-"""What the benchmark sets."""
+"""Sampling that the benchmark sets."""
 CARD = {"temperature": 0.7, "top_p": 0.8, "top_k": 20, "do_sample": True}
 
 

@@ -28,7 +28,7 @@ class Server:
     url: str = ""
     asked: list[dict[str, Any]] = field(default_factory=list)
     listings: int = 0
-    """How often it was asked for its models."""
+    """Times that it was asked for its models."""
 
 
 @pytest.fixture

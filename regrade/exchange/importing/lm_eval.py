@@ -31,7 +31,7 @@ _MAX_LIST = 10_000
 
 
 _FLAGS = {"True": True, "False": False}
-"""How the harness writes that a continuation is what greedy decoding gives, as a truth value or a text."""
+"""Forms in which the harness tells whether a continuation is what greedy decoding gives: a truth value or a text."""
 
 
 class _Request(NamedTuple):
