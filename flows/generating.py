@@ -142,7 +142,8 @@ def generate(
                     logger.warning("%s Retrying once with a new engine.", error)
                     for work in left:
                         find_missing(work)
-                    groups = [*by_model([work for work in left if work.requests]), *others]
+                    again = by_model([work for work in left if work.requests])
+                    groups, retried = [*again, *others], bool(again)
                     continue
                 failing = groups if str(error) == problem else [group]
                 groups, problem = groups[len(failing) :], str(error)

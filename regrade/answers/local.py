@@ -138,8 +138,11 @@ class LocalRepository:
         """Return None: a folder has no page."""
         return
 
-    def differences(self) -> Iterator[tuple[str, str]]:
-        """Yield the files at whose paths something else stands than the head says, then the damaged copies, and what is wrong.
+    def differences(self, *, copies: bool = True) -> Iterator[tuple[str, str]]:
+        """Yield the files at whose paths something else stands than the head says, and what is wrong.
+
+        Args:
+            copies: Read all kept copies, too, and yield those that are damaged.
 
         Raises:
             DamagedAnswersError: If a commit is missing or changed.
@@ -163,7 +166,7 @@ class LocalRepository:
                 yield path, f"{what}, but it is kept{_SWEEP}"
             else:
                 lost.add(file.sha256)  # which reading it tells
-        for kept in self._files.damaged():
+        for kept in self._files.damaged() if copies else ():
             if kept.stem not in lost:
                 path = kept.relative_to(self.folder).as_posix()
                 yield (

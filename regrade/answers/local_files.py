@@ -127,10 +127,11 @@ class Files:
         """
         kept = self.objects / content.sha256
         if self._keeps(content.sha256):
-            return
-        delta = (
-            None if kept.is_file() else self._delta(content, former)
-        )  # a damaged one is replaced
+            with suppress(DamagedAnswersError):
+                if kept.is_file() or self._put_together(content.sha256) is not None:
+                    return
+        is_damaged = self._has(content.sha256)  # it is written again, whole
+        delta = None if is_damaged else self._delta(content, former)
         if delta is not None and isinstance(content.source, bytes):
             self._texts[content.sha256] = content.source
         temporary = self._new_name()
@@ -230,13 +231,20 @@ class Files:
         texts: list[Path] = []
         for kept in sorted(self.objects.glob("*")):
             if kept.suffix:
-                if (delta := self._stored_delta(kept.stem)) is not None:
+                try:
+                    delta = self._stored_delta(kept.stem)
+                except DamagedAnswersError:
+                    yield kept
+                    continue
+                if delta is not None:
                     after.setdefault(delta.base, []).append((kept, delta))
-            elif file_sha256(kept) != kept.name:
-                yield kept
-            else:
-                texts.append(kept)
-        for whole in texts:
+                continue
+            with suppress(FileNotFoundError):  # a shard that a commit has just put at its path
+                if file_sha256(kept) == kept.name:
+                    texts.append(kept)
+                else:
+                    yield kept
+        for whole in texts:  # no shard is the base of a text
             made = [(whole.name, whole.read_bytes())] if whole.name in after else []
             while made:
                 base, text = made.pop()

@@ -175,7 +175,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
 def _on_disk(repository: LocalRepository, folders: Sequence[str] | None) -> Iterator[Problem]:
     """Yield the files of a folder that are not as its newest commit says; only those in `folders`, if given."""
     try:
-        for path, problem in repository.differences():
+        for path, problem in repository.differences(copies=folders is None):
             if folders is None or path.startswith(tuple(f"{folder}/" for folder in folders)):
                 yield Problem(path, problem)
     except DamagedAnswersError as error:

@@ -187,8 +187,8 @@ def harness_tasks(chosen: Mapping[str, Any]) -> dict[str, Any]:
     if not tasks:
         return {}
     group = dict(chosen.get("lm_eval") or {})
-    own = group.get("tasks") or []
-    group["tasks"] = [*own, *tasks] if isinstance(own, list) else own
+    own = _several(group.get("tasks")) or []
+    group["tasks"] = [*own, *tasks] if isinstance(own, list | tuple) else own
     return {"lm_eval": group, "benchmarks": [n for n in names if not n.startswith(HARNESS)]}
 
 

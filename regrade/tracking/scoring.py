@@ -22,6 +22,12 @@ MAX_TAG = 8000
 MAX_NAME = 180
 
 
+_GROUPS = re.compile(
+    r"(category|generation|other|bias)/|corrected(_low|_high)?(/|$)|(macro|majority|pass_at_\d+)(_|$)"
+)
+"""Metrics whose names depend on the answers, their repeats and people's labels."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scoring:
     """A scoring as plain values for MLflow's process, where a `Result` cannot go: its repository has connections and locks."""
@@ -106,8 +112,8 @@ class Scoring:
 
     def owns(self, metric: str) -> bool:
         """Return True for a metric that regrade logs, also if it has no value now; people may add others to a run."""
-        names = {*Metrics.model_fields, *self.file.summary.averages(), *(f.key for f in FIGURES)}
-        return metric in names or metric.partition("/")[0] in ("category", "generation", "other")
+        names = {*Metrics.model_fields, *(figure.key for figure in FIGURES)}
+        return metric in names or _GROUPS.match(metric) is not None
 
     def timings(self) -> dict[str, float]:
         """Return durations in seconds, token counts and tokens per second, by MLflow key."""

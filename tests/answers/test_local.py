@@ -577,6 +577,26 @@ def test_what_another_process_puts_in_place_of_a_file_is_kept_under_its_own_name
     assert [*Files(folder, folder / ".regrade").damaged()] == []
 
 
+def test_a_damaged_difference_is_named_beside_other_damage_and_replaced_by_the_same_text(
+    folder: Path,
+) -> None:
+    whole = b"".join(b"line %d\n" % n for n in range(2_000))
+    head: str | None = None
+    for text in (whole, whole + b"more", b"last"):
+        head = LocalRepository(folder).commit({MANIFEST: text}, "text", parent=head)
+    objects = folder / ".regrade/objects"
+    (delta,) = objects.glob("*.delta")
+    delta.write_bytes(delta.read_bytes()[:-9])
+    damaged = objects / hashlib.sha256(b"last").hexdigest()
+    damaged.write_bytes(b"else")
+
+    files = Files(folder, folder / ".regrade")
+    assert {*files.damaged()} == {delta, damaged}
+    head = LocalRepository(folder).commit({MANIFEST: whole + b"more"}, "again", parent=head)
+    assert LocalRepository(folder).fetch(MANIFEST, head).read_bytes() == whole + b"more"
+    assert {*files.damaged()} == set()
+
+
 def test_temporary_files_of_a_killed_process_are_removed_after_a_day_of_the_file_system(
     folder: Path, first: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

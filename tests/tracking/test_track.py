@@ -424,7 +424,8 @@ def test_a_result_that_changed_replaces_the_number_in_its_run(uri: str, tmp_path
 
 
 def test_a_result_that_is_gone_is_no_number_any_more(uri: str) -> None:
-    first = track(uri, [scoring()])
+    judged = {"corrected": 0.5, "corrected_low": 0.4, "bias/length_spearman": 0.1}
+    first = track(uri, [replace(scoring(), judged=judged)])
     client = client_of(uri)
     for run_id in (first.parent_run_id, *first.run_ids):
         client.log_metric(run_id, "mine", 1.0)
@@ -434,8 +435,10 @@ def test_a_result_that_is_gone_is_no_number_any_more(uri: str) -> None:
     for _ in range(2):
         track(uri, [scoring(summary=failed)])
 
-    found = histories(uri, first.run_ids[0], ("accuracy", "macro_accuracy", "n", "mine"))
-    assert [len(points) for points in found.values()] == [2, 2, 2, 1]
+    named = ("accuracy", "macro_accuracy", "n", *judged, "mine")
+    found = histories(uri, first.run_ids[0], named)
+    assert [len(points) for points in found.values()] == [2, 2, 2, 2, 2, 2, 1]
+    assert all(math.isnan(found[name][-1][1]) for name in judged)
     assert math.isnan(found["accuracy"][-1][1])
     assert math.isnan(found["macro_accuracy"][-1][1])
     parent = client.get_run(first.parent_run_id).data

@@ -29,7 +29,7 @@ class TuneJob(GenerationJob):
     )
     """Most engine starts."""
     engine: Annotated[VllmEngine, BeforeValidator(of_kind)] = VllmEngine()
-    """Settings of vLLM that stay; `max_num_seqs` is the most requests in flight that are tried. A server is measured by
+    """Settings of vLLM that stay; `max_num_seqs` is the most requests in flight that are tried, for each copy of the model. A server is measured by
     `regrade sweep --in-flight 1,4,16`."""
     goodput: Absent = None
 
