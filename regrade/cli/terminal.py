@@ -155,7 +155,7 @@ class TerminalDisplay(Display):
         """Prints a result that is published, and not tracked yet."""
         self.verdicts: list[BaseModel] = []
         """Verdicts of the flow's gate."""
-        self.begun: float | None = time.monotonic() - _age()
+        self.begun: float | None = _begun()
 
     def published(self, evaluation: "Evaluation") -> None:
         """Print the result before it is tracked, which takes seconds."""
@@ -233,13 +233,15 @@ class TerminalDisplay(Display):
             yield
 
 
-def _age() -> float:
-    """Seconds since this process was started."""
+def _begun() -> float:
+    """When this process was started, in seconds of `time.monotonic`."""
     if sys.platform != "linux":
-        return time.time() - psutil.Process().create_time()
+        return psutil.Process().create_time() - time.time() + time.monotonic()
     # psutil adds the time of the boot, which the kernel tells in whole seconds.
     ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(ticks) / os.sysconf("SC_CLK_TCK")
+    started = int(ticks) / os.sysconf("SC_CLK_TCK")
+    # The clocks are read one right after the other: what passes in between would count as the command's.
+    return started - time.clock_gettime(time.CLOCK_BOOTTIME) + time.monotonic()
 
 
 def print_blocks(blocks: "Sequence[Block]") -> None:

@@ -350,8 +350,10 @@ def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> 
         LocalRepository(read_only.parent / "new").check_writable()
 
 
-def commit_in_turn(folder: Path, number: int, together: Barrier) -> None:
+def commit_in_turn(folder: Path, number: int, together: Barrier, links: bool) -> None:
     """Commit a file of its own and one that all write, as soon as no other process was faster."""
+    if not links:
+        os.link = Mock(side_effect=OSError(errno.EPERM, "no links"))
     repository = LocalRepository(folder)
     parent = repository.head()
     together.wait()
@@ -366,14 +368,13 @@ def commit_in_turn(folder: Path, number: int, together: Barrier) -> None:
 
 @pytest.mark.parametrize("links", [True, False], ids=["with hard links", "without hard links"])
 def test_processes_that_commit_at_once_lose_nothing(
-    folder: Path, first: str, links: bool, monkeypatch: pytest.MonkeyPatch
+    folder: Path, first: str, links: bool
 ) -> None:
-    if not links:
-        monkeypatch.setattr(os, "link", Mock(side_effect=OSError(errno.EPERM, "no links")))
-    forking = multiprocessing.get_context("fork")
-    together = forking.Barrier(4)
+    # What other tests leave in this process, such as a Prefect flow's threads, is not copied into a new one.
+    spawning = multiprocessing.get_context("spawn")
+    together = spawning.Barrier(4)
     processes = [
-        forking.Process(target=commit_in_turn, args=(folder, number, together))
+        spawning.Process(target=commit_in_turn, args=(folder, number, together, links))
         for number in range(1, 5)
     ]
     for process in processes:
