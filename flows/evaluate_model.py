@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -54,7 +55,7 @@ from regrade.settings.errors import (
     UserError,
 )
 from regrade.text.text import counted
-from regrade.tracking.connection import artifact_url, default_tracking_uri
+from regrade.tracking.connection import artifact_url, default_tracking_uri, open_store
 from regrade.tracking.process import call_in_process, call_later, prepare
 from tasks.score import ScoredSet
 from tasks.work import Work
@@ -141,6 +142,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
         with generating.plan(job) as planned:
             check(planned)
             if any(work.requests for work in planned):
+                uri = job.tracking_uri or default_tracking_uri(job.answers)
+                call_later(partial(open_store, uri))  # while the engine loads, too
                 call_later(prepare_report)
             # Each answer set is published and scored while the others are generated.
             generating.generate(job, planned, score_published, session)

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -25,6 +24,7 @@ from rich.progress import (
 from rich.text import Text
 
 from regrade.cli.naming import NAMING
+from regrade.processes.clock import process_began
 from regrade.results.display import Display, Pace, log_scored
 from regrade.scorers.user_functions.files import is_specification
 from regrade.text.text import part_of, visible
@@ -155,7 +155,7 @@ class TerminalDisplay(Display):
         """Prints a result that is published, and not tracked yet."""
         self.verdicts: list[BaseModel] = []
         """Verdicts of the flow's gate."""
-        self.begun: float | None = _begun()
+        self.begun: float | None = process_began()
 
     def published(self, evaluation: "Evaluation") -> None:
         """Print the result before it is tracked, which takes seconds."""
@@ -231,17 +231,6 @@ class TerminalDisplay(Display):
             return
         with self._bar:
             yield
-
-
-def _begun() -> float:
-    """When this process was started, in seconds of `time.monotonic`."""
-    if sys.platform != "linux":
-        return psutil.Process().create_time() - time.time() + time.monotonic()
-    # psutil adds the time of the boot, which the kernel tells in whole seconds.
-    ticks = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
-    started = int(ticks) / os.sysconf("SC_CLK_TCK")
-    # The clocks are read one right after the other: what passes in between would count as the command's.
-    return started - time.clock_gettime(time.CLOCK_BOOTTIME) + time.monotonic()
 
 
 def print_blocks(blocks: "Sequence[Block]") -> None:

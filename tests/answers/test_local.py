@@ -367,9 +367,7 @@ def commit_in_turn(folder: Path, number: int, together: Barrier, links: bool) ->
 
 
 @pytest.mark.parametrize("links", [True, False], ids=["with hard links", "without hard links"])
-def test_processes_that_commit_at_once_lose_nothing(
-    folder: Path, first: str, links: bool
-) -> None:
+def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str, links: bool) -> None:
     # What other tests leave in this process, such as a Prefect flow's threads, is not copied into a new one.
     spawning = multiprocessing.get_context("spawn")
     together = spawning.Barrier(4)

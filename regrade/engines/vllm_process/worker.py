@@ -34,6 +34,7 @@ from regrade.engines.vllm_process.reloading import (
     wake,
 )
 from regrade.engines.vllm_process.serve import serve_owner
+from regrade.processes.clock import process_began
 
 _MESSAGES_AHEAD = 64
 """Most queued messages of the owner; with 256 requests each, they take some 16 MB."""
@@ -41,7 +42,7 @@ _MESSAGES_AHEAD = 64
 
 def serve(channel: Channel) -> int:
     """Import vLLM, load the model of the owner's `open` message, then answer requests until the channel closes."""
-    started, variables = time.monotonic(), dict(os.environ)
+    variables = dict(os.environ)
     messages: queue.Queue[Message] = queue.Queue(_MESSAGES_AHEAD)
     _start("messages", lambda: _receive(channel, messages))
 
@@ -59,7 +60,7 @@ def serve(channel: Channel) -> int:
     open_message = messages.get()
     waited = time.monotonic() - imported  # a worker that was started early
     loaded = load(open_message, iter(messages.get, None), show, variables)
-    loaded.info["load_seconds"] = time.monotonic() - started - waited
+    loaded.info["load_seconds"] = time.monotonic() - process_began() - waited
     most: int = loaded.info["max_num_seqs"]
     channel.send({"type": "loaded", "info": loaded.info, "window": max(4 * most, 2048)})
 
