@@ -1,6 +1,5 @@
 """The page that asks for Prefect's login: who gets it, and what it may do. tests/browser/test_walk.py uses it."""
 
-import time
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from regrade.orchestration.login_page import LoginFirst, asks_first
+from tests.timing import taking_less_than
 
 PAGE = {"accept": "text/html,application/xhtml+xml"}
 
@@ -46,10 +46,8 @@ def test_a_browser_that_logged_in_at_this_port_gets_the_pages(server: TestClient
 
 @pytest.mark.parametrize("cookie", ['a="' + "\\" * 64_000 + '"', '"; ' * 20_000, "= " * 30_000])
 def test_cookies_of_others_are_read_in_linear_time(server: TestClient, cookie: str):
-    started = time.process_time()
     given = {"cookie": f"{cookie}; regrade-login-4200=1"}
-    assert server.get("/", headers=PAGE | given).text == "Prefect"
-    assert time.process_time() - started < 1
+    assert taking_less_than(1, lambda: server.get("/", headers=PAGE | given)).text == "Prefect"
 
 
 def test_programs_scripts_and_the_api_get_what_they_ask_for(server: TestClient):

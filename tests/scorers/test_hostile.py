@@ -1,6 +1,6 @@
 """Hostile answers: a scorer needs bounded time and memory for any text, and returns a row for each answer."""
 
-import time
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,6 +11,7 @@ from regrade.records.columns import SCORE_SCHEMA
 from regrade.scorers import load_scorer, scorer_names
 from tests.memory import taking_at_most
 from tests.scorers.batches import any_target, generations, scored
+from tests.timing import taking_less_than
 
 MEGABYTE = 1_000_000
 SECONDS = 5.0
@@ -53,29 +54,14 @@ def score_text(scorer: str, text: str) -> dict[str, Any]:
     return score
 
 
-def seconds_of(scorer: str, text: str) -> float:
-    """CPU seconds of scoring a text. A long time is measured again: memory that is short may be what took it."""
-
-    def measured() -> float:
-        started = time.thread_time()
-        score_text(scorer, text)
-        return time.thread_time() - started
-
-    taken = measured()
-    return taken if taken < SECONDS / 2 else min(taken, measured())
-
-
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_megabyte_of_anything_takes_bounded_time(scorer: str, step: int) -> None:
-    slowest: dict[str, float] = {}
     score_text(scorer, "1")  # imports what the scorer needs
     for piece in PIECES[::step]:
         long = piece * (MEGABYTE // len(piece))
         for text in (long, f"#### answer is {long} 1"):
-            slowest[piece] = max(seconds_of(scorer, text), slowest.get(piece, 0.0))
-    too_slow = {piece: taken for piece, taken in slowest.items() if taken > SECONDS}
-    assert too_slow == {}
+            taking_less_than(SECONDS, partial(score_text, scorer, text))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -86,8 +72,7 @@ def test_nesting_half_a_million_deep_takes_bounded_time(
     before, after = pieces
     deep = MEGABYTE // (len(before) + len(after))
     score_text(scorer, "1")  # imports what the scorer needs
-
-    assert seconds_of(scorer, before * deep + "1" + after * deep) < SECONDS
+    taking_less_than(SECONDS, lambda: score_text(scorer, before * deep + "1" + after * deep))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -117,7 +102,7 @@ HUGE = ("1e999", "9" * 5000, "0/0", f"1/{'3' * 59}", "1e-999", f"{'1' * 30}/{'7'
 
 @pytest.mark.parametrize("number", HUGE)
 def test_a_number_of_any_size_is_read_or_not_but_never_worked_out_for_ages(number: str) -> None:
-    assert seconds_of("number", f"#### {number}") < SECONDS
+    taking_less_than(SECONDS, lambda: score_text("number", f"#### {number}"))
 
 
 @pytest.mark.parametrize("scorer", TEXT_SCORERS)
@@ -125,9 +110,8 @@ def test_a_number_of_any_size_is_read_or_not_but_never_worked_out_for_ages(numbe
 @given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=6))
 def test_no_repeated_mixture_takes_long(scorer: str, pieces: list[str]) -> None:
     unit = "".join(pieces)
-    taken = seconds_of(scorer, unit * (MEGABYTE // 10 // len(unit)))
-    # Patterns are compiled for each call, for whatever length.
-    assert taken < SECONDS / 2 or taken - seconds_of(scorer, unit * 50) < SECONDS / 2
+    # The second time, patterns are compiled.
+    taking_less_than(SECONDS / 2, lambda: score_text(scorer, unit * (MEGABYTE // 10 // len(unit))))
 
 
 @settings(max_examples=100)

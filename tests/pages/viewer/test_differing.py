@@ -1,11 +1,11 @@
 """Differences of two answers."""
 
 import re
-import time
 
 import pytest
 
 from regrade.pages.viewer.pair_page import difference
+from tests.timing import taking_less_than
 
 
 def test_what_only_one_text_has_is_highlighted():
@@ -40,9 +40,7 @@ def test_equal_texts_have_no_difference():
     ],
 )
 def test_no_two_texts_take_long(texts: tuple[str, str]):
-    started = time.process_time()
-    difference(*texts)
-    assert time.process_time() - started < 4
+    taking_less_than(4, lambda: difference(*texts))
 
 
 def test_very_long_texts_are_not_compared():
