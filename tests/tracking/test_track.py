@@ -2,11 +2,13 @@ import json
 import math
 import pickle
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +29,7 @@ from regrade.settings import SamplingParams
 from regrade.settings.errors import TrackingError
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
 from regrade.tracking import Scoring, default_tracking_uri, track
+from regrade.tracking.connection import open_store
 from regrade.tracking.description import NOTES, Row, evaluation_text, verdict_in, with_verdict
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
@@ -720,6 +723,15 @@ def test_a_server_that_never_answers_is_given_up(
     with pytest.raises(TrackingError, match="timed out"):
         track(silent_server, [scoring()])
     assert time.monotonic() - started < 15
+
+
+def test_a_database_has_its_tables_ahead_of_its_first_run_and_a_server_is_not_asked(
+    tmp_path: Path, silent_server: str
+) -> None:
+    open_store(f"sqlite:///{tmp_path}/new/mlflow.db")
+    with closing(sqlite3.connect(tmp_path / "new" / "mlflow.db")) as database:
+        assert database.execute("SELECT count(*) FROM runs").fetchone() == (0,)
+    open_store(silent_server)
 
 
 def test_the_default_is_the_environment_else_sqlite_beside_the_answers(
