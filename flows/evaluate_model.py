@@ -34,14 +34,13 @@ from regrade.comparing.checking import check_evaluation, check_plans
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.sides import find_side
 from regrade.jobs.job import EvaluationJob
-from regrade.jobs.time_spent import together
 from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.pages.report.request import Request
 from regrade.pages.report.tracked import ARTIFACT, log_report, prepare_report
-from regrade.results.display import current_display, timed
+from regrade.results.display import current_clock, current_display, timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
 from regrade.results.tables import headline
 from regrade.scorers import stored_name
@@ -120,7 +119,8 @@ watch_logger = logging.getLogger("regrade.watch")
 def evaluate_model(job: EvaluationJob) -> Evaluation | State[Any]:
     """Evaluate a model: generate the missing answers, then publish, score and track them."""
     if job.follow is not None:
-        return completed(*_follow(job, job.follow))
+        with timed(advised=False):
+            return completed(*_follow(job, job.follow))
     return completed(*_evaluate(job))
 
 
@@ -280,7 +280,9 @@ def _all_of(done: Sequence[Evaluation]) -> Evaluation:
     verdicts = [evaluation.gate for evaluation in done if evaluation.gate is not None]
     others = [gate for gate in verdicts if gate.verdict != "pass"]
     gate = next(reversed(others or verdicts), None)
-    spent = together(evaluation.time_spent for evaluation in done)
+    parts = [evaluation.time_spent for evaluation in done if evaluation.time_spent is not None]
+    tokens, lost = sum(part.tokens for part in parts), sum(part.lost_tokens for part in parts)
+    spent = current_clock().spent(tokens, lost) if parts else None
     changes = {"answer_sets": answer_sets, "time_spent": spent, "gate": gate}
     return done[-1].model_copy(update=changes)
 

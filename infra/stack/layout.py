@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from regrade.settings.files import named_folder
+
 ROOT = Path(__file__).parents[2]
 HOST = "127.0.0.1"
 FOR_OWNER = partial(os.open, mode=0o600)
@@ -56,7 +58,7 @@ class Layout:
     @property
     def spool(self) -> Path:
         """Folder of the workers with answers that are not published yet."""
-        return Path(os.environ.get("REGRADE_SPOOL") or self.home / "spool")
+        return named_folder("REGRADE_SPOOL") or self.home / "spool"
 
     @property
     def backups(self) -> Path:

@@ -22,6 +22,7 @@ from regrade.answers.opening import open_repository
 from regrade.records import Sample
 from regrade.records.columns import GENERATION_SCHEMA, doc_text
 from regrade.settings.errors import DamagedAnswersError
+from regrade.settings.files import named_folder, users_folder
 
 FOLDER = "REGRADE_QUESTIONS"
 """Environment variable with the folder of the files; default: `regrade/questions` in the user's data folder."""
@@ -47,10 +48,7 @@ EMPTY: Mapping[str, Any] = {name: [] if name == "choices" else None for name in 
 
 def questions_folder() -> Path:
     """Return the folder of all withheld questions: `REGRADE_QUESTIONS`, or a folder in the user's data folder."""
-    if configured := os.environ.get(FOLDER):
-        return Path(configured).expanduser().absolute()
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "regrade" / "questions"
+    return named_folder(FOLDER) or users_folder("XDG_DATA_HOME", "~/.local/share") / "questions"
 
 
 class WithheldQuestions:

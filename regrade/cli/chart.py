@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import cast
 
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
-from regrade.cli.output import TABLE, Output, name_left_out
+from regrade.cli.output import TABLE, Output, end_if_left_out
 from regrade.comparing.chart_text import blocks, chart_of
 from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Over, Prices
@@ -37,8 +37,8 @@ def chart(
     """Show models on accuracy over seconds, tokens or money per question, from stored answers.
 
     A model stands for its complete answer set with the most questions. Quantisations are choices of their own. The chart has
-    95 % intervals and the Pareto front; paired tests say which differences are real. Damaged answer sets are left out and named;
-    the exit code is then 1.
+    95 % intervals and the Pareto front; paired tests say which differences are real. Damaged answer sets are left out and named,
+    and the next fullest takes their place; the exit code is then 1.
 
     Args:
         model: Only this model. May be given several times.
@@ -76,8 +76,8 @@ def chart(
                     image.with_name(name) if several else image,
                     _drawn(tradeoff, currency, cast("ImageFormat", kind)),
                 )
-    output.show(result, lambda: blocks(result))
-    name_left_out(damaged)
+    output.show(result, lambda: blocks(result), damaged)
+    end_if_left_out(damaged)
 
 
 def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:

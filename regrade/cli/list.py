@@ -10,7 +10,7 @@ from regrade.answers.scorefile import ScoreFile
 from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
 from regrade.cli.options import Answers
-from regrade.cli.output import TABLE, Output, name_left_out, open_answers
+from regrade.cli.output import TABLE, Output, end_if_left_out, open_answers
 from regrade.cli.terminal import print_blocks, stdout
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated
@@ -82,19 +82,14 @@ def list_answers(
         count = "" if len(sets) == found.total else f"{len(sets)} of {found.total} answer sets in "
         stdout.print(f"{count}{visible(repository.uri)} at {revision}")
 
-    document = {
-        "repository": repository.uri,
-        "revision": revision,
-        "answer_sets": entries,
-        "damaged": [{"path": error.path, "problem": error.problem} for error in damaged],
-    }
-    output.show(document, draw)
+    document = {"repository": repository.uri, "revision": revision, "answer_sets": entries}
+    output.show(document, draw, damaged)
     if waiting := interrupted(repository.uri):
         sys.stderr.write(
             f"regrade: answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
             "`regrade publish` publishes them\n"
         )
-    name_left_out(damaged)
+    end_if_left_out(damaged)
 
 
 def _print_unmatched(model: str | None, benchmark: str | None, shelf: Shelf) -> None:

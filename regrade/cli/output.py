@@ -43,28 +43,34 @@ class Output:
     """Print only warnings and errors; the exit code is the result."""
 
     def show(
-        self, document: BaseModel | Mapping[str, Any], draw: "Callable[[], Iterable[Block] | None]"
+        self,
+        document: BaseModel | Mapping[str, Any],
+        draw: "Callable[[], Iterable[Block] | None]",
+        damaged: Iterable[DamagedAnswersError] | None = None,
     ) -> None:
         """Print a result on stdout, unless the command is quiet.
 
         Args:
             document: The result for `--json`.
             draw: Returns the result for people, or prints it.
+            damaged: What the result leaves out, for `damaged` in the JSON. None: it leaves out nothing.
         """
         if self.quiet:
             return
         if self.json:
-            _write(document)
+            _write(document, damaged)
         elif (blocks := draw()) is not None:
             from regrade.cli.terminal import print_blocks  # noqa: PLC0415 - only a page for people needs it
 
             print_blocks(list(blocks))
 
-    def files(self, written: Sequence[Path]) -> None:
-        """Print the files that a command wrote, unless the command is quiet."""
+    def files(
+        self, written: Sequence[Path], damaged: Iterable[DamagedAnswersError] | None = None
+    ) -> None:
+        """Print the files that a command wrote, unless the command is quiet; see `show`."""
         lines = "".join(f"{visible(str(path))}\n" for path in written)
         document = {"files": [str(path) for path in written]}
-        self.show(document, lambda: _write_text(lines))
+        self.show(document, lambda: _write_text(lines), damaged)
 
     def show_line(self, document: Mapping[str, Any]) -> None:
         """Print one of several results on stdout as a line of JSON."""
@@ -81,7 +87,7 @@ _written: list[str] = []
 """The documents on stdout: at most one, or one for each model that came."""
 
 
-def name_left_out(damaged: Iterable[DamagedAnswersError]) -> None:
+def end_if_left_out(damaged: Iterable[DamagedAnswersError]) -> None:
     """Name on stderr what a result leaves out; the exit code is 1 if there is anything."""
     errors = [*damaged]
     for error in errors:
@@ -94,14 +100,18 @@ def _write_text(text: str) -> None:
     sys.stdout.write(text)
 
 
-def json_text(document: BaseModel | Mapping[str, Any]) -> str:
-    """Return a result as JSON that begins with the version of regrade that wrote it."""
+def json_text(
+    document: BaseModel | Mapping[str, Any], damaged: Iterable[DamagedAnswersError] | None = None
+) -> str:
+    """Return a result as JSON that begins with the version of regrade that wrote it; see `Output.show`."""
     content = (
         json_module.loads(document.model_dump_json())
         if isinstance(document, BaseModel)
         else dict(document)
     )
     versioned = {"regrade_version": VERSION, **content}
+    if damaged is not None:
+        versioned["damaged"] = [{"path": error.path, "problem": error.problem} for error in damaged]
     return json_module.dumps(versioned, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -205,8 +215,10 @@ class ReportFiles:
             write_verdict_report(self.html, judged)
 
 
-def _write(document: BaseModel | Mapping[str, Any]) -> None:
-    text = json_text(document)
+def _write(
+    document: BaseModel | Mapping[str, Any], damaged: Iterable[DamagedAnswersError] | None = None
+) -> None:
+    text = json_text(document, damaged)
     _written.append(text)
     sys.stdout.write(text)
 

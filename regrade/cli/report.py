@@ -6,7 +6,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from regrade.cli.options import Allow, Answers
-from regrade.cli.output import TABLE, Output, name_left_out
+from regrade.cli.output import TABLE, Output, end_if_left_out
 from regrade.settings.errors import SettingsError
 
 FORMATS = (".html", ".md")
@@ -62,5 +62,5 @@ def report(
     written = html_report if path.suffix == ".html" else markdown_report
     gathered = gather(request)
     write_file(path, written(gathered))
-    output.files([path])
-    name_left_out(gathered.left_out)
+    output.files([path], gathered.left_out)
+    end_if_left_out(gathered.left_out)

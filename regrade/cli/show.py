@@ -22,6 +22,7 @@ from regrade.pages.viewer.index import AnswerIndex, Rows, with_scores
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.pages.viewer.verdicts import VERDICTS
+from regrade.records.columns import to_json
 from regrade.records.messages import prompt_messages, with_short_marks
 from regrade.records.rubrics.facts import answers_per_question
 from regrade.records.specification import Specification
@@ -116,7 +117,7 @@ def show(
         "first": start + 1,
         "figures": figures_of(stored.manifest, index.scoring),
     }
-    output.show({**document, "answers": texts}, draw)
+    output.show({**document, "answers": [*map(to_json, texts)]}, draw)
 
 
 def _others(shelf: Shelf, shown: StoredSet) -> str:

@@ -81,15 +81,15 @@ def key_of(answers: AnswerSet) -> tuple[str, str]:
 
 def candidates(
     sets: Sequence[Made], costs: Mapping[tuple[str, str], Costs], scorer: str | None
-) -> list[Candidate]:
-    """Return a candidate for each model, engine and judge: the fullest of its sets, and of several the newest.
+) -> list[list[Candidate]]:
+    """Return the sets that may stand for each model, engine and judge: the fullest first, and of several the newest.
 
     Args:
         sets: Answer sets of a benchmark, oldest first.
         costs: Costs by `key_of`.
         scorer: Scorer. None: the one that gives the headline number.
     """
-    fullest: dict[bytes, Made] = {}
+    alike: dict[bytes, list[Made]] = {}
     for made in sets:  # oldest first
         key = orjson.dumps(
             [
@@ -100,23 +100,27 @@ def candidates(
             ],
             option=orjson.OPT_SORT_KEYS,
         )
-        size = made.answers.manifest.n_samples
-        if key not in fullest or size >= fullest[key].answers.manifest.n_samples:
-            fullest[key] = made
-    kept = list(fullest.values())
+        alike.setdefault(key, []).insert(0, made)
+    ranked = [
+        sorted(group, key=lambda made: -made.answers.manifest.n_samples) for group in alike.values()
+    ]
+    kept = [fullest for fullest, *_ in ranked]
     shared = _shared([made.engine for made in kept])
     models = _revisions(made.model for made in kept)
     judges = _revisions(made.judge for made in kept if made.judge is not None)
     names = [_name(made, shared, models, judges) for made in kept]
     return [
-        Candidate(
-            name if names.count(name) == 1 else f"{name} in {_place(made.answers)}",
-            made.model.name,
-            made.answers,
-            scorer or made.answers.manifest.scorers[0],
-            costs.get(_answered(made), UNKNOWN),
-        )
-        for name, made in zip(names, kept, strict=True)
+        [
+            Candidate(
+                name if names.count(name) == 1 else f"{name} in {_place(made.answers)}",
+                made.model.name,
+                made.answers,
+                scorer or made.answers.manifest.scorers[0],
+                costs.get(_answered(made), UNKNOWN),
+            )
+            for made in group
+        ]
+        for name, group in zip(names, ranked, strict=True)
     ]
 
 

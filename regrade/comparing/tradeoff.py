@@ -98,7 +98,7 @@ def tradeoffs(
 ) -> Tradeoffs:
     """Return the trade-off of each benchmark, from stored answers only.
 
-    A model stands for its complete answer set with the most questions, or the newest of these. Quantisations, and
+    A model stands for its complete, intact answer set with the most questions, or the newest of these. Quantisations, and
     other engine settings that change what is computed, are choices of their own; so are revisions of a model, and models in
     different repositories. The verdicts of a judge stand for the model that it judged, with the costs of that model's answers.
 
@@ -168,16 +168,19 @@ def _tradeoff(
 ) -> Tradeoff:
     left_out: list[str] = []
     placed: list[tuple[Candidate, PricedModel]] = []
-    for candidate in candidates(sets, costs, options.scorer):
-        try:
-            choice = _choice(candidate, over, prices, on_damage)
-        except DamagedAnswersError as error:
-            on_damage(error)
-            choice = str(error)
-        if isinstance(choice, str):
-            left_out.append(f"{candidate.name}: {choice}")
-        else:
-            placed.append((candidate, choice))
+    for ranked in candidates(sets, costs, options.scorer):
+        for candidate in ranked:
+            try:
+                choice = _choice(candidate, over, prices, on_damage)
+            except DamagedAnswersError as error:
+                on_damage(error)
+                left_out.append(f"{candidate.name}: {error}")
+                continue
+            if isinstance(choice, str):
+                left_out.append(f"{candidate.name}: {choice}")
+            else:
+                placed.append((candidate, choice))
+            break
     placed.sort(key=lambda entry: (entry[1].cost, -entry[1].accuracy))
     front = pareto_front([(choice.cost, choice.accuracy) for _, choice in placed])
     choices = [

@@ -1,11 +1,11 @@
 """The parts of a run's wall-clock: seconds in which its engine loaded, was full or had nothing to do, and a way to shorten the largest."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from time import monotonic
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, computed_field
 
 from regrade.stats.occupancy import Occupancy
 from regrade.text.blocks import Block, Code, Line, with_code
@@ -56,16 +56,19 @@ class TimeSpent(BaseModel):
     loads: int = 1
     """Loads of an engine, without those that only replaced its weights."""
     advised: bool = Field(True, exclude=True)
-    """People are told how the largest part gets shorter; not of a run that asks what is fixed, and could not follow it."""
+    """The result tells how the largest part gets shorter; not of a run that asks what is fixed, and could not follow it."""
 
     @property
     def largest(self) -> Part:
         """The part that took longest."""
         return max(self.parts, key=lambda part: self.parts[part])
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
-    def advice(self) -> str:
-        """A setting or command that would take the largest part away."""
+    def advice(self) -> str | None:
+        """A setting or command that would take the largest part away; None for a run that could not follow it."""
+        if not self.advised:
+            return None
         if self.largest == "idle":
             return _BEFORE if self.before > self.after else _AFTER
         if self.largest == "loading" and self.loads > 1:
@@ -107,36 +110,25 @@ class TimeSpent(BaseModel):
         """Yield a line, a bar, and the advice, if it can be followed."""
         yield Line(self.text)
         yield Line((Code(self.bar),))
-        if self.advised:
+        if self.advice is not None:
             yield Line(with_code(f"Most of it was {self.largest}. {self.advice}"))
-
-
-def together(runs: Iterable[TimeSpent | None]) -> TimeSpent | None:
-    """Return the sum of runs one after the other, without what passed between them; None if none used an engine."""
-    spent = [run for run in runs if run is not None]
-    if not spent:
-        return None
-    sums: dict[str, Any] = {
-        name: sum(getattr(run, name) for run in spent)
-        for name in TimeSpent.model_fields
-        if name not in {"parts", "advised"}
-    }
-    parts = {part: sum(run.parts.get(part, 0.0) for run in spent) for part in get_args(Part)}
-    advised = all(run.advised for run in spent)
-    return TimeSpent(parts={p: s for p, s in parts.items() if s > 0}, advised=advised, **sums)
 
 
 class RunClock:
     """Counts the seconds of a run's parts."""
 
-    def __init__(self, begun: float | None = None, *, advised: bool = True) -> None:
+    def __init__(
+        self, begun: float | None = None, *, advised: bool = True, around: "RunClock | None" = None
+    ) -> None:
         """Begin.
 
         Args:
             begun: Time of `time.monotonic` at which the command was started. None: now.
             advised: See `TimeSpent.advised`.
+            around: Clock of the run of which this one is a part; it counts what this one counts.
         """
         self._advised = advised
+        self._around = around
         self._begun = monotonic() if begun is None else begun
         self._first: float | None = None
         """Beginning of the first load."""
@@ -155,6 +147,8 @@ class RunClock:
             compile_seconds: Those of compiling.
             weights_only: The weights took the place of another model's in an engine that had been loaded.
         """
+        if self._around is not None:
+            self._around.loaded(load_seconds, compile_seconds, weights_only=weights_only)
         self._last = monotonic()
         self._loads += not weights_only
         if self._first is None:
@@ -164,6 +158,8 @@ class RunClock:
 
     def generated(self, started: float, occupancy: Occupancy | None) -> None:
         """Count the seconds since `started`, a time of `time.monotonic`, in which answers were generated, also by an engine that failed."""
+        if self._around is not None:
+            self._around.generated(started, occupancy)
         self._last = monotonic()
         if occupancy is None:
             self._seconds["generating"] += self._last - started

@@ -38,7 +38,7 @@ from pydantic.fields import FieldInfo
 
 from regrade.jobs.job import make_job
 from regrade.orchestration.worker import set_up_if_under_worker
-from regrade.settings import SamplingParams, SamplingSettings, Settings
+from regrade.settings import NoSwitches, SamplingParams, SamplingSettings, Settings
 from regrade.settings.marks import parameters_of
 
 OVERRIDES = (SamplingParams, SamplingSettings)
@@ -58,7 +58,10 @@ def takes(job: type[_Job]) -> Callable[[Callable[[_Job], _R]], Callable[..., _R]
             name,
             inspect.Parameter.POSITIONAL_OR_KEYWORD,
             default=inspect.Parameter.empty if field.is_required() else None,
-            annotation=field.annotation if field.is_required() else Optional[field.annotation],  # noqa: UP045 - a value
+            annotation=Annotated[
+                field.annotation if field.is_required() else Optional[field.annotation],  # noqa: UP045 - a value
+                NoSwitches(),
+            ],
         )
         for name, field in parameters_of(job).items()
     ]

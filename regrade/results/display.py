@@ -136,10 +136,10 @@ def current_clock() -> RunClock:
 def timed(begun: float | None = None, *, advised: bool = True) -> Iterator[None]:
     """Count the seconds of the parts of a flow that runs inside the block, since `begun`, else since its command was started.
 
-    See `TimeSpent.advised`.
+    What is counted inside counts for a block around it, too. See `TimeSpent.advised`.
     """
     since = current_display().begun if begun is None else begun
-    token = _clock.set(RunClock(since, advised=advised))
+    token = _clock.set(RunClock(since, advised=advised, around=_clock.get()))
     try:
         yield
     finally:

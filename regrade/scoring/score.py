@@ -140,16 +140,18 @@ def is_stale(file: ScoreFile, answers: AnswerSet) -> bool:
 def counts_missing_as_wrong(file: ScoreFile, answers: AnswerSet) -> bool:
     """Return True if a scoring counts rows without an answer as unparsed, as earlier versions did by the same scorer.
 
-    It reads the answers only if the scoring has unparsed ones of a kind among which such rows can be: imported, or ranked choices.
+    It reads what tells if they are known, and only if the scoring has unparsed ones of a kind among which such rows can be: imported,
+    or ranked choices.
     """
     specification, overall = answers.manifest.specification, file.summary.overall
     may_lack = specification.model.kind == "imported" or specification.method == "rank"
     if not overall.unparsed or not may_lack:
         return False
     columns = load_scorer(file.scorer).columns
+    read = [name for name in KNOWN_BY if name in (*columns, "error")]
     missing = 0
     with suppress(DamagedAnswersError):  # told where the answers are scored
-        for batch in answers.batches(list(KNOWN_BY)):
+        for batch in answers.batches(read):
             missing += int(
                 (~is_known(batch, columns) | np.asarray(batch["error"].is_valid())).sum()
             )

@@ -18,19 +18,27 @@ CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
 
 
+def named_folder(variable: str) -> Path | None:
+    """Return the absolute folder that an environment variable names, in which `~` is the user's own; None if it names none."""
+    name = os.environ.get(variable)
+    return Path(name).expanduser().absolute() if name else None
+
+
+def users_folder(variable: str, default: str) -> Path:
+    """Return regrade's folder in the one that an environment variable of the XDG names, else in `default`."""
+    return (named_folder(variable) or Path(default).expanduser()) / "regrade"
+
+
 def cache_folder() -> Path:
     """Return the cache folder: `REGRADE_CACHE`, or a folder in the user's cache."""
-    if chosen := os.environ.get(CACHE_VARIABLE):
-        return Path(chosen).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "regrade"
+    return named_folder(CACHE_VARIABLE) or users_folder("XDG_CACHE_HOME", "~/.cache")
 
 
 def spool_root() -> Path:
     """Return the folder of all spools: `REGRADE_SPOOL`, or a folder in the user's state folder."""
-    if configured := os.environ.get("REGRADE_SPOOL"):
-        return Path(configured).expanduser().absolute()
-    state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-    return Path(state).expanduser() / "regrade" / "spool"
+    return (
+        named_folder("REGRADE_SPOOL") or users_folder("XDG_STATE_HOME", "~/.local/state") / "spool"
+    )
 
 
 def log_file(kind: str) -> Path:
@@ -39,7 +47,7 @@ def log_file(kind: str) -> Path:
     Raises:
         SettingsError: If no files can be made in the folder.
     """
-    folder = Path(os.environ.get("REGRADE_LOGS") or spool_root().with_name("logs"))
+    folder = named_folder("REGRADE_LOGS") or spool_root().with_name("logs")
     try:
         with suppress(FileExistsError):
             folder.mkdir(parents=True)

@@ -162,7 +162,7 @@ def _refusing_switches(schema: Any) -> Any:  # noqa: ANN401 - a part of a schema
 
     A model inside it is left as it is: its own class has changed its schema in the same way.
     """
-    if isinstance(schema, list | tuple):
+    if type(schema) in (list, tuple):
         return type(schema)(map(_refusing_switches, schema))
     if not isinstance(schema, dict) or schema.get("type") == "model":
         return schema
@@ -173,10 +173,7 @@ def _refusing_switches(schema: Any) -> Any:  # noqa: ANN401 - a part of a schema
         and schema["function"]["function"] in _NO_SWITCH.values()
     ):  # made before
         return schema
-    changed = {key: _refusing_switches(schema[key]) for key in _INNER if key in schema}
-    if "fields" in schema:
-        changed["fields"] = {k: _refusing_switches(field) for k, field in schema["fields"].items()}
-    return {**schema, **changed}
+    return {key: _refusing_switches(part) for key, part in schema.items()}
 
 
 def _no_switch(kind: Literal["int_type", "float_type"]) -> Callable[[object], object]:
@@ -192,8 +189,16 @@ def _no_switch(kind: Literal["int_type", "float_type"]) -> Callable[[object], ob
 
 _NO_SWITCH = {"int": _no_switch("int_type"), "float": _no_switch("float_type")}
 """Type in a schema of pydantic -> check that its values are not true or false."""
-_INNER = ("schema", "choices", "items_schema", "keys_schema", "values_schema")
-"""Keys of a schema of pydantic for the schemas inside it, beside `fields`."""
+
+
+class NoSwitches:
+    """Mark of a type whose numbers refuse true and false, as those of settings do."""
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        schema: CoreSchema = _refusing_switches(handler(source))
+        return schema
 
 
 class Settings(StrictModel):

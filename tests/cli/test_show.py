@@ -1,5 +1,7 @@
 """`regrade show`: every text of a stranger is shown as it is, and does nothing to the terminal."""
 
+import json
+import math
 from pathlib import Path
 
 import pytest
@@ -57,6 +59,15 @@ def test_each_part_of_an_answer_is_shown_in_words(
     tmp_path: Path, changes: dict[str, object], options: tuple[str, ...], shown: str
 ):
     assert shown in show(tmp_path, *options, **changes).out
+
+
+def test_a_log_probability_of_minus_infinity_is_a_text_in_json_which_has_no_such_number(
+    tmp_path: Path,
+):
+    ran = show(tmp_path, "--json", label_logprobs=[-math.inf, -1.25])
+
+    shown = json.loads(ran.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert shown["answers"][0]["label_logprobs"] == ["-inf", -1.25]
 
 
 def test_a_model_with_several_answer_sets_is_shown_with_the_ids_of_the_others(tmp_path: Path):

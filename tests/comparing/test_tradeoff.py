@@ -16,6 +16,7 @@ from regrade.comparing.chart_text import choice_table, sentences
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.records.specification import ModelIdentity
+from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.builders import description, row, session
 from tests.command_line import regrade
@@ -37,21 +38,23 @@ def generated(
     quantization: str | None = None,
     revision: str = "a" * 40,
     scorer: str = "number",
+    total: int = TOTAL,
     **settings: Any,
 ) -> AnswerSet:
     """Publish answers as a session of an engine generates them."""
     identity = ModelIdentity(name=model, kind="hub", revision=revision, quantization=quantization)
-    described = description(TOTAL, (scorer,))
-    specified = described.specification.model_copy(update={"model": identity})
+    described = description(total, (scorer,))
+    changes = {"model": identity, "sampling": SamplingParams(max_tokens=total)}
+    specified = described.specification.model_copy(update=changes)
     described = described.model_copy(update={"specification": specified})
     begun = session(started_at=datetime.now(UTC), device=device, engine_settings=settings)
     rows = [
         row(
             number,
             "" if number < right else f"#### {number + 1}",
-            finished_at=seconds * (number + 1) / TOTAL,
+            finished_at=seconds * (number + 1) / total,
         )
-        for number in range(TOTAL)
+        for number in range(total)
     ]
     with Spool(tmp_path / "spool" / specified.answer_set_id) as spool:
         begin_session(spool, repository.uri, described, begun)
@@ -226,10 +229,32 @@ def test_damaged_answers_are_left_out_and_named(repository: LocalRepository, tmp
     [tradeoff] = ran.document["benchmarks"]
     assert [choice["model"] for choice in tradeoff["choices"]] == ["org/kept"]
     assert (ran.code, ran.err.count("left out: ")) == (1, 2)
-    for damaged in (unread, cut):
+    for damaged, named in zip((unread, cut), ran.document["damaged"], strict=True):
         assert f"{damaged.folder}/" in ran.err
+        assert f"{damaged.folder}/" in named["path"]
     with pytest.raises(DamagedAnswersError, match=unread.folder):
         chart(repository, models=("org/unread",))
+
+
+@pytest.mark.parametrize("damage", ["manifest", "shard"])
+def test_the_next_fullest_answers_take_the_place_of_damaged_ones_whatever_the_damage(
+    repository: LocalRepository, tmp_path: Path, damage: str
+):
+    fewer = generated(repository, tmp_path, "org/one", right=100, seconds=10, total=150)
+    generated(repository, tmp_path, "org/one", right=100, seconds=10, total=100)
+    fullest = generated(repository, tmp_path, "org/one", right=100, seconds=10)
+    if damage == "manifest":
+        commit_manifest(fullest, schema_version=99)
+    else:
+        (repository.folder / fullest.folder / fullest.manifest.shards[0].name).unlink()
+    damaged: list[DamagedAnswersError] = []
+
+    (found,) = chart(repository, on_damage=damaged.append).benchmarks
+
+    [choice] = found.choices
+    assert (choice.answer_set_id, choice.n) == (fewer.manifest.answer_set_id, 150)
+    [error] = damaged
+    assert fullest.folder in error.path
 
 
 @pytest.mark.parametrize(

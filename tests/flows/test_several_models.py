@@ -5,6 +5,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -462,11 +463,14 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     last = checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=2000)
     whole = shorten(last)
     found: list[Evaluation] = []
+    seconds: list[float] = []
 
     def look() -> list[str]:
         drained = {"follow": 0.0, "only_new": True}
+        begun = monotonic()
         state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, **drained)
         found.append(state.result())
+        seconds.append(monotonic() - begun)
         return [answers.model for answers in found[-1].answer_sets]
 
     assert look() == [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
@@ -480,6 +484,8 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     assert one is not None
     assert three.tokens > one.tokens > 0
     assert none is None
+    assert sum(three.parts.values()) == pytest.approx(three.seconds, rel=0.02)
+    assert 0.8 * seconds[0] < three.seconds < seconds[0]
 
 
 def test_each_revision_is_compared_with_the_last_good_one_of_its_training(

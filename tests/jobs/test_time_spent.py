@@ -3,7 +3,7 @@
 import pytest
 
 from regrade.jobs import time_spent as module
-from regrade.jobs.time_spent import RunClock, TimeSpent, together
+from regrade.jobs.time_spent import RunClock, TimeSpent
 from regrade.stats.occupancy import Occupancy
 from regrade.text.markdown import markdown
 
@@ -64,15 +64,22 @@ def test_the_advice_would_take_the_largest_part_away(
     found = TimeSpent(seconds=10.0, parts=parts, tokens=10, lost_tokens=0, **idle)
 
     assert f"Most of it was {found.largest}." in markdown([*found.blocks()])
+    assert found.advice is not None
     assert advice in found.advice
-    assert "Most of it" not in markdown([*found.model_copy(update={"advised": False}).blocks()])
+    assert found.model_dump(mode="json")["advice"] == found.advice
+    fixed = found.model_copy(update={"advised": False})
+    assert "Most of it" not in markdown([*fixed.blocks()])
+    assert fixed.model_dump(mode="json")["advice"] is None
 
 
 def test_the_advice_for_several_loads_says_what_shares_one(now: list[float]):
     run = spent_of(now).model_copy(update={"parts": {"loading": 9.0}})
 
+    assert run.advice is not None
     assert "share a load" in run.advice
-    assert run.model_copy(update={"loads": 2}).advice.startswith("An engine was loaded 2 times")
+    several = run.model_copy(update={"loads": 2}).advice
+    assert several is not None
+    assert several.startswith("An engine was loaded 2 times")
 
 
 def test_several_models_in_a_run_add_up(now: list[float]):
@@ -114,16 +121,21 @@ def test_a_run_without_an_engine_has_no_parts():
     assert RunClock().spent(tokens=0, lost_tokens=0) is None
 
 
-def test_runs_one_after_the_other_add_up_part_by_part(now: list[float]):
-    run = spent_of(now)
-    other = run.model_copy(update={"parts": {"generating": 90.0, "idle": 10.0}})
+def test_a_run_of_several_models_counts_what_is_counted_for_each_and_the_time_before_and_between(
+    now: list[float],
+):
+    whole = RunClock(begun=90.0, advised=False)
+    for model in range(2):
+        now[0] += 20  # until it comes
+        one = RunClock(begun=now[0], around=whole)
+        now[0] += 3
+        one.loaded(load_seconds=3.0, compile_seconds=1.0, weights_only=model > 0)
+        started, now[0] = now[0], now[0] + 7
+        one.generated(started, Occupancy(full=7))
+        assert spent(one).parts == {"loading": 2.0, "compiling": 1.0, "full": 7.0}
 
-    found = together([run, None, other])
+    found = spent(whole, tokens=30)
 
-    assert found is not None
-    assert found.seconds == sum(found.parts.values()) == 200.0
-    assert (found.parts["full"], found.parts["generating"], found.parts["idle"]) == (30, 90, 41)
-    assert (found.before, found.after) == (10.0, 50.0)
-    assert (found.tokens, found.lost_tokens, found.loads) == (2000, 62, 2)
-    assert len(found.bar) == 60
-    assert together([None]) is None
+    assert found.parts == {"loading": 4.0, "compiling": 2.0, "full": 14.0, "idle": 50.0}
+    assert found.seconds == sum(found.parts.values()) == 70.0
+    assert (found.before, found.loads, found.tokens) == (30.0, 1, 30)

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import pytest
 import yaml
 from prefect import flow
+from prefect.exceptions import ParameterTypeError
 from prefect.flows import load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools.validation import build_error_obj, validate
@@ -169,3 +170,11 @@ def test_the_flow_itself_still_takes_what_it_took():
     checked = evaluate_model.validate_parameters(given)
     assert checked["limit"] is None
     assert checked["engine"].kind == "vllm"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("limit", True), ("limit", False), ("sampling", {"max_tokens": True})]
+)
+def test_a_flow_refuses_true_and_false_where_a_parameter_is_a_number(name: str, value: object):
+    with pytest.raises(ParameterTypeError, match=f"{name}.*Input should be a valid integer"):
+        evaluate_model.validate_parameters({"model": "m", name: value})

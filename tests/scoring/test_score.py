@@ -1,5 +1,6 @@
 import math
 import re
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -293,6 +294,24 @@ def test_a_scoring_that_counted_missing_answers_as_wrong_is_made_again(
     publish_scores(repository, [(again(answers), scored.file, scored.table)])
     assert stale_scorers(again(answers)) == ()
     assert scored.file.summary.overall.unparsed == 1
+
+
+def test_the_texts_of_ranked_choices_are_not_read_to_find_that_a_scoring_is_up_to_date(
+    repository: LocalRepository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row(n, target="B", label_logprobs=[math.nan, -1.0]) for n in range(2)]
+    changes: dict[str, Any] = {"method": "rank", "sampling": None}
+    answers = publish(repository, rows, scorers=("choice_logprob",), **changes)
+    score(answers, "choice_logprob")
+    batches, read = AnswerSet.batches, set[str]()
+
+    def asked(self: AnswerSet, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        read.update(columns)
+        return batches(self, columns)
+
+    monkeypatch.setattr(AnswerSet, "batches", asked)
+    assert score_answers(again(answers), "choice_logprob").table is None
+    assert read == {"target", "label_logprobs", "error"}
 
 
 def test_answers_without_any_target_are_refused(repository: LocalRepository) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from regrade.answers.withheld import questions_folder
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import atomic_write, cache_folder, file_sha256, log_file, spool_root
 
@@ -78,7 +79,16 @@ def test_a_place_that_cannot_hold_logs_is_named_with_its_variable(
     assert log_file("regrade").parent.is_dir()
 
 
-def test_folders_in_the_environment_may_begin_in_the_users_own(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("REGRADE_CACHE", "~/c")
-    monkeypatch.setenv("REGRADE_SPOOL", "~/s")
-    assert (cache_folder(), spool_root()) == (Path.home() / "c", Path.home() / "s")
+@pytest.mark.parametrize("xdg", [False, True])
+def test_folders_in_the_environment_may_begin_in_the_users_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, xdg: bool
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CACHE", "SPOOL", "LOGS", "QUESTIONS"):
+        monkeypatch.setenv(f"REGRADE_{name}", "" if xdg else "~/mine")
+    for name in ("CACHE", "STATE", "DATA"):
+        monkeypatch.setenv(f"XDG_{name}_HOME", "~/users")
+    folders = [cache_folder(), spool_root(), questions_folder(), log_file("regrade").parent]
+    users = tmp_path / "users" / "regrade"
+    own = [users, users / "spool", users / "questions", users / "logs"]
+    assert folders == (own if xdg else [tmp_path / "mine"] * 4)

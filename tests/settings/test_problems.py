@@ -1,11 +1,13 @@
 """Problems of settings are told in words that do not come from Python or pydantic."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import pytest
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from regrade.jobs.job import EvaluationJob, GenerationJob
+from regrade.settings import Settings
 from regrade.settings.problems import LONGEST, models_at, one_line
 
 MODEL = {"model": "m", "benchmarks": ["gsm8k"]}
@@ -43,6 +45,32 @@ def test_a_wrong_value_is_told_with_what_it_should_be(given: dict[str, Any], say
     assert says in line
     for word in ("Input", "None", "valid", "pydantic"):
         assert word not in line
+
+
+class _Numbers(Settings):
+    """Types of numbers in other types of pydantic."""
+
+    several: Sequence[int] = ()
+    by_name: Mapping[str, Sequence[float]] = Field(default_factory=dict)
+    pair: tuple[Literal["auto"] | float, int | None] = ("auto", None)
+    unlike: frozenset[int] = frozenset()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"several": [2, True]},
+        {"by_name": {"a": [0.5, False]}},
+        {"pair": (True, 2)},
+        {"pair": (0.5, True)},
+        {"unlike": [2, True]},
+    ],
+)
+def test_true_and_false_are_no_numbers_however_deep_in_a_setting(given: dict[str, Any]):
+    with pytest.raises(ValidationError, match="input_type=bool"):
+        _Numbers.model_validate(given)
+    numbers = _Numbers.model_validate({"several": [2, 1], "pair": (1, 1), "unlike": [1]})
+    assert (numbers.several, numbers.pair, numbers.unlike) == ([2, 1], (1.0, 1), {1})
 
 
 @pytest.mark.parametrize("kind", [{"kind": "vllm"}, {}])

@@ -88,7 +88,8 @@ class EvaluateCheckpoints(TrainerCallback):
         environment: Changes to the evaluation's environment, such as `{"CUDA_VISIBLE_DEVICES": "7"}` for a GPU
             that the training does not use.
         max_waiting: Largest number of checkpoints that wait while another is evaluated. If there are more, the oldest is
-            skipped. Each may need the disk space of a model if `save_total_limit` is set.
+            skipped; 0: each that is saved while another is evaluated. Each may need the disk space of a model if `save_total_limit`
+            is set.
         stop_on_failure: Raise an error if an evaluation fails. Otherwise log a warning and continue training.
 
     Raises:

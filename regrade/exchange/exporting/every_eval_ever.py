@@ -44,7 +44,7 @@ from regrade.stats.scale import SHARES, Scale
 
 _COLUMNS = (
     *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
-    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images", "label_logprobs"),
+    *("choices", "text", "reasoning", "tool_calls", "trajectory", "images"),
     *("finish_reason", "prompt_tokens", "completion_tokens", "time_to_first_token", "latency"),
     *("error",),
 )

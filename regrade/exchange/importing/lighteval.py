@@ -45,7 +45,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         n_samples=n_samples,
         repeats=max((row.repeat for row in rows), default=0) + 1,
         model_revision=general.text("model_sha") or None,
-        method="rank" if rows and rows[0].label_logprobs else "generate",
+        method="rank" if any(row.label_logprobs for row in rows) else "generate",
         n_shots=n_shots,
         config=config.text("hf_subset"),
         limit=n_samples if general.get("max_samples") is not None else None,
@@ -116,10 +116,11 @@ def _rows(index: int, record: Record) -> list[ImportedRow]:
     logprobs = response.get("logprobs")
     if not isinstance(logprobs, list) or len(logprobs) != len(choices) or not several:
         raise record.error("it has neither a text nor a log-probability for each choice.")
-    ranked = tuple(finite(logprob) for logprob in logprobs)
+    ranked = tuple(finite(logprob) for logprob in logprobs if logprob is not None)
     if None in ranked:
         raise record.error(f"'logprobs' should be numbers, found {logprobs!r:.60}.")
-    return [ImportedRow(**common, text=None, label_logprobs=ranked, scores=scores)]  # type: ignore[arg-type]
+    answered = ranked if len(ranked) == len(choices) else None
+    return [ImportedRow(**common, text=None, label_logprobs=answered, scores=scores)]  # type: ignore[arg-type]
 
 
 def _task(text: str) -> tuple[str, int | None]:

@@ -8,7 +8,7 @@ import json
 import re
 from ast import literal_eval
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from regrade.exchange.importing.base import (
     ImportedRow,
@@ -34,12 +34,16 @@ _FLAGS = {"True": True, "False": False}
 """Forms in which the harness tells whether a continuation is what greedy decoding gives: a truth value or a text."""
 
 
+_NULLS = (None, "None")
+"""Forms of a log-probability that is missing."""
+
+
 class _Request(NamedTuple):
     """Log-probability of a continuation after a context."""
 
     context: str
     continuation: str
-    logprob: float
+    logprob: float | None
     is_greedy: bool | None
 
 
@@ -47,10 +51,10 @@ def _ranked(record: Record, responses: Sequence[Any], known: Mapping[str, Any]) 
     """Return the choices of a row, whose `resps` is `[[[logprob, greedy]], ...]`.
 
     If they have different contexts, the common beginning of these up to a white space is the prompt, and the rest of each context
-    is part of its choice.
+    is part of its choice. A row that lacks a log-probability has none: its answer is missing.
 
     Raises:
-        ImportFileError: If a log-probability is not a number.
+        ImportFileError: If a log-probability is neither a number nor null.
     """
     requests = _conditional(
         [_request(record, number, response) for number, response in enumerate(responses)]
@@ -69,14 +73,17 @@ def _ranked(record: Record, responses: Sequence[Any], known: Mapping[str, Any]) 
         text=None,
         target=target,
         choices=choices,
-        label_logprobs=tuple(request.logprob for request in requests),
+        label_logprobs=_known([request.logprob for request in requests]),
         label_is_greedy=_known([request.is_greedy for request in requests]),
     )
 
 
-def _known(flags: Sequence[bool | None]) -> tuple[bool, ...] | None:
-    known = tuple(flag for flag in flags if flag is not None)
-    return known if len(known) == len(flags) else None
+_Known = TypeVar("_Known")
+
+
+def _known(values: Sequence[_Known | None]) -> tuple[_Known, ...] | None:
+    known = tuple(value for value in values if value is not None)
+    return known if len(known) == len(values) else None
 
 
 def _only_target(target: Json) -> str | int | None:
@@ -103,8 +110,8 @@ def _position(target: Json, n_choices: int) -> str | int | None:
 
 def _request(record: Record, number: int, response: Json) -> _Request:
     try:
-        logprob, *more = response[0]
-        logprob = float(logprob)
+        logprob, *more = (None,) if response[0] is None else response[0]
+        logprob = None if logprob in _NULLS else float(logprob)
     except (TypeError, ValueError, IndexError, KeyError):
         raise record.error(
             f"'resps' should hold log-probabilities, found {response!r:.60}."
@@ -171,7 +178,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         n_samples=effective or max(answers) + 1,
         repeats=config.integer("repeats"),
         model_revision=results.part("config").text("model_sha"),
-        method="rank" if rows[0].label_logprobs else "generate",
+        method="rank" if any(row.label_logprobs for row in rows) else "generate",
         format=_format(results, rows[0]),
         n_shots=results.part("n-shot").integer(task) if task else None,
         system=results.text("system_instruction"),
@@ -212,7 +219,10 @@ def _rows(index: int, record: Record, scores: Mapping[str, RowScore]) -> list[Im
         "prompt_kind": kind,
         "doc": known,
     }
-    if isinstance(responses[0][0] if responses[0] else None, list):
+    if any(
+        isinstance(response, list) and response and isinstance(response[0], list)
+        for response in responses
+    ):
         return [_ranked(record, responses, common | {"scores": scores})]
     target = _only_target(record.get("target"))
     texts = record.answers("resps.0")

@@ -32,6 +32,7 @@ from regrade.settings.errors import (
     HubError,
     RegradeError,
     RepositoryError,
+    UnknownNameError,
     UserError,
 )
 
@@ -76,7 +77,7 @@ class Viewer:
         return Response(style_sheet(), media_type="text/css")
 
     def _home(self, request: Request) -> Response:
-        filters = SetFilters.of(_given(request))
+        filters = SetFilters.of(_given(request, *SetFilters.__dataclass_fields__))
         if filters.query != request.url.query:
             return RedirectResponse(self._links.home(filters), 302)
         shelf = self.library.shelf(filters.at)
@@ -94,8 +95,8 @@ class Viewer:
             figures=figures_in("viewer"),
         )
 
-    def _visit(self, request: Request) -> Visit:
-        filters = AnswerFilters.of(_given(request))
+    def _visit(self, request: Request, *others: str) -> Visit:
+        filters = AnswerFilters.of(_given(request, *AnswerFilters.__dataclass_fields__, *others))
         shelf = self.library.shelf(filters.at)
         stored = shelf.find(request.path_params["answer_set"])
         return Visit(self.library, shelf, stored, filters, self._links)
@@ -113,11 +114,11 @@ class Viewer:
         )
 
     def _answer(self, request: Request) -> Response:
-        given = _given(request)
+        given = _listed(request)
         sample_id, repeat = p.text(given, "sample"), p.whole(given, "number")
         if sample_id is None:
             raise NotFoundError("The address of an answer names its question: `sample=...`.")
-        visit = self._visit(request)
+        visit = self._visit(request, "sample", "number", "full", "models")
         page = one_answer(
             visit,
             self._people,
@@ -130,7 +131,7 @@ class Viewer:
 
     def _image(self, request: Request) -> Response:
         """Send an image as its content says; an address of anything else is not found."""
-        shelf = self.library.shelf(p.text(_given(request), "at"))
+        shelf = self.library.shelf(p.text(_given(request, "at"), "at"))
         stored = shelf.find(request.path_params["answer_set"])
         images, sha256 = self.library.images(stored.answers), request.path_params["sha256"]
         if sha256 not in images:
@@ -140,7 +141,7 @@ class Viewer:
 
     def _compare_form(self, request: Request) -> Response:
         """Send the form of two chosen answer sets on to their comparison."""
-        given = _given(request)
+        given = _given(request, "base", "candidate", "at")
         at = p.text(given, "at")
         shelf = self.library.shelf(at)
         chosen = [p.text(given, side) for side in ("base", "candidate")]
@@ -149,8 +150,8 @@ class Viewer:
             raise p.AddressError("base", chosen[0] or "", "chosen, and `candidate` too")
         return RedirectResponse(self._links.comparison(base, candidate, PairFilters(at=at)), 302)
 
-    def _pair_visit(self, request: Request) -> PairVisit:
-        filters = PairFilters.of(_given(request))
+    def _pair_visit(self, request: Request, *others: str) -> PairVisit:
+        filters = PairFilters.of(_given(request, *PairFilters.__dataclass_fields__, *others))
         shelf = self.library.shelf(filters.at)
         base, candidate = (shelf.find(request.path_params[side]) for side in ("base", "candidate"))
         return PairVisit(self.library, base, candidate, filters, self._links)
@@ -161,11 +162,11 @@ class Viewer:
         return self._page("compare.html", visit.filters.at, page=page)
 
     def _question(self, request: Request) -> Response:
-        given = _given(request)
+        given = _listed(request)
         sample_id = p.text(given, "sample")
         if sample_id is None:
             raise NotFoundError("The address of a question names it: `sample=...`.")
-        visit = self._pair_visit(request)
+        visit = self._pair_visit(request, "sample", "full")
         page = pair_page(visit, self._pairing, sample_id, full=_is_whole(given))
         return self._page("question.html", visit.filters.at, page=page)
 
@@ -218,8 +219,20 @@ def protected(
     return WithHeaders(OwnPagesOnly(app, origins=origins, hosts=hosts), HEADERS)
 
 
-def _given(request: Request) -> dict[str, list[str]]:
+def _listed(request: Request) -> dict[str, list[str]]:
     return {name: request.query_params.getlist(name) for name in request.query_params}
+
+
+def _given(request: Request, *known: str) -> dict[str, list[str]]:
+    """Return the values in an address by their names, of which those that its page has are `known`.
+
+    Raises:
+        UnknownNameError: If there is another one, which would be left out of what is asked.
+    """
+    for name in request.query_params:
+        if name not in known:
+            raise UnknownNameError("name in the address", name[:80], known)
+    return _listed(request)
 
 
 def _is_whole(given: p.Parameters) -> bool:

@@ -206,17 +206,21 @@ def test_only_stop_on_failure_ends_the_training(quick: None, output: Path) -> No
         save(hook, output, 1)
 
 
+@pytest.mark.parametrize(("max_waiting", "evaluated"), [(1, [1, 4]), (0, [1])])
 def test_a_skipped_checkpoint_is_named_with_the_command_that_evaluates_it(
-    quick: None, output: Path, caplog: pytest.LogCaptureFixture
+    quick: None,
+    output: Path,
+    caplog: pytest.LogCaptureFixture,
+    max_waiting: int,
+    evaluated: list[int],
 ) -> None:
-    slow = training.EvaluateCheckpoints(
-        ["gsm8k"], limit=8, environment={"SECONDS": "1"}, max_waiting=1, answers="my answers"
-    )
+    given: dict[str, Any] = {"limit": 8, "max_waiting": max_waiting, "answers": "my answers"}
+    slow = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "1"}, **given)
 
     with caplog.at_level(logging.WARNING, "regrade.hooks"):
         state = save(slow, output, 1, 2, 3, 4)
 
-    assert steps(state) == [1, 4]
+    assert steps(state) == evaluated
     assert "checkpoint-2 is not evaluated, because newer checkpoints wait" in caplog.text
     command = "regrade evaluate --model {} --benchmark gsm8k --answers 'my answers' --limit 8"
     assert command.format(output / "checkpoint-3") in caplog.text

@@ -105,6 +105,22 @@ def test_choices_that_were_ranked_keep_their_log_probabilities(tmp_path: Path):
     )
 
 
+def test_a_row_that_lacks_a_log_probability_is_a_missing_answer_in_a_file_that_is_read(
+    tmp_path: Path,
+):
+    lacking, whole = (
+        detail(
+            [],
+            doc={"query": query, "choices": [" A", " B"], "gold_index": [1]},
+            model_response={"input": query, "text": [], "logprobs": logprobs},
+        )
+        for query, logprobs in (("Q", [None, -1.0]), ("R", [-2.0, -1.0]))
+    )
+    found = read(document(tmp_path / "a.json", [lacking, whole]))
+    assert found.method == "rank"
+    assert [row.label_logprobs for row in found.rows] == [None, (-2.0, -1.0)]
+
+
 def test_details_of_older_versions_are_read(tmp_path: Path):
     old = {
         "example": "What is 2+2?",

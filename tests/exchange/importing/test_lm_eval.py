@@ -218,6 +218,22 @@ def test_whether_a_choice_is_greedy_is_kept_if_the_harness_says_it_of_all(
     assert row.label_is_greedy == known
 
 
+@pytest.mark.parametrize("null", [[[None, "False"]], [["None", "False"]], [None]])
+def test_a_row_that_lacks_a_log_probability_is_a_missing_answer_in_a_file_that_is_read(
+    tmp_path: Path, null: list[object]
+):
+    lacking = ranked(*XY) | {"resps": [null, [["-1", "False"]]]}
+    path = jsonl(tmp_path / "a.jsonl", lacking, ranked(*XY) | {"doc_id": 1})
+
+    found = read(path)
+
+    assert found.method == "rank"
+    assert [(row.choices, row.label_logprobs, row.text) for row in found.rows] == [
+        (("x", "y"), None, None),
+        (("x", "y"), (-2.0, -1.0), None),
+    ]
+
+
 def test_the_log_probability_of_a_single_text_is_no_choice(tmp_path: Path):
     row = only_row(tmp_path, ranked(("The sky is", " blue", -0.5), target=" blue"))
     assert (row.target, row.choices, row.label_logprobs) == (None, ("blue",), (-0.5,))

@@ -286,12 +286,13 @@ def test_a_report_of_all_sets_names_the_damaged_ones_and_a_named_set_is_refused(
     shard.write_bytes(bytes(shard.stat().st_size))
     path = tmp_path / "report.html"
 
-    ran = regrade("report", path, "--answers", repository.uri)
+    ran = regrade("report", path, "--answers", repository.uri, "--json")
 
     page = path.read_text()
     assert {item.stored.model for item in made(repository).sets} == {"org/base", "org/candidate"}
     for damaged in (unread, cut):
         assert f"left out: '{damaged.folder}/" in text_of(page)
+        assert any(f"{damaged.folder}/" in one["path"] for one in ran.document["damaged"])
     assert (ran.code, ran.err.count("left out: ")) == (1, 2)
     assert str(tmp_path) not in page
     with pytest.raises(DamagedAnswersError, match=cut.folder):

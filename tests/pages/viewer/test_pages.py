@@ -204,6 +204,26 @@ def test_a_page_has_fifty_answers_and_leads_to_the_next(reader: Reader):
 
 
 @pytest.mark.parametrize(
+    ("page", "known"),
+    [
+        ("/?modle=x", "ascending, at, benchmark, q, sort"),
+        ("/sets/{}?verdcit=wrong&page=2", "verdict"),
+        ("/sets/{}/answer?sample=1&nubmer=2", "number"),
+        ("/compare/{}/{}?kinds=x", "Did you mean &#39;kind&#39;?"),
+        ("/compare?base={}&candidat=x", "candidate"),
+    ],
+)
+def test_a_name_that_an_address_cannot_have_is_refused_with_those_that_it_can(
+    mixed_reader: tuple[Reader, str], page: str, known: str
+):
+    reader, answer_set = mixed_reader
+    found = reader.get(page.format(answer_set, answer_set))
+    assert found.status == 400
+    assert "Unknown name in the address" in found.html
+    assert known in found.html
+
+
+@pytest.mark.parametrize(
     ("query", "problem"),
     [
         ("page=0", "`page=0` in the address should be a whole number from 1"),
