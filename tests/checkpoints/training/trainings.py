@@ -72,6 +72,27 @@ def arguments_in(output: Path, **arguments: Any) -> "TrainingArguments":
     return TrainingArguments(output_dir=str(output), use_cpu=True, **arguments)
 
 
+def save(
+    hook: "training.EvaluateCheckpoints",
+    output: Path,
+    *steps: int,
+    begun: "TrainerState | None" = None,
+    **arguments: Any,
+) -> "TrainerState":
+    """Call the hook like a training that begins in a state, saves checkpoints at these steps and ends; return its state then."""
+    from transformers import TrainerControl, TrainerState
+
+    chosen = arguments_in(output, **arguments)
+    state, control = begun or TrainerState(), TrainerControl()
+    hook.on_train_begin(chosen, state, control)
+    for step in steps:
+        state.global_step = step
+        hook.on_save(chosen, state, control)
+        hook.on_step_end(chosen, state, control)
+    hook.on_train_end(chosen, state, control)
+    return state
+
+
 def train(
     home: Path, hook: "training.EvaluateCheckpoints", *, resume: bool = False, **arguments: Any
 ) -> "tuple[Trainer, Reporter]":
