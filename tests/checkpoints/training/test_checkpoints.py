@@ -22,16 +22,19 @@ def problem_of(folder: Path) -> str | None:
     return in_folder(folder, settle=0).waits_for
 
 
-def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoint: Path) -> None:
-    kept = keep(checkpoint)
+def test_a_kept_checkpoint_outlives_the_original_and_has_its_name_below_that_of_the_training(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(checkpoint.parent)  # as for a training in the folder `.`
+    kept = keep(Path("checkpoint-5"))
     size = (checkpoint / "model.safetensors").stat().st_size
     shutil.rmtree(checkpoint)
 
-    assert (kept.parent.name, kept.name) == ("run", "checkpoint-5")
+    assert kept == Path("regrade-kept/run/checkpoint-5")
     assert (kept / "model.safetensors").stat().st_size == size
     assert not (kept / "optimizer.pt").exists()
     assert problem_of(kept) is None
-    Queue(checkpoint.parent).drop(kept.name)
+    Queue(Path()).drop(kept.name)
     assert list(checkpoint.parent.iterdir()) == []
 
 
