@@ -43,9 +43,7 @@ def test_long_names_that_begin_alike_have_different_aliases():
 
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
-    folder = tmp_path / "run-7"
-    folder.mkdir()
-    return folder
+    return tmp_path / "run-7"
 
 
 def look(folder: Path, settle: float = 60) -> Found:

@@ -456,16 +456,11 @@ def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
     assert not evaluated.engines
 
 
-@pytest.fixture
-def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without notes of earlier runs."""
-    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
-
-
 def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
-    evaluated: Evaluated, training: Path, quick: None, own_notes: None
+    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ):
     """A checkpoint that is not complete is left to the next run."""
+    monkeypatch.setenv("REGRADE_CACHE", str(training / "cache"))  # without notes of earlier runs
     last = checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=2000)
     whole = shorten(last)
     found: list[Evaluation] = []

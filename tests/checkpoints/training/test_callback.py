@@ -5,10 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import psutil
@@ -23,27 +21,17 @@ from tests.command_line import ROOT, demo_parameters
 from tests.command_line import run as run_command
 from tests.processes.trees import wait_until
 
-if TYPE_CHECKING:
-    from transformers import Trainer
-
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
-
-Train = Callable[..., "Trainer"]
-
-
-@pytest.fixture
-def run(tmp_path: Path, quick: None) -> Train:
-    return partial(train, tmp_path)
 
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_every_nth_checkpoint_is_evaluated_also_if_the_trainer_deletes_it_before_that(
-    run: Train, tmp_path: Path, wait: bool
+    quick: None, tmp_path: Path, wait: bool
 ) -> None:
     seconds = {"SECONDS": "0.2" if wait else "2"}
     hook = training.EvaluateCheckpoints(["gsm8k"], every=2, wait=wait, environment=seconds)
 
-    trainer = run(hook, save_total_limit=1)
+    trainer = train(tmp_path, hook, save_total_limit=1)
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
     losses = [logs for logs in trainer.state.log_history if "loss" in logs]
@@ -120,7 +108,7 @@ def test_a_text_is_one_benchmark_also_a_task_of_the_harness() -> None:
 
 @pytest.mark.slow
 def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
-    run: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
@@ -129,10 +117,8 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "training")
     mlflow.set_tracking_uri(uri)
     try:
-        run(
-            training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"}),
-            report_to="mlflow",
-        )
+        hook = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"})
+        train(tmp_path, hook, report_to="mlflow")
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
         logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
