@@ -39,15 +39,14 @@ logger = logging.getLogger("regrade")
 class EngineSession(ExitStack):
     """Loads an engine for the works of a job, goes on with the next model in it, and stops it when the block ends.
 
-    Use it on the main thread, as the engine.
+    Use it on the main thread, as the engine. Of models that come, the weights are read ahead.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, coming: Following | None = None) -> None:
         super().__init__()
         self.starts = 0
         """Engines that were started."""
-        self.coming: Following | None = None
-        """Models that come, whose weights are read ahead."""
+        self._coming = coming
         self._told: Found | None = None
         """The last one whose weights were: to resolve one reads its files."""
         self._engine: Engine | None = None
@@ -131,7 +130,7 @@ class EngineSession(ExitStack):
     @contextmanager
     def _answering(self) -> Iterator[tuple[Engine, BaseEngineSettings]]:
         """While the block runs, in which the engine answers requests, read ahead the weights of models that come; count its seconds."""
-        (engine, settings), coming = self.loaded, self.coming
+        (engine, settings), coming = self.loaded, self._coming
         reading: AbstractContextManager[object] = nullcontext()
         if coming is not None and isinstance(engine, SwitchingEngine):
 

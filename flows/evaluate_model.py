@@ -235,11 +235,10 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
     following = Following(names, quiet, Notes(job.decisive) if job.only_new else None)
     if "sleep" in job.between:
         job = job.model_copy(update={"engine": job.engine.able_to_sleep()})
-    with EngineSession() as engines:
-        engines.coming = following
+    with EngineSession(following) as engines:
         for found in following:
             error: str | None = None
-            display.began(found.model)
+            display.came(found.model, ended=False)
             try:
                 one = job.of(found.model, _gate_of(found, job, aliases))
                 with timed(monotonic(), advised=False):
@@ -251,7 +250,7 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
                 failed.append(found.model)
             if job.between != "stay" and following.peek() is None:
                 engines.rest(job.between)
-            display.ended(found.model, error)
+            display.came(found.model, error, ended=True)
     engine_no_longer_needed()
     if done and not job.only_new:  # a later run on the schedule finds it
         failed += following.incomplete

@@ -87,9 +87,8 @@ class Following:
     def __init__(self, names: Sequence[str], quiet: float, notes: Notes | None = None) -> None:
         self._names, self._quiet, self._notes = names, quiet, notes
         self._seen: set[str] = set()
-        self._folders = [_parent(name) for name in names if _is_in_folder(name)]
-        """Patterns of the folders beside whose content `training-ended` may lie."""
-        self.poll = POLL if len(self._folders) == len(names) else HUB_POLL
+        self._in_folders = all(map(_is_in_folder, names))
+        self.poll = POLL if self._in_folders else HUB_POLL
         """Seconds between two looks."""
         self.left_out = 0
         """Revisions that the notes left out."""
@@ -135,10 +134,10 @@ class Following:
             raise problem
 
     def _has_ended(self) -> bool:
-        """Return True if all models are in folders, and `training-ended` lies in each of them."""
-        return bool(self._folders) and all(
-            (folders := glob(pattern)) and all((Path(f) / ENDED).exists() for f in folders)  # noqa: PTH207 - a whole path
-            for pattern in self._folders
+        """Return True if all models are in folders, and `training-ended` lies beside each."""
+        return self._in_folders and all(
+            len(glob(f"{parent}/{ENDED}")) == len(glob(parent)) > 0  # noqa: PTH207 - whole paths
+            for parent in map(_parent, self._names)
         )
 
     def peek(self) -> Found | None:

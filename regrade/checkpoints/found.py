@@ -4,7 +4,7 @@ import hashlib
 import math
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from regrade.models import local
@@ -26,11 +26,11 @@ class Found:
     model: str
     """Model to evaluate, with its commit if it is on the Hub."""
     revision: str
-    """Commit, or hash of the sizes and times of a folder's files; "" if it is not complete."""
+    """Commit, or hash of the names, sizes and times of the files in a folder that decide the answers; their content is not read."""
     waits_for: str | None = None
     """The missing part; None if the revision is complete."""
-    age: float = math.inf
-    """Seconds since the last change of a folder that is not complete, or not yet counts as written."""
+    age: float = field(default=math.inf, compare=False)
+    """Seconds since the last change of a folder."""
 
 
 def on_hub(name: str) -> Found:
@@ -49,23 +49,20 @@ def in_folder(folder: Path, settle: float) -> Found:
     """Return the revision of a model in a folder, which counts as written after `settle` seconds without a change."""
     path = folder.resolve()
     name = path.parent.name if CHECKPOINT.fullmatch(path.name) else local.folder_name(path)
+    states = local.file_states(path)
+    age = time.time() - max((time_ns for _, time_ns in states.values()), default=0) / 1e9
     waits_for = (
         local.find_missing(path) if path.is_dir() else "the folder does not exist (any more)"
-    )
-    age = (
-        time.time()
-        - max((time_ns for _, time_ns in local.file_states(path).values()), default=0) / 1e9
     )
     if waits_for is None and age < settle:
         waits_for = (
             f"it changed {max(age, 0):.0f} s ago; it is left for {settle:g} s without a change"
         )
-    if waits_for is not None:
-        return Found(name, str(path), "", waits_for, age)
-    try:
-        return Found(name, str(path), _fingerprint(path))
-    except FileNotFoundError as error:  # deleted meanwhile
-        return Found(name, str(path), "", f"a file cannot be read ({error})")
+    digest = hashlib.sha256()
+    for file in sorted(local.model_files(path)):
+        size, time_ns = states.get(str(file), (0, 0))  # of one that came meanwhile
+        digest.update(f"{file.relative_to(path)}\0{size}\0{time_ns}\n".encode())
+    return Found(name, str(path), digest.hexdigest(), waits_for, age)
 
 
 def alias_of(template: str, name: str) -> str:
@@ -81,15 +78,6 @@ def alias_of(template: str, name: str) -> str:
         return alias
     digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]
     return f"{alias[: _LONGEST - _DIGITS - 1]}-{digest}"
-
-
-def _fingerprint(path: Path) -> str:
-    """Return a hash of the names, sizes and times of the files that decide the answers; their content is not read."""
-    digest = hashlib.sha256()
-    for file in sorted(local.model_files(path)):
-        stat = file.stat()
-        digest.update(f"{file.relative_to(path)}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 def _missing(head: HubHead) -> str | None:

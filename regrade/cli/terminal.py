@@ -170,15 +170,10 @@ class TerminalDisplay(Display):
         """Keep the verdict of a gate, for report files."""
         self.verdicts.append(verdict)
 
-    def began(self, model: str) -> None:
-        """Print which model is evaluated now."""
+    def came(self, model: str, error: str | None = None, *, ended: bool) -> None:
+        """Print which model is evaluated now, or at its end its result and what failed."""
         if self.report is not None:
-            self.report(model, None, None, False)
-
-    def ended(self, model: str, error: str | None) -> None:
-        """Print the result of a model, and what failed."""
-        if self.report is not None:
-            self.report(model, self.evaluation, error, True)
+            self.report(model, self.evaluation, error, ended)
         self.evaluation = None
 
     def loading(self, what: str) -> None:

@@ -78,11 +78,8 @@ class Display:
     def judged(self, verdict: "BaseModel") -> None:
         """Called with the `GateReport` of a gate."""
 
-    def began(self, model: str) -> None:
-        """Called before a model that came is evaluated (`--follow`)."""
-
-    def ended(self, model: str, error: str | None) -> None:
-        """Called after that, with the reason if it failed."""
+    def came(self, model: str, error: str | None = None, *, ended: bool) -> None:
+        """Called before and after a model that came is evaluated (`--follow`), with the reason if it failed."""
 
 
 class NoDisplay(Display):

@@ -13,7 +13,7 @@ from regrade.checkpoints.following import ATTEMPTS, Following, Notes
 from regrade.checkpoints.found import Found
 from regrade.models.hub import HubHead
 from regrade.settings.errors import HubError
-from tests.checkpoints.test_found import write
+from tests.checkpoints.writing import write
 
 
 @pytest.fixture(autouse=True)
@@ -66,7 +66,9 @@ def test_the_file_that_ends_a_training_beside_all_folders_of_a_pattern_ends_the_
         save(tmp_path / run, number)
         (tmp_path / run / ENDED).touch()
 
-    assert len(list(Following([f"{tmp_path}/{pattern}"], 1e6))) == len(runs)
+    names = [f"{tmp_path}/{pattern}"]
+    assert len(list(Following(names, 1e6))) == len(runs)
+    assert not Following([*names, "org/name@main"], 1e6)._has_ended(), "it may have new commits"
 
 
 def test_a_checkpoint_that_is_deleted_while_it_is_looked_at_is_no_model_of_the_hub(

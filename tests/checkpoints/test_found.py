@@ -2,10 +2,8 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,7 @@ from regrade.answers.aliases import is_alias_name
 from regrade.checkpoints.found import Found, alias_of, in_folder, on_hub
 from regrade.models.patterns import matching, named_models
 from regrade.settings.errors import HubError, ModelError
-from tests.command_line import DEMO
+from tests.checkpoints.writing import write
 from tests.hub_server.faults import Answer
 from tests.hub_server.fixtures import Hub
 from tests.models.conftest import api
@@ -25,16 +23,10 @@ from tests.models.conftest import api
 __all__ = ["api"]
 
 
-@pytest.mark.parametrize(
-    ("name", "alias"),
-    [
-        ("Qwen/Qwen3-0.6B", "last-good-qwen-qwen3-0-6b"),
-        ("my run", "last-good-my-run"),
-        ("a" * 40, f"last-good-{'a' * 40}"),
-    ],
-)
-def test_an_alias_has_the_name_of_its_model(name: str, alias: str):
-    assert alias_of("last-good-{model}", name) == alias
+def test_an_alias_has_the_name_of_its_model():
+    names = ("Qwen/Qwen3-0.6B", "my run", "a" * 40)
+    aliases = [alias_of("last-good-{model}", name) for name in names]
+    assert aliases == ["last-good-qwen-qwen3-0-6b", "last-good-my-run", f"last-good-{'a' * 40}"]
 
 
 @given(st.text(min_size=1))
@@ -51,18 +43,7 @@ def test_long_names_that_begin_alike_have_different_aliases():
 
 @pytest.fixture
 def training(tmp_path: Path) -> Path:
-    folder = tmp_path / "run-7"
-    folder.mkdir()
-    return folder
-
-
-def write(training: Path, name: str, *, age: float = 100.0) -> Path:
-    """Write a complete checkpoint whose files are this many seconds old."""
-    folder = training / name
-    shutil.copytree(DEMO / "regrade-demo", folder)
-    for path in folder.iterdir():
-        os.utime(path, (time.time() - age,) * 2)
-    return folder
+    return tmp_path / "run-7"
 
 
 def look(folder: Path, settle: float = 60) -> Found:
@@ -86,14 +67,11 @@ def test_a_whole_checkpoint_is_left_until_it_has_settled(training: Path):
     assert look(folder, settle=1).waits_for is None
 
 
-def test_weights_in_parts_wait_for_the_last_part(training: Path):
-    folder = write(training, "checkpoint-500")
-    (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors")
+def test_a_deleted_checkpoint_has_not_changed_for_long(training: Path):
+    found = look(training / "checkpoint-500")
 
-    found = look(folder)
-
-    assert found.waits_for is not None
-    assert "'model-00002-of-00002.safetensors'" in found.waits_for
+    assert "does not exist" in (found.waits_for or "")
+    assert found.age > 1e6
 
 
 def test_a_checkpoint_that_is_written_again_is_another_revision(training: Path):
@@ -107,6 +85,11 @@ def test_a_checkpoint_that_is_written_again_is_another_revision(training: Path):
 
     assert first.revision == same.revision
     assert other.revision not in ("", first.revision)
+
+
+def test_the_look_does_not_read_the_weights(training: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("regrade.models.fingerprints.file_sha256", lambda *_: 1 / 0)
+    assert look(write(training, "checkpoint-500")).waits_for is None
 
 
 def test_a_machine_that_follows_needs_nothing_of_a_training():

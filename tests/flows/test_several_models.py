@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -315,6 +315,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(following, "POLL", 0.05)
 
 
+def at_the_end(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
+    """Call an action when the result of each model that came is told."""
+    monkeypatch.setattr(NoDisplay, "came", lambda *_, ended: action() if ended else None)
+
+
 def without_reading_ahead(engine: SwitchingTestEngine) -> list[str]:
     return [event for event in engine.events if not event.startswith("ahead")]
 
@@ -326,16 +331,14 @@ def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fa
     quick: None,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    began: list[str] = []
-    monkeypatch.setattr(NoDisplay, "began", lambda _, model: began.append(Path(model).name))
-    ended: list[str | None] = []
+    told: list[tuple[str, str | None, bool]] = []
 
-    def end(_: NoDisplay, model: str, error: str | None) -> None:
-        ended.append(error)
-        if len(ended) == 3:  # all are done
+    def came(_: NoDisplay, model: str, error: str | None = None, *, ended: bool) -> None:
+        told.append((Path(model).name, error, ended))
+        if len(told) == 6:  # all three are done
             checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
 
-    monkeypatch.setattr(NoDisplay, "ended", end)
+    monkeypatch.setattr(NoDisplay, "came", came)
     switch = SwitchingTestEngine.switch
 
     def refuse(self: SwitchingTestEngine, model: ResolvedModel, requests: Any) -> None:
@@ -350,8 +353,12 @@ def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fa
         ["open run/checkpoint-100", "end"],
         ["open run/checkpoint-1000", "switch run/checkpoint-2000, 1 streams", "end"],
     ]
-    assert began == [f"checkpoint-{step}" for step in (100, 200, 1000, 2000)]
-    assert ended == [None, "The weights cannot be read.", None, None]
+    errors = {100: None, 200: "The weights cannot be read.", 1000: None, 2000: None}
+    assert told == [
+        (f"checkpoint-{step}", *outcome)
+        for step, error in errors.items()
+        for outcome in ((None, False), (error, True))
+    ]
     with pytest.raises(OperationError, match="1 of 4 models failed: .*checkpoint-200"):
         state.result()
     assert len(evaluated.answers) == 3
@@ -424,12 +431,12 @@ def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
     monkeypatch.setattr(VllmEngine, "able_to_sleep", lambda self: self)
     told: list[list[str]] = []
 
-    def end(_: NoDisplay, model: str, error: str | None) -> None:
+    def end() -> None:
         told.append([e for engine in evaluated.engines for e in without_reading_ahead(engine)])
         if len(told) == 1:
             checkpoint(demo_model, tmp_path / "run" / "checkpoint-200", seed=200)
 
-    monkeypatch.setattr(NoDisplay, "ended", end)
+    at_the_end(monkeypatch, end)
     evaluated.run(
         f"{tmp_path}/run/checkpoint-*", flow=evaluate_model, follow=0.5, between="deep-sleep"
     ).result()
@@ -450,16 +457,11 @@ def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
     assert not evaluated.engines
 
 
-@pytest.fixture
-def own_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A machine without notes of earlier runs."""
-    monkeypatch.setenv("REGRADE_CACHE", str(tmp_path / "cache"))
-
-
 def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
-    evaluated: Evaluated, training: Path, quick: None, own_notes: None
+    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ):
     """A checkpoint that is not complete is left to the next run."""
+    monkeypatch.setenv("REGRADE_CACHE", str(training / "cache"))  # without notes of earlier runs
     last = checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=2000)
     whole = shorten(last)
     found: list[Evaluation] = []
@@ -500,7 +502,7 @@ def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
     shown: list[Any] = []
     monkeypatch.setattr(NoDisplay, "finished", lambda _, evaluation: shown.append(evaluation))
     verdicts: list[Any] = []
-    monkeypatch.setattr(NoDisplay, "ended", lambda *_: verdicts.append(shown[-1].gate))
+    at_the_end(monkeypatch, lambda: verdicts.append(shown[-1].gate))
     gate = {"baseline": "last-good-{model}", "max_drop": 99, "promote": True}
     state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0, gate=gate)
 

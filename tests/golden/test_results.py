@@ -172,10 +172,10 @@ def followed(found: Evaluation, output: Output) -> Evaluation:
     display = TerminalDisplay(quiet=output.quiet)
     display.report = partial(flow_run._print_followed, output, sys.stdout)
     for model, error in (("org/fast", None), ("org/gone", "The engine ended.")):
-        display.began(model)
+        display.came(model, ended=False)
         if error is None:
             display.finished(found)
-        display.ended(model, error)
+        display.came(model, error, ended=True)
     return found
 
 

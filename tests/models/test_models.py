@@ -5,8 +5,10 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from huggingface_hub import HfApi
+from safetensors.numpy import save_file
 
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import planner
@@ -174,12 +176,49 @@ def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, s
     assert _revision(folder)
 
 
-@pytest.mark.parametrize("left", [0, 4, 9])
-def test_a_weight_file_that_is_cut_is_refused(folder: Path, left: int):
-    (folder / "model.safetensors").write_bytes(WEIGHTS[:left])
+def with_header(header: bytes, data: int = 0) -> bytes:
+    """Return a safetensors file with this header and so many bytes of tensors."""
+    return len(header).to_bytes(8, "little") + header + bytes(data)
 
-    with pytest.raises(ModelError, match="'model.safetensors' is shorter than its header says"):
+
+TENSOR = b'{"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
+ODD = (
+    *(b"[]", b"\xff\xfe", b'{"w": 1}', b'{"w": {"dtype": "F32"}}', b'{"w": {"data_offsets": [0]}}'),
+    b'{"__metadata__": []}',
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        *((WEIGHTS[:left], "is shorter than its header says") for left in (0, 4, 9)),
+        (with_header(TENSOR, 7), "is shorter than its header says"),
+        *((with_header(header), "has no safetensors header") for header in ODD),
+    ],
+)
+def test_a_weight_file_that_is_cut_or_has_an_odd_header_is_refused(
+    folder: Path, content: bytes, says: str
+):
+    (folder / "model.safetensors").write_bytes(content)
+
+    with pytest.raises(ModelError, match=f"'model.safetensors' {says}"):
         resolve_here(str(folder))
+
+
+def test_a_header_of_absurd_length_is_not_read(folder: Path):
+    with (folder / "model.safetensors").open("r+b") as file:
+        file.write((2**40).to_bytes(8, "little"))
+        file.truncate(2**40 + 8)  # a sparse file
+
+    with pytest.raises(ModelError, match="has a header of 1099511627776 bytes"):
+        resolve_here(str(folder))
+
+
+def test_weights_with_metadata_and_any_tensor_names_are_whole(folder: Path):
+    tensors = {"metadata": np.zeros(2), "model_config": np.zeros(3), "data_offsets": np.zeros(1)}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+    assert _revision(folder)
 
 
 def test_an_empty_weight_file_is_refused(folder: Path):

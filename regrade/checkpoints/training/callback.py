@@ -1,6 +1,7 @@
 """A callback of `transformers.Trainer` that evaluates the checkpoints it saves."""
 
 import copy
+import json
 import logging
 import shlex
 import time
@@ -18,7 +19,7 @@ from pydantic import Field, create_model
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments  # noqa: TID253 - base class; a training script has imported it
 
 from regrade.checkpoints.found import in_folder
-from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
+from regrade.checkpoints.training.checkpoints import Queue
 from regrade.checkpoints.training.evaluations import LOGS, Evaluation, EvaluationFailedError
 from regrade.jobs.job import BenchmarkChoice, harness_tasks, make_job
 from regrade.settings import Between
@@ -32,8 +33,6 @@ INTERVAL = 0.5
 """Least seconds between two looks at the evaluation, in steps of the training."""
 GIVE_UP = 30.0
 """Seconds without a change after which a checkpoint that is not complete is given up."""
-SETTLE = 1.0
-"""Seconds without a change after which a complete checkpoint counts as written."""
 LONG = 30 * 24 * 3600
 """Seconds for which the evaluating process waits for the next checkpoint; it ends with the training."""
 
@@ -144,7 +143,7 @@ class EvaluateCheckpoints(TrainerCallback):
         self._saves = 0
         _, state, _ = self._now
         for folder in self._queue.places():
-            if is_of(folder, state.global_step, state.log_history):
+            if is_of(folder, state):
                 logger.info("%s is evaluated now: the training ended before that", folder.name)
             else:
                 self._queue.drop(folder.name)
@@ -174,11 +173,12 @@ class EvaluateCheckpoints(TrainerCallback):
     @_on_first_rank
     def on_train_end(self) -> None:
         """Wait for the unfinished evaluations, and log them."""
-        with _training_continues():
+        try:
             if left := self._queue.places():
                 logger.info("waiting for %d unfinished evaluations of checkpoints", len(left))
             self._finish()
-        self._end(kindly=True)
+        finally:
+            self._end(kindly=True)
 
     @property
     def _output(self) -> Path:
@@ -234,7 +234,7 @@ class EvaluateCheckpoints(TrainerCallback):
         for place in self._queue.places():
             if place.name == running:
                 continue
-            found = in_folder(place, SETTLE)
+            found = in_folder(place, settle=0)
             if found.waits_for is not None and found.age > GIVE_UP:
                 self._log(place.name, error=found.waits_for)
             elif found.waits_for is None and self._evaluation is None:
@@ -314,6 +314,29 @@ class EvaluateCheckpoints(TrainerCallback):
             with _training_continues():
                 # A copy of the control: `on_log` resets `should_log`, which training still needs.
                 trainer.callback_handler.on_log(args, checkpoint_state, copy.copy(control), logs)
+
+
+def is_of(folder: Path, state: TrainerState) -> bool:
+    """Return True if an earlier process of a training put a checkpoint into the queue, False if it is another training's.
+
+    Args:
+        folder: The checkpoint in the queue.
+        state: Where the training begins: at the checkpoint or later, with a log that begins as the checkpoint's.
+    """
+    saved = state_of(folder)
+    if saved is None or saved.global_step > state.global_step:
+        return False
+    begin = state.log_history[: len(saved.log_history)]
+    return json.dumps(begin) == json.dumps(saved.log_history)  # as texts, because NaN != NaN
+
+
+def state_of(folder: Path) -> TrainerState | None:
+    """Return the state in a checkpoint, which the Trainer writes last; None if the folder is no checkpoint."""
+    try:
+        state: TrainerState = TrainerState.load_from_json(str(folder / "trainer_state.json"))
+    except (OSError, ValueError, TypeError):  # or another version's
+        return None
+    return state if folder.name == f"checkpoint-{state.global_step}" else None
 
 
 def _settings(callback: type[EvaluateCheckpoints]) -> type[BenchmarkChoice]:

@@ -1,14 +1,9 @@
 """The queue of a training's checkpoints: a folder of hard links, from which each is removed once it is evaluated."""
 
-import json
 import os
 import shutil
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ValidationError
 
 from regrade.checkpoints import ENDED
 from regrade.models.local import find_missing
@@ -16,8 +11,6 @@ from regrade.records.specification import CHECKPOINT
 
 _KEPT = "regrade-kept"
 """Name of the folder in a training's folder for hard links to checkpoints."""
-_LAST = "trainer_state.json"
-"""Name of the file with a training's state in a checkpoint; the Trainer writes it last."""
 _TRAINING_ONLY = shutil.ignore_patterns(
     *("optimizer*", "scheduler*", "scaler*", "rng_state*", "training_args.bin", "global_step*")
 )
@@ -96,35 +89,3 @@ class Queue:
         with suppress(OSError):
             self.folder.rmdir()
             self.folder.parent.rmdir()
-
-
-class SavedState(BaseModel):
-    """The part of a `trainer_state.json` that is read here."""
-
-    global_step: int
-    epoch: float | None = None
-    log_history: list[dict[str, Any]] = []
-
-
-def state_of(folder: Path) -> SavedState | None:
-    """Return the state in a checkpoint; None if the folder is no checkpoint."""
-    try:
-        state = SavedState.model_validate_json((folder / _LAST).read_bytes())
-    except (OSError, ValidationError):
-        return None
-    return state if folder.name == f"checkpoint-{state.global_step}" else None
-
-
-def is_of(folder: Path, step: int, log_history: Sequence[dict[str, Any]]) -> bool:
-    """Return True if an earlier process of a training put a checkpoint into the queue, False if it is another training's.
-
-    Args:
-        folder: The checkpoint in the queue.
-        step: Step at which the training begins: that of the checkpoint, or a later one.
-        log_history: Log entries up to that step: they begin with the checkpoint's.
-    """
-    state = state_of(folder)
-    if state is None or state.global_step > step:
-        return False
-    begin = list(log_history[: len(state.log_history)])
-    return json.dumps(begin) == json.dumps(state.log_history)  # as texts, because NaN != NaN

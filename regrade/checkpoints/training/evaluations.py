@@ -11,8 +11,6 @@ from typing import Any
 from regrade.processes.supervised import SupervisedProcess
 from regrade.settings.errors import OperationError
 
-PREFIX = "regrade"
-"""First part of the names of logged metrics."""
 LOGS = "regrade-logs"
 """Name of the folder for logs of evaluations, in a training's output folder."""
 _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed")
@@ -39,19 +37,6 @@ def evaluation_command(words: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-m", "regrade.cli.main", *words, "--json")
 
 
-def evaluation_environment(changes: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of an evaluation, without the variables that a launcher sets for a training's ranks.
-
-    Otherwise vLLM would use the training's address and rank.
-    """
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in _RANK_VARIABLES and not name.startswith(_LAUNCHER_PREFIXES)
-    }
-    return inherited | dict(changes)
-
-
 class Evaluation(SupervisedProcess):
     """The process that evaluates each checkpoint that comes. It ends with this process, even by SIGKILL.
 
@@ -61,7 +46,7 @@ class Evaluation(SupervisedProcess):
     def __init__(
         self, first: str, words: Sequence[str], changes: Mapping[str, str], log: Path
     ) -> None:
-        """Start the command.
+        """Start the command, without the variables that a launcher sets for a training's ranks: vLLM would use its address and rank.
 
         Args:
             first: Name of the checkpoint for which it is started.
@@ -77,7 +62,12 @@ class Evaluation(SupervisedProcess):
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._printed):
             path.unlink(missing_ok=True)
-        command, environment = evaluation_command(words), evaluation_environment(changes)
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if name not in _RANK_VARIABLES and not name.startswith(_LAUNCHER_PREFIXES)
+        } | dict(changes)
+        command = evaluation_command(words)
         super().__init__(command, log, environment, grace=GRACE, output=self._printed)
 
     def outcomes(self) -> Iterator[tuple[str, Mapping[str, float], str | None]]:
@@ -90,7 +80,7 @@ class Evaluation(SupervisedProcess):
                 metrics, error = metrics_of(document), document.get("error")
                 if not metrics:
                     error = error or f"it has no result (log: '{self._log}')"
-                yield checkpoint, metrics, error and str(error)
+                yield checkpoint, metrics, error
         if ended and (left := self.running or self._first):
             lines = self._log.read_text(errors="replace").split("\n")
             last = next((line for line in reversed(lines) if line.strip()), "the log is empty")
@@ -117,7 +107,7 @@ def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
     Names are `regrade/<benchmark>/<metric>`. A verdict is `regrade/gate`: 0 pass, 1 regression, 2 cannot tell.
     """
     metrics: dict[str, float] = {
-        f"{PREFIX}/{answers['benchmark']}/{name}": score["metrics"][name]
+        f"regrade/{answers['benchmark']}/{name}": score["metrics"][name]
         for answers in document.get("answer_sets", ())
         for score in answers["scores"]
         if score["headline"]
@@ -125,5 +115,5 @@ def metrics_of(document: Mapping[str, Any]) -> dict[str, float]:
         if isinstance(score["metrics"].get(name), int | float)
     }
     if document.get("gate"):
-        metrics[f"{PREFIX}/gate"] = _VERDICTS.index(document["gate"]["verdict"])
+        metrics["regrade/gate"] = _VERDICTS.index(document["gate"]["verdict"])
     return metrics

@@ -5,10 +5,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest.mock import Mock
 
 import psutil
@@ -18,45 +16,26 @@ from regrade.checkpoints import training
 from regrade.checkpoints.training.evaluations import EvaluationFailedError
 from regrade.processes.tree import is_running
 from regrade.settings.errors import SettingsError
-from tests.checkpoints.training.trainings import Reporter, arguments_in, history, train
+from tests.checkpoints.training.trainings import arguments_in, history, save, train
 from tests.command_line import ROOT, demo_parameters
 from tests.command_line import run as run_command
 from tests.processes.trees import wait_until
 
-if TYPE_CHECKING:
-    from transformers import Trainer
-
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
-
-Train = Callable[..., "tuple[Trainer, Reporter]"]
-
-
-@pytest.fixture
-def run(tmp_path: Path, quick: None) -> Train:
-    return partial(train, tmp_path)
 
 
 @pytest.mark.parametrize("wait", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_every_nth_checkpoint_is_evaluated_and_logged_at_its_step(run: Train, wait: bool) -> None:
-    trainer, reporter = run(training.EvaluateCheckpoints(["gsm8k"], every=2, wait=wait))
+def test_every_nth_checkpoint_is_evaluated_also_if_the_trainer_deletes_it_before_that(
+    quick: None, tmp_path: Path, wait: bool
+) -> None:
+    seconds = {"SECONDS": "0.2" if wait else "2"}
+    hook = training.EvaluateCheckpoints(["gsm8k"], every=2, wait=wait, environment=seconds)
+
+    trainer = train(tmp_path, hook, save_total_limit=1)
 
     assert history(trainer) == {2: 0.02, 4: 0.04}
-    reported = {step: logs["regrade/sums/accuracy"] for step, logs in reporter.logged.items()}
-    assert reported == {2: 0.02, 4: 0.04}
-    assert reporter.ended
     losses = [logs for logs in trainer.state.log_history if "loss" in logs]
     assert len(losses) == 4, "the losses of the training are logged as well"
-
-
-@pytest.mark.slow
-def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
-    run: Train, tmp_path: Path
-) -> None:
-    hook = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "1"})
-
-    trainer, _ = run(hook, save_total_limit=1)
-
-    assert history(trainer) == {step: step / 100 for step in (1, 2, 3, 4)}
     left = {path.name for path in (tmp_path / "tiny-run").iterdir()}
     assert left == {"checkpoint-4", "regrade-logs"}, "the hard links are removed"
 
@@ -64,13 +43,11 @@ def test_checkpoints_that_the_trainer_deletes_early_are_evaluated(
 def test_only_the_first_rank_evaluates(tmp_path: Path) -> None:
     from transformers import TrainerState
 
-    hook = training.EvaluateCheckpoints(["gsm8k"], wait=True, stop_on_failure=True)
-    arguments = arguments_in(tmp_path)
-
-    hook.on_save(arguments, TrainerState(is_world_process_zero=False), None)  # type: ignore[arg-type]
+    hook = training.EvaluateCheckpoints(["gsm8k"], stop_on_failure=True)
+    save(hook, tmp_path, 1, begun=TrainerState(is_world_process_zero=False))
 
     with pytest.raises(EvaluationFailedError, match="does not exist"):
-        hook.on_save(arguments, TrainerState(), None)  # type: ignore[arg-type]
+        save(hook, tmp_path, 1)
 
 
 @pytest.mark.slow
@@ -131,7 +108,7 @@ def test_a_text_is_one_benchmark_also_a_task_of_the_harness() -> None:
 
 @pytest.mark.slow
 def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
-    run: Train, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
 
@@ -140,10 +117,8 @@ def test_metrics_reach_mlflow_at_the_step_of_their_checkpoint(
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "training")
     mlflow.set_tracking_uri(uri)
     try:
-        run(
-            training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"}),
-            report_to="mlflow",
-        )
+        hook = training.EvaluateCheckpoints(["gsm8k"], environment={"SECONDS": "2"})
+        train(tmp_path, hook, report_to="mlflow")
         client = mlflow.MlflowClient(uri)
         (run,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
         logged = client.get_metric_history(run.info.run_id, "regrade/sums/accuracy")
@@ -170,10 +145,11 @@ def test_a_checkpoint_is_evaluated_with_real_vllm(
         stop_on_failure=True,
     )
 
-    _, reporter = train(tmp_path, hook, max_steps=1)
+    trainer = train(tmp_path, hook, max_steps=1)
 
-    assert set(reporter.logged) == {1}
-    assert reporter.logged[1]["regrade/demo-arithmetic/n"] == 8
+    questions = "regrade/demo-arithmetic/n"
+    (logs,) = [logs for logs in trainer.state.log_history if questions in logs]
+    assert (logs["step"], logs[questions]) == (1, 8)
     (manifest,) = (tmp_path / "answers").rglob("manifest.json")
     specified = json.loads(manifest.read_text())["specification"]
     assert specified["model"]["name"] == "tiny-run/checkpoint-1"

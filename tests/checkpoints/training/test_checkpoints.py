@@ -1,23 +1,19 @@
-"""Checkpoints that are still being written are not evaluated."""
+"""The queue of a training's checkpoints."""
 
 import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
-from safetensors.numpy import save_file
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue
 from tests.checkpoints.training.trainings import keep
-from tests.command_line import DEMO
+from tests.checkpoints.writing import write
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    folder = tmp_path / "run" / "checkpoint-5"
-    shutil.copytree(DEMO / "regrade-demo", folder)
-    (folder / "trainer_state.json").write_text("{}")
+    folder = write(tmp_path / "run", "checkpoint-5")
     (folder / "optimizer.pt").write_bytes(b"large")
     return folder
 
@@ -26,67 +22,19 @@ def problem_of(folder: Path) -> str | None:
     return in_folder(folder, settle=0).waits_for
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        b"[]",
-        b"\xff\xfe",
-        b'{"w": 1}',
-        b'{"w": {"dtype": "F32"}}',
-        b'{"w": {"data_offsets": [0]}}',
-        b'{"__metadata__": []}',
-    ],
-)
-def test_weights_with_an_odd_header_are_refused(checkpoint: Path, header: bytes) -> None:
-    weights = checkpoint / "model.safetensors"
-    weights.write_bytes(len(header).to_bytes(8, "little") + header)
-    assert problem_of(checkpoint) == "'model.safetensors' has no safetensors header"
-
-
-def test_weights_that_lack_the_end_of_a_tensor_are_refused(checkpoint: Path) -> None:
-    weights = checkpoint / "model.safetensors"
-    weights.write_bytes(weights.read_bytes()[:-1])
-    assert problem_of(checkpoint) == "'model.safetensors' is shorter than its header says"
-
-
-def test_a_header_of_absurd_length_is_not_read(checkpoint: Path) -> None:
-    weights = checkpoint / "model.safetensors"
-    with weights.open("r+b") as file:
-        file.write((2**40).to_bytes(8, "little"))
-        file.truncate(2**40 + 8)  # a sparse file
-    assert "has a header of 1099511627776 bytes" in (problem_of(checkpoint) or "")
-
-
-def test_a_checkpoint_with_metadata_and_any_tensor_names_is_whole(checkpoint: Path) -> None:
-    tensors = {"metadata": np.zeros(2), "model_config": np.zeros(3), "data_offsets": np.zeros(1)}
-    save_file(tensors, checkpoint / "model.safetensors", metadata={"format": "pt"})
-    assert problem_of(checkpoint) is None
-
-
-def test_the_check_does_not_read_the_weights(
+def test_a_kept_checkpoint_outlives_the_original_and_has_its_name_below_that_of_the_training(
     checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("regrade.models.fingerprints.file_sha256", lambda *_: 1 / 0)
-    assert problem_of(checkpoint) is None
-
-
-def test_a_deleted_checkpoint_has_not_changed_for_long(checkpoint: Path) -> None:
-    shutil.rmtree(checkpoint)
-    found = in_folder(checkpoint, settle=1)
-    assert "does not exist" in (found.waits_for or "")
-    assert found.age > 1e6
-
-
-def test_a_kept_checkpoint_outlives_the_original_and_has_the_same_name(checkpoint: Path) -> None:
-    kept = keep(checkpoint)
+    monkeypatch.chdir(checkpoint.parent)  # as for a training in the folder `.`
+    kept = keep(Path("checkpoint-5"))
     size = (checkpoint / "model.safetensors").stat().st_size
     shutil.rmtree(checkpoint)
 
-    assert (kept.parent.name, kept.name) == ("run", "checkpoint-5")
+    assert kept == Path("regrade-kept/run/checkpoint-5")
     assert (kept / "model.safetensors").stat().st_size == size
     assert not (kept / "optimizer.pt").exists()
     assert problem_of(kept) is None
-    Queue(checkpoint.parent).drop(kept.name)
+    Queue(Path()).drop(kept.name)
     assert list(checkpoint.parent.iterdir()) == []
 
 

@@ -2,11 +2,10 @@
 
 import json
 import logging
-import os
+import multiprocessing
 import resource
 import shutil
 import sys
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,30 +16,13 @@ import pytest
 from regrade.checkpoints import training
 from regrade.checkpoints.training import evaluations
 from regrade.checkpoints.training.checkpoints import Queue
-from regrade.checkpoints.training.evaluations import Evaluation, EvaluationFailedError, metrics_of
-from tests.checkpoints.training.trainings import arguments_in
+from regrade.checkpoints.training.evaluations import EvaluationFailedError, metrics_of
+from tests.checkpoints.training.trainings import save
 
 if TYPE_CHECKING:
     from transformers import TrainerState
 
 pytestmark = [pytest.mark.filterwarnings("ignore")]
-
-
-def save(
-    hook: "training.EvaluateCheckpoints", output: Path, *steps: int, **arguments: Any
-) -> "TrainerState":
-    """Call the hook like a training that saves checkpoints at these steps and ends."""
-    from transformers import TrainerControl, TrainerState
-
-    chosen = arguments_in(output, **arguments)
-    state, control = TrainerState(), TrainerControl()
-    hook.on_train_begin(chosen, state, control)
-    for step in steps:
-        state.global_step = step
-        hook.on_save(chosen, state, control)
-        hook.on_step_end(chosen, state, control)
-    hook.on_train_end(chosen, state, control)
-    return state
 
 
 def steps(state: "TrainerState") -> list[int]:
@@ -50,24 +32,6 @@ def steps(state: "TrainerState") -> list[int]:
 @pytest.fixture
 def hook(quick: None) -> "training.EvaluateCheckpoints":
     return training.EvaluateCheckpoints(["gsm8k"])
-
-
-def test_a_command_that_ends_before_it_names_a_checkpoint_is_told_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Such as for a benchmark that does not exist: with `--json`, the command prints its error where results would be."""
-    document = '{"error": "Benchmark sumz is not installed."}'
-    command = (sys.executable, "-c", f"print({document!r}); raise SystemExit('no sumz')")
-    monkeypatch.setattr(evaluations, "evaluation_command", lambda _: command)
-    evaluation = Evaluation("checkpoint-7", (), {}, tmp_path / "logs/first.log")
-    assert evaluation.has_ended(within=60)
-
-    ((checkpoint, metrics, error),) = evaluation.outcomes()
-
-    assert (checkpoint, metrics) == ("checkpoint-7", {})
-    assert error is not None
-    assert error.startswith("exit code 1: no sumz")
-    assert list(evaluation.outcomes()) == []
 
 
 def vanish(output: Path, _: pytest.MonkeyPatch) -> None:
@@ -82,6 +46,13 @@ def without_folder(output: Path, _: pytest.MonkeyPatch) -> None:
 
 def without_program(_: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(evaluations, "evaluation_command", lambda *_: ("/nowhere/regrade",))
+
+
+def without_benchmark(_: Path, patch: pytest.MonkeyPatch) -> None:
+    """With `--json`, the command prints its error where results would be."""
+    document = '{"error": "Benchmark sumz is not installed."}'
+    command = (sys.executable, "-c", f"print({document!r}); raise SystemExit('no sumz')")
+    patch.setattr(evaluations, "evaluation_command", lambda _: command)
 
 
 def with_a_bug(_: Path, patch: pytest.MonkeyPatch) -> None:
@@ -104,6 +75,7 @@ def with_files_in_place_of_folders(output: Path, _: pytest.MonkeyPatch) -> None:
         (vanish, [2], ["checkpoint-1 was not evaluated", "the folder has no weights"]),
         (without_folder, [2], ["checkpoint-1 was not evaluated", "the folder does not exist"]),
         (without_program, [], ["No such file or directory: '/nowhere/regrade'"]),
+        (without_benchmark, [], ["checkpoint-1 was not evaluated: exit code 1: no sumz"]),
         (with_a_bug, [2], ["KeyError", "Traceback"]),
         (with_files_in_place_of_folders, [], ["checkpoint-1 was not evaluated", "regrade-kept"]),
     ],
@@ -121,6 +93,7 @@ def test_what_goes_wrong_is_a_warning_and_the_next_checkpoint_is_evaluated_if_it
 
     assert steps(save(hook, output, 1, 2, save_total_limit=1)) == evaluated
     assert [text for text in told if text not in caplog.text] == []
+    assert caplog.text.count("checkpoint-2 was not evaluated") == (evaluated == [])
 
 
 def test_an_evaluation_that_dies_is_a_warning_with_the_last_line_of_its_log_and_the_next_begins_anew(
@@ -169,24 +142,8 @@ def test_a_reporter_that_fails_does_not_end_the_training(
 
     assert steps(save(hook, output, 1, 2)) == [1, 2]
     assert "MLflow is gone" in caplog.text
-
-
-def in_a_fork(action: Callable[[], object]) -> str:
-    """Run an action in a fork of this process, and return the traceback of what it raised, empty if nothing."""
-    reading, writing = os.pipe()  # limits on the size of files do not hold for a pipe
-    pid = os.fork()
-    if pid == 0:
-        try:
-            action()
-        except BaseException:  # noqa: BLE001 - the test shows it
-            os.write(writing, traceback.format_exc().encode())
-        finally:
-            os._exit(0)
-    os.close(writing)
-    with os.fdopen(reading) as told:
-        raised = told.read()
-    assert os.waitpid(pid, 0)[1] == 0
-    return raised
+    told = trainer.callback_handler.on_log.call_args_list
+    assert [call.args[1].global_step for call in told] == [1, 2], "each at its step"
 
 
 def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
@@ -194,9 +151,12 @@ def test_a_disk_on_which_nothing_can_be_written_does_not_end_the_training(
 ) -> None:
     def train() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # EFBIG instead of ENOSPC
-        assert steps(save(hook, output, 1, 2, save_total_limit=1)) == []
+        sys.exit(len(steps(save(hook, output, 1, 2, save_total_limit=1))))
 
-    assert in_a_fork(train) == ""
+    forked = multiprocessing.get_context("fork").Process(target=train)
+    forked.start()
+    forked.join()
+    assert forked.exitcode == 0, "no checkpoint was evaluated, and nothing raised"
     assert not (output / "regrade-kept").exists()
 
 

@@ -1,12 +1,12 @@
 """A training that resumes, and what an earlier process left in its folder."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from regrade.checkpoints import training
-from regrade.checkpoints.training.checkpoints import Queue, is_of, state_of
-from tests.checkpoints.training.trainings import arguments_in, history, keep, train
+from tests.checkpoints.training.trainings import arguments_in, history, keep, save, train
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(280)]
 
@@ -16,57 +16,37 @@ def test_a_resumed_training_evaluates_what_was_left_and_goes_on_counting(
     tmp_path: Path, quick: None
 ) -> None:
     hook = training.EvaluateCheckpoints(["gsm8k"], every=2)
-    first, _ = train(tmp_path, hook, max_steps=3)
+    first = train(tmp_path, hook, max_steps=3)
     assert history(first) == {2: 0.02}
     # As if the first process had been killed before it evaluated this checkpoint.
     keep(tmp_path / "tiny-run/checkpoint-3")
 
-    second, reporter = train(
-        tmp_path, training.EvaluateCheckpoints(["gsm8k"], every=2), resume=True
-    )
+    again = training.EvaluateCheckpoints(["gsm8k"], every=2)
+    second = train(tmp_path, again, resume=True)
 
-    assert sorted(reporter.logged) == [3, 4], "3 was left, and 4 is the fourth save of the training"
-    assert history(second).keys() >= {3, 4}
+    evaluated = history(second).keys() - history(first)
+    assert evaluated == {3, 4}, "3 was left, and 4 is the fourth save of the training"
     assert not (tmp_path / "tiny-run/regrade-kept").exists()
 
 
-def logged_at_begin(output: Path, **state: int) -> list[dict[str, float]]:
-    """Begin and end a training in a state, and return what it logged."""
-    from transformers import TrainerState
-
-    hook, begun = training.EvaluateCheckpoints(["gsm8k"]), TrainerState(**state)
-    arguments = arguments_in(output)
-    hook.on_train_begin(arguments, begun, None)  # type: ignore[arg-type]
-    hook.on_train_end(arguments, begun, None)  # type: ignore[arg-type]
-    return begun.log_history
-
-
 @pytest.mark.parametrize(
-    ("strategy", "state", "evaluated"),
+    ("strategy", "state", "number"),
     [
-        ("steps", {"save_steps": 2}, True),  # the second save: that of the end
-        ("steps", {"save_steps": 1}, False),
-        ("epoch", {"epoch": 2.0}, True),
-        ("epoch", {"epoch": 3.0}, False),
+        ("steps", {"save_steps": 2}, 2),  # that of the end
+        ("steps", {"save_steps": 1}, 3),
+        ("epoch", {"epoch": 2.0}, 2),
+        ("epoch", {"epoch": 3.0}, 3),
     ],
 )
 def test_the_process_that_resumes_knows_which_save_it_is(
-    output: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    strategy: str,
-    state: dict[str, float],
-    evaluated: bool,
+    tmp_path: Path, strategy: str, state: dict[str, Any], number: int
 ) -> None:
-    from transformers import TrainerState
+    from transformers import TrainerControl, TrainerState
 
-    monkeypatch.setattr(training.EvaluateCheckpoints, "_start", lambda *_: None)
-    hook = training.EvaluateCheckpoints(["gsm8k"], every=2)
-    arguments = arguments_in(output, save_strategy=strategy)
-    resumed = TrainerState(global_step=3, **state)  # type: ignore[arg-type]
-    hook.on_train_begin(arguments, resumed, None)  # type: ignore[arg-type]
-    hook.on_save(arguments, resumed, None)  # type: ignore[arg-type]
-    waiting = [place.name for place in Queue(output).places()]
-    assert waiting == ["checkpoint-3"] * evaluated
+    hook = training.EvaluateCheckpoints(["gsm8k"])
+    arguments = arguments_in(tmp_path, save_strategy=strategy)
+    hook._now = (arguments, TrainerState(global_step=3, **state), TrainerControl())
+    assert hook._number_of_save() == number
 
 
 def test_a_new_training_removes_what_an_older_one_left_and_says_so(
@@ -74,21 +54,27 @@ def test_a_new_training_removes_what_an_older_one_left_and_says_so(
 ) -> None:
     keep(output / "checkpoint-2")
 
-    assert logged_at_begin(output) == []
+    assert save(training.EvaluateCheckpoints(["gsm8k"]), output).log_history == []
     assert not (output / "regrade-kept").exists()
     assert "removed" in caplog.text
     assert "tiny-run/checkpoint-2" in caplog.text
 
 
-def test_a_resumed_training_logs_what_was_left_at_its_step(output: Path, quick: None) -> None:
-    keep(output / "checkpoint-2")
-
-    (log,) = logged_at_begin(output, global_step=5)
-
-    assert (log["step"], log["regrade/sums/accuracy"]) == (2, 0.02)
-
-
 LOGGED = '{"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}'
+
+
+def test_a_resumed_training_logs_what_was_left_at_its_step_and_epoch(
+    output: Path, quick: None
+) -> None:
+    from transformers import TrainerState
+
+    (output / "checkpoint-2" / "trainer_state.json").write_text(LOGGED)
+    keep(output / "checkpoint-2")
+    begun = TrainerState(global_step=5, log_history=[{"loss": 2.5}])
+
+    (_, log) = save(training.EvaluateCheckpoints(["gsm8k"]), output, begun=begun).log_history
+
+    assert (log["step"], log["epoch"], log["regrade/sums/accuracy"]) == (2, 0.5, 0.02)
 
 
 @pytest.mark.parametrize(
@@ -105,22 +91,13 @@ LOGGED = '{"global_step": 2, "epoch": 0.5, "log_history": [{"loss": 2.5}]}'
 def test_a_checkpoint_belongs_to_the_training_whose_log_begins_with_its_own(
     output: Path, saved: str | None, step: int, logged: list[dict[str, float]], belongs: bool
 ) -> None:
+    from transformers import TrainerState
+
+    from regrade.checkpoints.training.callback import is_of
+
     kept = keep(output / "checkpoint-2")
     (kept / "trainer_state.json").unlink()
     if saved is not None:
         (kept / "trainer_state.json").write_text(saved)
 
-    assert is_of(kept, step, logged) is belongs
-
-
-def test_the_epoch_of_a_checkpoint_is_read(output: Path) -> None:
-    (output / "checkpoint-2/trainer_state.json").write_text(LOGGED)
-    assert getattr(state_of(output / "checkpoint-2"), "epoch", None) == 0.5
-
-
-def test_the_folder_of_kept_checkpoints_has_the_trainings_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "run").mkdir()
-    monkeypatch.chdir(tmp_path / "run")
-    assert Queue(Path()).folder == Path("regrade-kept/run")
+    assert is_of(kept, TrainerState(global_step=step, log_history=logged)) is belongs

@@ -49,40 +49,43 @@ def quick_command(words: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-c", EVALUATE, *words)
 
 
-class Reporter:
-    """A reporter such as MLflow: it logs at the step of the state until training ends."""
-
-    def __init__(self) -> None:
-        self.logged: dict[int, dict[str, float]] = {}
-        self.ended = False
-
-    def on_log(self, args: Any, state: "TrainerState", control: Any, logs: Any, **_: Any) -> None:
-        assert not self.ended
-        ours = {name: value for name, value in logs.items() if name.startswith("regrade/")}
-        if ours:
-            self.logged[state.global_step] = ours
-
-    def on_train_end(self, *_: Any, **__: Any) -> None:
-        self.ended = True
-
-
 def arguments_in(output: Path, **arguments: Any) -> "TrainingArguments":
     from transformers import TrainingArguments
 
     return TrainingArguments(output_dir=str(output), use_cpu=True, **arguments)
 
 
+def save(
+    hook: "training.EvaluateCheckpoints",
+    output: Path,
+    *steps: int,
+    begun: "TrainerState | None" = None,
+    **arguments: Any,
+) -> "TrainerState":
+    """Call the hook like a training that begins in a state, saves checkpoints at these steps and ends; return its state then."""
+    from transformers import TrainerControl, TrainerState
+
+    chosen = arguments_in(output, **arguments)
+    state, control = begun or TrainerState(), TrainerControl()
+    hook.on_train_begin(chosen, state, control)
+    for step in steps:
+        state.global_step = step
+        hook.on_save(chosen, state, control)
+        hook.on_step_end(chosen, state, control)
+    hook.on_train_end(chosen, state, control)
+    return state
+
+
 def train(
     home: Path, hook: "training.EvaluateCheckpoints", *, resume: bool = False, **arguments: Any
-) -> "tuple[Trainer, Reporter]":
+) -> "Trainer":
     """Train for a few steps in `home/tiny-run`, with a checkpoint at each step."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer, TrainerCallback
+    from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
 
     tokenizer = AutoTokenizer.from_pretrained(DEMO / "regrade-demo")
     model = AutoModelForCausalLM.from_pretrained(DEMO / "regrade-demo", dtype=torch.float32)
     ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
-    reporter = type("ReporterOfTraining", (Reporter, TrainerCallback), {})()
     chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}
     trainer = Trainer(
         model=model,
@@ -97,11 +100,10 @@ def train(
         ),
         train_dataset=[{"input_ids": ids, "labels": ids}] * 8,
         processing_class=tokenizer,
-        callbacks=[reporter],
     )
     hook.attach(trainer)
     trainer.train(resume_from_checkpoint=resume or None)
-    return trainer, reporter
+    return trainer
 
 
 def keep(checkpoint: Path) -> Path:
@@ -122,7 +124,7 @@ def history(trainer: "Trainer") -> dict[int, float]:
 if __name__ == "__main__":
     home, hook_arguments, training_arguments = sys.argv[1:]
     evaluations.evaluation_command = quick_command
-    trained, _ = train(
+    trained = train(
         Path(home),
         training.EvaluateCheckpoints(**json.loads(hook_arguments)),
         **json.loads(training_arguments),
