@@ -6,7 +6,6 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet, list_sets
-from regrade.answers.verify import verify
 from regrade.benchmarks import open_benchmark
 from regrade.scoring.score import Result, score_answers
 from tests.command_line import DATA, Ran, regrade
@@ -163,14 +162,3 @@ def test_questions_of_gsm8k_are_the_same_whoever_asked_them(sets: list[AnswerSet
     assert ids["6b_finetuning"] == ids["Qwen/Qwen2-7B-Instruct"] == {sample.id for sample in ours}
     assert ids["google/gemini-1.5-flash-exp-0827"] < ids["Qwen/Qwen2-7B-Instruct"]
     assert ids["gemma3:12b-u1"] == ids["gemma3:12b-it-q4_K_M"]
-
-
-def test_importing_everything_again_changes_nothing(answers: Path, sets: list[AnswerSet]) -> None:
-    ran = regrade("import", GENERATIONS, "--answers", answers, "--json")
-    assert ran.code == 0, ran.err
-    assert LocalRepository(answers).head() == sets[0].revision == ran.document["revision"]
-
-
-def test_what_was_imported_is_intact(answers: Path, sets: list[AnswerSet]) -> None:
-    found = verify(LocalRepository(answers), sets[0].revision)
-    assert (found.problems, found.answer_sets, found.rows) == ([], 19, 19436)

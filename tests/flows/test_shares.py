@@ -134,10 +134,14 @@ def test_a_machine_that_completes_the_set_of_several_scores_it(
 
 
 def test_an_incomplete_set_of_several_machines_is_not_scored(
-    evaluate: Any, parameters: dict[str, Any]
+    evaluate: Any, parameters: dict[str, Any], caplog: pytest.LogCaptureFixture
 ):
-    with pytest.raises(SomeUnansweredError, match=f"{ROWS // 2} of {ROWS} answers missing"):
+    told = (
+        rf"6 of {ROWS} answers missing \(6 failed\)\. The same command sends their requests again\."
+    )
+    with pytest.raises(SomeUnansweredError, match=told):
         evaluate("1/2", Failing(ROWS + 1))
+    assert "the first request that failed: 500" in caplog.text
     answers = stored(parameters)
     assert answers.manifest.state == "incomplete"
     assert answers.scores() == []

@@ -15,7 +15,6 @@ from regrade.judging.labels import sheet
 from regrade.judging.questions import without_control_tokens
 from regrade.records.rubrics import reading as verdicts
 from regrade.scorers import literal
-from regrade.scorers.extraction import canonical
 from regrade.scorers.extraction.pieces import Pieces
 from regrade.scorers.extraction.slots import LONGEST
 from regrade.scorers.mathematics import latex, reading
@@ -61,8 +60,6 @@ CONTROL_TOKEN = re.compile(
 VERDICT = re.compile(r"[\W_]*+(?:verdict|grade)(?:[^\w:=]|_)*+[:=](?P<word>.+)", re.I)
 EDGES = re.compile(r"\A(?:(?![+-]\d)[\W_])+|(?<![\W_])[\W_]++\Z")
 SPECIAL = re.compile(r"[&\\`*_{}\[\]<>#|!~$]")
-SEPARATORS = re.compile(r"\\[,!]|\{,\}|[,\u00a0\u2009\u202f]")
-TEX_FRACTION = re.compile(r"\\[dtc]?frac\s?(?:\{([^{}]*)\}|([0-9]))(?:\{([^{}]*)\}|([0-9]))")
 UNITS = (
     *"aéx1\u0661\u00b2 \n\t\r_.,;:$\\{}()[]|`~-+=/*^%'\"#?!@AQ\u2028\u0085\u2212€\u4e00\U0001f600",
     *("$$", "\\[", "\\]", "\\(", "\\)", "\\boxed{", "\\fboxed", "and", "or", "\\quad", "\\text{", "\\sqrt", "pi", "because"),
@@ -72,10 +69,6 @@ UNITS = (
 )  # fmt: skip
 NAMES = (*("s", "bos", "SYS", "thinking", "unused", "12", "seed:", "a" * 39, "tool"), *"\u0661:_é")
 HIDDEN = (*"\ufe0f☀©\u202e\u200b\U000e0100\x1b\ud800\u3000&", "<b>")
-NUMBERS = (
-    *"12,. /{}\u2044\u00bd\u215d\u202f",
-    *("\\!", "\\,", "{,}", "\\frac{1}{2}", "\\tfrac12", "frac 3", "\\dfrac {"),
-)
 NOTATION = Path(__file__).with_name("notation.jsonl")
 TEXTS = st.lists(st.sampled_from(UNITS), max_size=25).map("".join)
 
@@ -189,20 +182,6 @@ def _as_html(text: str, place: int) -> str:
     ) or (character == "\ufe0f" and place > 0 and text[place - 1] in "#*0123456789©")
     shown = None if character in hidden._PLAIN or is_colour else hidden._shown(character)
     return str(escape(character)) if shown is None else shown
-
-
-@settings(max_examples=400, deadline=None)
-@given(number=st.lists(st.sampled_from(NUMBERS), max_size=7).map("".join))
-def test_numbers_that_are_computed(number: str) -> None:
-    with_bars = TEX_FRACTION.sub(
-        lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", SEPARATORS.sub("", number)
-    )
-    ours = canonical._TEX_FRACTION.sub(
-        lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", canonical._SEPARATORS.sub(lambda _: "", number)
-    )
-    assert ours == with_bars
-    assert canonical._BAR.sub(lambda _: "/", number) == re.sub(r" ?[/\u2044] ?", "/", number)
-    assert canonical._VULGAR.findall(number) == re.findall("[\u00bc-\u00be\u2150-\u215e]", number)
 
 
 def test_a_mathematical_answer_has_the_notation_that_is_stored_beside_it() -> None:

@@ -129,6 +129,17 @@ def test_a_few_truncated_answers_are_in_the_table_only(repository: LocalReposito
     assert list(notes(answers, score_answers(answers, "number").file)) == []
 
 
+def test_answers_whose_reasoning_never_ended_are_counted_beside_the_score(
+    repository: LocalRepository,
+) -> None:
+    endless = row(1) | {"text": "", "reasoning": "hm", "reasoning_open": True}
+    answers = publish(repository, [row(0), endless])
+
+    (note,) = notes(answers, score_answers(answers, "number").file)
+
+    assert note.startswith("1 of 2 answers never ended their reasoning. They count as wrong")
+
+
 def test_page_and_headline_begin_with_the_truncated_answers(repository: LocalRepository) -> None:
     answers = truncated(repository, 30, 100)
     score = score_result(score_answers(answers, "number"), None)

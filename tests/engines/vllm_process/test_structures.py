@@ -50,7 +50,6 @@ def texts(engine: Engine, *forms: Structure | None) -> list[str]:
     return [str(answer.text) for answer in answers]
 
 
-@pytest.mark.slow
 def test_an_answer_keeps_to_its_form_and_others_are_free(vllm_engine: Engine):
     free, choice, regex, document, verdict = texts(vllm_engine, *FORMS)
 

@@ -1,4 +1,4 @@
-"""`regrade evaluate` with real vLLM: a model that reasons, and a model in Mistral's own format."""
+"""`regrade evaluate` with real vLLM and a model in Mistral's own format."""
 
 import json
 from pathlib import Path
@@ -10,7 +10,6 @@ from safetensors.numpy import save_file
 
 from tests.command_line import Ran, regrade
 from tests.engines.vllm_process.test_chat import PARAMS, mistral_folder
-from tests.reasoning_model import reasoning_model
 
 pytestmark = [pytest.mark.vllm, pytest.mark.prefect, pytest.mark.slow, pytest.mark.timeout(600)]
 QUESTIONS = 12
@@ -36,27 +35,6 @@ def shown_rows(answer_set: str, folder: Path) -> list[dict[str, Any]]:
     shown = regrade("show", answer_set, "--answers", folder / "answers", "--json")
     rows: list[dict[str, Any]] = shown.document["answers"]
     return rows
-
-
-def test_a_model_that_reasons_is_asked_as_its_card_says(
-    demo_model: Path, questions: Path, tmp_path: Path
-):
-    model = reasoning_model(demo_model, tmp_path / "model", temperature=0.7, top_k=20)
-
-    ran = evaluate(model, questions)
-
-    assert ran.code == 0, ran.err
-    assert "the model reasons before it answers: temperature 0.7" in ran.err
-    (answers,) = ran.document["answer_sets"]
-    (score,) = answers["scores"]
-    unfinished = score["metrics"]["unfinished"]
-    assert unfinished > 0
-    assert score["metrics"]["unparsed"] + unfinished <= QUESTIONS
-    assert f"{unfinished} of {QUESTIONS} answers never ended their reasoning" in score["notes"][0]
-    shown = shown_rows(answers["answer_set_id"], tmp_path)
-    for row in shown:
-        assert row["reasoning"] or row["text"]
-        assert (row["outcome"] == "unfinished") == (row["text"] == "")
 
 
 def test_a_model_in_mistrals_own_format_answers_chats(questions: Path, tmp_path: Path):
