@@ -1,6 +1,6 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,7 +130,10 @@ COLUMNS = ("sample_id", "repeat", "question", "prompt", "target", "text")
 def flip_examples(
     sides: tuple[Result, Result], pairs: Pairs, count: int
 ) -> tuple[FlipExample, ...]:
-    """Return the first flipped questions of each kind, by sample id, with the first answer to each.
+    """Return the first flipped questions of each kind, by sample id.
+
+    Of several answers to a question, the two that show its flip most are taken: right to wrong, the baseline's best and
+    the candidate's worst one, the first of equal ones.
 
     Args:
         sides: Baseline and candidate.
@@ -141,8 +144,10 @@ def flip_examples(
         return ()
     lost, gained = (np.flatnonzero(mask)[:count] for mask in (pairs.change < 0, pairs.change > 0))
     rows = [*lost, *gained]
-    base = _answers(sides[0], {str(pairs.base_id[row]) for row in rows})
-    candidate = _answers(sides[1], {str(pairs.candidate_id[row]) for row in rows})
+    base = _answers(sides[0], {str(pairs.base_id[row]): pairs.change[row] < 0 for row in rows})
+    candidate = _answers(
+        sides[1], {str(pairs.candidate_id[row]): pairs.change[row] > 0 for row in rows}
+    )
     examples = []
     for row in rows:
         old, new = base[str(pairs.base_id[row])], candidate[str(pairs.candidate_id[row])]
@@ -162,10 +167,16 @@ def flip_examples(
     return tuple(examples)
 
 
-def _answers(side: Result, sample_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return the first repeat of each question by sample id, with the extracted answer."""
-    ids = pa.array(sorted(sample_ids), pa.string())
+def _answers(side: Result, best: Mapping[str, bool]) -> dict[str, dict[str, Any]]:
+    """Return an answer to each question by sample id, with what was extracted.
+
+    Args:
+        side: The answers and their scores.
+        best: True for questions whose answer with the largest value is returned, else that with the smallest.
+    """
+    ids = pa.array(sorted(best), pa.string())
     answers: dict[str, dict[str, Any]] = {}
+    ranks: dict[str, tuple[float, int]] = {}
     start = 0
     for batch in side.answers.batches(COLUMNS):
         mask = pc.is_in(batch["sample_id"], value_set=ids).to_numpy(zero_copy_only=False)
@@ -173,10 +184,14 @@ def _answers(side: Result, sample_ids: Collection[str]) -> dict[str, dict[str, A
         for row, stored in zip(
             rows, batch.take(pa.array(rows, pa.int64())).to_pylist(), strict=True
         ):
-            known = answers.get(stored["sample_id"])
-            if known is None or stored["repeat"] < known["repeat"]:
-                extracted = side.scores["extracted"][start + int(row)].as_py()
-                answers[stored["sample_id"]] = stored | {"extracted": extracted}
+            name, place = stored["sample_id"], start + int(row)
+            value = side.scores["value"][place].as_py()
+            if value is None:
+                continue
+            rank = (-value if best[name] else value, stored["repeat"])
+            if name not in ranks or rank < ranks[name]:
+                ranks[name] = rank
+                answers[name] = stored | {"extracted": side.scores["extracted"][place].as_py()}
         start += batch.num_rows
     return _with_judged(side, answers)
 

@@ -291,6 +291,27 @@ def test_repeats_of_a_question_are_one_value(repository: LocalRepository) -> Non
     assert np.array_equal(np.unique(result.changes.sums), [-3.0, 0.0])
 
 
+def test_an_example_of_a_question_with_repeats_shows_answers_that_differ_as_it_does(
+    repository: LocalRepository,
+) -> None:
+    sampling = SamplingParams(temperature=1.0)
+    sides = []
+    for model, wrong in (("org/a", {(1, 0), (1, 2)}), ("org/b", {(0, 1), (1, 2)})):
+        rows = [
+            row(n, "#### 77" if (n, k) in wrong else "", repeat=k)
+            for n in range(5)
+            for k in (0, 1, 2)
+        ]
+        sides.append(publish(repository, rows, model=model, repeats=3, sampling=sampling))
+
+    examples = compared(*sides, examples=1).comparison.examples
+
+    assert [(e.kind, e.base_extracted, e.candidate_extracted) for e in examples] == [
+        ("right to wrong", "0", "77"),
+        ("wrong to right", "77", "1"),
+    ]
+
+
 def in_subsets(
     repository: LocalRepository, model: str, *wrong: int, total: int, size: int
 ) -> AnswerSet:

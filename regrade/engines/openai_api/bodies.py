@@ -145,12 +145,17 @@ def ordered_choices(response: Mapping[str, Any], expected: int) -> list[dict[str
     """Return the choices of a response in the order of the prompts.
 
     Raises:
-        RefusedError: If their number is not `expected`.
+        RefusedError: If their number is not `expected`, or two have the same index.
     """
-    choices = response.get("choices")
-    if not isinstance(choices, list) or len(choices) != expected:
-        raise RefusedError(None, f"The server's response does not have {expected} choices.")
-    return sorted(choices, key=lambda choice: int(choice.get("index", 0)))
+    choices = {int(choice.get("index", 0)): choice for choice in response.get("choices") or []}
+    found = len(response.get("choices") or [])
+    if found != expected:
+        raise RefusedError(
+            None, f"The server's response has {found} choices instead of {expected}."
+        )
+    if len(choices) != expected:
+        raise RefusedError(None, "The server's response has several choices of the same index.")
+    return [choice for _, choice in sorted(choices.items())]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,10 +196,9 @@ def is_stopped_thought(response: Mapping[str, Any]) -> bool:
     return without_answer and choice.get("finish_reason") == "stop" and bool(reasoning_of(message))
 
 
-def reasoning_of(message: Mapping[str, Any]) -> str | None:
-    """Return the reasoning before an answer, if the server separates it."""
-    reasoning: str | None = message.get("reasoning_content") or message.get("reasoning")
-    return reasoning
+def reasoning_of(message: Mapping[str, Any]) -> object:
+    """Return the reasoning before an answer, if the server separates it; text unless the server errs."""
+    return message.get("reasoning_content") or message.get("reasoning")
 
 
 def completion(
@@ -215,13 +219,15 @@ def completion(
     if request.structure is not None and message.get("refusal"):
         refusal = f"{REFUSAL}: {message['refusal']}"
         return Completion(**prompt_fields(request), error=refusal, error_permanent=True)
-    content = message.get("content") if "message" in choice else choice.get("text")
+    if not {"message", "text"} & choice.keys():
+        raise RefusedError(None, "The server's response has neither a message nor a text.")
+    content = message.get("content") if "message" in choice else choice["text"]
     try:
         text = as_text(content)
+        reasoning = as_text(reasoning_of(message)) or None
         calls = tool_calls(message) if request.tools else None
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
-    reasoning = reasoning_of(message)
     # Stop texts are not sent to a server that could apply them to the reasoning, or that refuses them.
     cut = _before_stop(text, request.sampling.stop)
     return Completion(

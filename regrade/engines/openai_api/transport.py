@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
 import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from regrade.engines.openai_api.addresses import Address, Addresses, until_reset
@@ -20,6 +21,7 @@ from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.hub.http_client import Failure, failure_of, retry_after
 from regrade.models.served import api_key, not_accepted
 from regrade.settings.errors import EngineError, SettingsError
+from regrade.settings.problems import one_line
 
 _LONGEST_WAIT = 60.0
 """Longest wait before a retry, in seconds, if the server names none."""
@@ -43,6 +45,8 @@ _MOST_RANK_BYTES = 256
 """Most bytes of each token that is ranked beside it."""
 _RANKED = ("logprobs", "top_logprobs", "prompt_logprobs")
 """Fields of a request with the number of tokens that are ranked at each position."""
+TokenCount = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""Number of tokens, as the column of an answer holds it."""
 _CONTEXT = re.compile(r"context[ _]length", re.IGNORECASE)
 _OF_PROMPT = re.compile(
     r"context[ _]length|content|prompt|polic(y|ies)|safety|flagged", re.IGNORECASE
@@ -224,8 +228,6 @@ class Server:
                     answer.ended = True
                     break
                 event = _document(data, response.status)
-                if "error" in event:
-                    raise _error_of(event, data)
                 try:
                     answer.add(event)
                 except ValueError as error:
@@ -357,24 +359,63 @@ def _redirected(url: str, response: aiohttp.ClientResponse) -> SettingsError:
     )
 
 
+class _Part(BaseModel):
+    """Part of a response: what is stored with the answer, or looked into. Servers add fields of their own."""
+
+    model_config = ConfigDict(strict=True, extra="ignore")
+
+
+class _Choice(_Part):
+    index: int = 0
+    finish_reason: str | None = None
+    message: dict[str, Any] | None = None
+    delta: dict[str, Any] | None = None
+    logprobs: dict[str, Any] | None = None
+
+
+class _Usage(_Part):
+    prompt_tokens: TokenCount | None = None
+    completion_tokens: TokenCount | None = None
+
+
+class _Response(_Part):
+    """A response, or an event of one."""
+
+    choices: list[_Choice] | None = None
+    usage: _Usage | None = None
+
+
 def _document(content: bytes, status: int) -> dict[str, Any]:
+    """Return a successful response, or an event of one.
+
+    Raises:
+        RefusedError: If it is not of the API's form, or says that the request is rejected.
+        _RetryableError: If it says that the server failed.
+    """
     try:
         document = orjson.loads(content)
     except orjson.JSONDecodeError as error:
         raise RefusedError(status, "The server's response is not JSON.") from error
     if not isinstance(document, dict):
         raise RefusedError(status, "The server's response is not a JSON object.")
+    if document.get("error") is not None:
+        raise _error_within(document["error"], content)
+    try:
+        _Response.model_validate(document)
+    except ValidationError as error:
+        raise RefusedError(
+            status, f"The server's response is not of the API's form: {one_line(error)}."
+        ) from error
     return document
 
 
-def _error_of(event: Mapping[str, Any], data: bytes) -> Exception:
-    """Return the error that a server sends within a stream."""
-    details = event["error"]
+def _error_within(details: object, content: bytes) -> Exception:
+    """Return the error that a server sends within a response whose status is a success."""
     code = details.get("code") if isinstance(details, dict) else None
     status = code if isinstance(code, int) else None
     if status is None or failure_of(status) is Failure.TRANSIENT:
-        return _RetryableError(f"error in the middle of the answer: {_message(data)}", status)
-    return RefusedError(status, f"The server rejected the request ({status}): {_message(data)}")
+        return _RetryableError(f"error within the response: {_message(content)}", status)
+    return RefusedError(status, f"The server rejected the request ({status}): {_message(content)}")
 
 
 def _json_object(content: bytes) -> dict[str, Any]:

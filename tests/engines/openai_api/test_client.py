@@ -324,8 +324,9 @@ def test_an_answer_that_stops_coming_is_asked_for_again_and_its_times_begin_with
     [
         Streamed(pieces("a", "b")[:2], ends=False),
         Streamed([*pieces("a")[:1], {"error": {"message": "out of memory", "code": 500}}]),
+        web.json_response({"error": {"message": "the model's server is gone", "code": 502}}),
     ],
-    ids=["ends early", "says that it failed"],
+    ids=["ends early", "says that it failed", "says with a success that it failed"],
 )
 def test_half_an_answer_is_no_answer(server, broken):
     parts = iter([broken])
@@ -346,6 +347,72 @@ def test_a_refusal_in_the_middle_of_an_answer_fails_its_row_alone(server):
     assert [c.text for c in completions] == ["p0!", None]
     assert "(400): bad grammar" in str(completions[1].error)
     assert server.request_count("p1") == 1
+
+
+def test_an_answer_with_an_empty_error_is_an_answer(server):
+    server.behaviour = lambda body: Streamed([{**piece, "error": None} for piece in pieces("a")])
+
+    (completion,) = run(server, ["p"])
+
+    assert (completion.text, completion.error) == ("a", None)
+
+
+@pytest.mark.parametrize(
+    ("response", "problem"),
+    [
+        ({"choices": [None]}, "choices.0"),
+        ({"choices": [{"index": None, "text": "a"}]}, "choices.0.index"),
+        ({"choices": [{"text": "a", "finish_reason": 5}]}, "choices.0.finish_reason"),
+        ({"choices": [{"message": "a", "delta": "a"}]}, "choices.0.message"),
+        ({"choices": [], "usage": [5]}, "usage"),
+        ({"choices": [], "usage": {"completion_tokens": 1.5}}, "usage.completion_tokens"),
+        ({"choices": [], "usage": {"completion_tokens": 1 << 31}}, "usage.completion_tokens"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+def test_a_response_of_another_form_fails_its_row_alone_and_is_not_stored(
+    server, response, problem, streamed
+):
+    def behave(body: dict) -> web.StreamResponse:
+        if body["prompt"] == "p0":
+            return echo(body)
+        return Streamed([response]) if streamed else web.json_response(response)
+
+    server.behaviour = behave
+
+    completions = run(server, ["p0", "p1"])
+
+    assert [c.text for c in completions] == ["p0!", None]
+    assert f"not of the API's form: `{problem}` should be" in str(completions[1].error)
+
+
+@pytest.mark.parametrize(
+    ("choices", "problem"),
+    [
+        ([], "0 choices instead of 1"),
+        ([{"index": 0, "text": "a"}, {"index": 0, "text": "b"}], "2 choices instead of 1"),
+        ([{"index": 0, "finish_reason": "stop"}], "neither a message nor a text"),
+    ],
+)
+def test_other_choices_than_one_with_a_text_are_no_answer(server, choices, problem):
+    server.behaviour = lambda body: web.json_response({"choices": choices})
+
+    (completion,) = run(server, ["p"])
+
+    assert completion.text is None
+    assert problem in str(completion.error)
+
+
+def test_answers_of_the_same_index_are_given_to_no_prompt(server):
+    twice = [{"index": 0, "text": text, "finish_reason": "stop"} for text in ("a", "b")]
+    server.behaviour = lambda body: (
+        web.json_response({"choices": twice}) if isinstance(body["prompt"], list) else echo(body)
+    )
+
+    completions = run(server, ["p0", "p1"], batch_size=2)
+
+    assert [c.text for c in completions] == ["p0!", "p1!"]
 
 
 PARTS = [{"type": "text", "text": "4"}]
