@@ -76,12 +76,6 @@ def assert_equal(one: Rows, other: Rows) -> None:
             assert row["label_logprobs"] == pytest.approx(expected, abs=1e-4)
 
 
-def has_answered(command: Command) -> bool:
-    with suppress(FileNotFoundError):
-        return len(spooled(command.spool)) > 20
-    return True  # a part of the answers has just been published
-
-
 def texts_and_latencies(sets: list[AnswerSet]) -> dict[tuple[str, int], Any]:
     return {
         key: (row["text"], row["latency"])
@@ -102,9 +96,17 @@ def test_a_pooled_run_that_is_interrupted_loses_nothing_and_goes_on_to_the_sets_
     where = runs.folder / name
     kept: dict[tuple[str, int], Any] = {}
 
+    def answered(command: Command) -> dict[tuple[str, int], Any]:
+        rows = spooled(command.spool)  # first: a row is published before it leaves the spool
+        return rows | texts_and_latencies(answer_sets(LocalRepository(where)))
+
+    def has_answered(command: Command) -> bool:
+        with suppress(FileNotFoundError):  # a row is just leaving the spool
+            return len(answered(command)) > 20
+        return False
+
     def look(command: Command) -> None:
-        kept.update(spooled(command.spool))
-        kept.update(texts_and_latencies(answer_sets(LocalRepository(where))))
+        kept.update(answered(command))
         assert 20 < len(kept) < 3 * LIMIT
 
     given = parameters(demo_model, 0, 1)
