@@ -1,12 +1,11 @@
 """Compare two answer sets question by question: difference, interval, tests."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.result import Result
@@ -28,7 +27,7 @@ from regrade.comparing.models import (
     SubsetComparison,
     Test,
 )
-from regrade.comparing.pairing import MIN_COVERAGE, Pairs, pair, score_sides
+from regrade.comparing.pairing import MIN_COVERAGE, Pairs, pair, score_sides, shown_rows
 from regrade.judging.labels.calibrated import UNCALIBRATED, labelled_verdicts
 from regrade.judging.labels.items import verdicts_of
 from regrade.judging.labels.stored import stored_labels
@@ -130,10 +129,7 @@ COLUMNS = ("sample_id", "repeat", "question", "prompt", "target", "text")
 def flip_examples(
     sides: tuple[Result, Result], pairs: Pairs, count: int
 ) -> tuple[FlipExample, ...]:
-    """Return the first flipped questions of each kind, by sample id.
-
-    Of several answers to a question, the two that show its flip most are taken: right to wrong, the baseline's best and
-    the candidate's worst one, the first of equal ones.
+    """Return the first flipped questions of each kind, by sample id, with the answers of `shown_rows`.
 
     Args:
         sides: Baseline and candidate.
@@ -143,11 +139,9 @@ def flip_examples(
     if count == 0:
         return ()
     lost, gained = (np.flatnonzero(mask)[:count] for mask in (pairs.change < 0, pairs.change > 0))
-    rows = [*lost, *gained]
-    base = _answers(sides[0], {str(pairs.base_id[row]): pairs.change[row] < 0 for row in rows})
-    candidate = _answers(
-        sides[1], {str(pairs.candidate_id[row]): pairs.change[row] > 0 for row in rows}
-    )
+    rows = np.concatenate([lost, gained])
+    shown = [places[rows] for places in shown_rows(sides, pairs)]
+    base, candidate = (_answers(side, at) for side, at in zip(sides, shown, strict=True))
     examples = []
     for row in rows:
         old, new = base[str(pairs.base_id[row])], candidate[str(pairs.candidate_id[row])]
@@ -167,31 +161,16 @@ def flip_examples(
     return tuple(examples)
 
 
-def _answers(side: Result, best: Mapping[str, bool]) -> dict[str, dict[str, Any]]:
-    """Return an answer to each question by sample id, with what was extracted.
-
-    Args:
-        side: The answers and their scores.
-        best: True for questions whose answer with the largest value is returned, else that with the smallest.
-    """
-    ids = pa.array(sorted(best), pa.string())
+def _answers(side: Result, places: IntArray) -> dict[str, dict[str, Any]]:
+    """Return the answers in some rows by sample id, with the extracted answer."""
     answers: dict[str, dict[str, Any]] = {}
-    ranks: dict[str, tuple[float, int]] = {}
     start = 0
     for batch in side.answers.batches(COLUMNS):
-        mask = pc.is_in(batch["sample_id"], value_set=ids).to_numpy(zero_copy_only=False)
-        rows = np.flatnonzero(mask.astype(np.bool_))
-        for row, stored in zip(
-            rows, batch.take(pa.array(rows, pa.int64())).to_pylist(), strict=True
-        ):
-            name, place = stored["sample_id"], start + int(row)
-            value = side.scores["value"][place].as_py()
-            if value is None:
-                continue
-            rank = (-value if best[name] else value, stored["repeat"])
-            if name not in ranks or rank < ranks[name]:
-                ranks[name] = rank
-                answers[name] = stored | {"extracted": side.scores["extracted"][place].as_py()}
+        rows = places[(places >= start) & (places < start + batch.num_rows)]
+        stored = batch.take(pa.array(rows - start, pa.int64())).to_pylist()
+        for row, answer in zip(rows, stored, strict=True):
+            extracted = side.scores["extracted"][int(row)].as_py()
+            answers[answer["sample_id"]] = answer | {"extracted": extracted}
         start += batch.num_rows
     return _with_judged(side, answers)
 

@@ -7,6 +7,8 @@ from typing import Literal
 
 import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from regrade.answers.result import Result
@@ -117,6 +119,32 @@ def pair(base: Result, candidate: Result) -> Pairs:
     right_keys = _content_keys(candidate, right.sample_id)
     by_content = _matched(left, right, left_keys, right_keys, "prompt")
     return by_content if len(by_content.base) > len(by_id.base) else by_id
+
+
+def shown_rows(sides: tuple[Result, Result], pairs: Pairs) -> tuple[IntArray, IntArray]:
+    """Return the rows of the answers that stand for each pair, in the scores of the two sides; arrays of shape (n,).
+
+    Of several answers to a question, these show how it changed: if its value fell, the baseline's best and the
+    candidate's worst, else the reverse; the first of equal ones.
+    """
+    fell = pairs.change < 0
+    return (
+        _extreme_rows(sides[0], pairs.base_id, fell),
+        _extreme_rows(sides[1], pairs.candidate_id, ~fell),
+    )
+
+
+def _extreme_rows(side: Result, ids: Strings, best: NDArray[np.bool_]) -> IntArray:
+    """Return the row with the largest value of each question if `best`, else that with the smallest."""
+    stored, value = side.scores["sample_id"].combine_chunks(), score_values(side.scores)
+    repeat, wanted = side.scores["repeat"].to_numpy(), pa.array(ids, pa.string())
+
+    def first(ranks: FloatArray) -> IntArray:
+        order = pa.array(np.lexsort((repeat, ranks)), pa.int64())  # NaN, no value, is last
+        rows = order.take(pc.index_in(wanted, value_set=stored.take(order)))
+        return rows.to_numpy(zero_copy_only=False).astype(np.int64)
+
+    return np.where(best, first(-value), first(value))
 
 
 def _matched(

@@ -80,7 +80,7 @@ class Replay(Part):
     left_out: dict[str, int]
     """Answers that were not compared, by the reason."""
     same: bool
-    """The two differ no more than the model that answered does from itself."""
+    """The two differ no more than the model that answered does from itself, or by `ROUNDING` more."""
     difference: Estimate
     """Mean of log-probability by the other minus by the model that answered, in nats per token, with its 95 % interval."""
     absolute: Sizes

@@ -71,7 +71,7 @@ class Panel:
     """Number of the other answers, such as failed requests."""
     agreements: tuple[JudgesAgree, ...]
     unanimous: float | None
-    """Share of equal verdicts among the answers with a verdict of all judges; None without such answers."""
+    """Share of equal values among the answers with a verdict of all judges; None without such answers."""
     min_coverage: float
     """Smallest share of all answers with a combined value for a mean."""
 

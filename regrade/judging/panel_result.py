@@ -55,7 +55,7 @@ class PanelResult(StrictModel):
     combined: tuple[CombinedFigure, ...]
     """One for each rule."""
     unanimous: float | None
-    """Share of the answers with a verdict of all judges on which all are equal."""
+    """Share of the answers with a verdict of all judges on which all have the same value."""
     unanimous_n: int
     """Answers with a verdict of all judges."""
     agreement: tuple[JudgesAgree, ...]

@@ -1,5 +1,6 @@
 """Results of the flows, as `--json` prints them."""
 
+import shlex
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict
@@ -328,7 +329,7 @@ class TooFewVerdictsError(EvaluationError, OperationError):
         return " ".join(
             f"{answers.benchmark} · {answers.model}: {score.metrics['n']:,} of {score.metrics['rows']:,} answers have a verdict "
             f"({(score.metrics['rows'] or 0) - (score.metrics['n'] or 0):,} have none), too few for a headline number (`--min-coverage`). "
-            f"`regrade show {answers.answer_set_id[:8]}` has the replies."
+            f"`regrade show {answers.answer_set_id[:8]} --answers {shlex.quote(self.evaluation.repository)}` has the replies."
             for answers in self.evaluation.answer_sets
             for score in answers.too_few_verdicts
         )

@@ -133,7 +133,7 @@ def test_too_few_verdicts_for_a_headline_number_end_with_an_error(judging: Judgi
         return by_reference(texts) if int(texts["reference"]) <= 5 else "Correct, I think."
 
     judge = ScriptedJudge(partly)
-    too_few = r"5 of 9 answers have a verdict \(4 have none"
+    too_few = rf"5 of 9 answers have a verdict \(4 have none.* --answers {tmp_path}"
     with pytest.raises(TooFewVerdictsError, match=too_few) as told:
         judging(judge, rubric="correct")
     assert told.value.evaluation.answer_sets[0].scores[0].metrics["n"] == 5

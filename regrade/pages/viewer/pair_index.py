@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from cachetools import LRUCache
 from markupsafe import Markup
 from numpy.typing import NDArray
 
 from regrade.answers.result import Result
 from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
+from regrade.comparing.pairing import shown_rows
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS
 from regrade.pages.viewer.filters import KINDS, PairFilters
 from regrade.pages.viewer.library import StoredSet
@@ -28,7 +28,7 @@ class PairIndex:
 
     compared: Compared
     base_row: Rows
-    """Row of the first answer in the baseline."""
+    """Row of the answer in the baseline that is shown; see `shown_rows`."""
     candidate_row: Rows
     kind: NDArray[np.int8]
     subset: NDArray[np.object_]
@@ -74,8 +74,7 @@ class Pairing:
 
 def _pair_index(compared: Compared) -> PairIndex:
     pairs = compared.pairs
-    base_row = _first_rows(compared.sides[0], pairs.base_id)
-    candidate_row = _first_rows(compared.sides[1], pairs.candidate_id)
+    base_row, candidate_row = shown_rows(compared.sides, pairs)
     change = pairs.change
     extracted = [
         np.array(side.scores["extracted"].take(pa.array(rows, pa.int64())).to_pylist(), object)
@@ -98,17 +97,6 @@ def _pair_index(compared: Compared) -> PairIndex:
         pairs.subset[order],
         pairs.base_id[order],
     )
-
-
-def _first_rows(side: Result, ids: NDArray[np.object_]) -> Rows:
-    """Return the row of the answer with the lowest repeat to each question."""
-    scores = side.scores
-    repeat = scores["repeat"].to_numpy()
-    order = pa.array(np.argsort(repeat, kind="stable"), pa.int64())
-    stored = scores["sample_id"].combine_chunks().take(order)
-    places = pc.index_in(pa.array(ids, pa.string()), value_set=stored)
-    rows: Rows = order.take(places).to_numpy(zero_copy_only=False).astype(np.int64)
-    return rows
 
 
 def extracted_line(side: Result, row: int) -> Markup | None:
