@@ -159,13 +159,15 @@ def test_a_folder_that_lacks_a_part_is_refused_with_what_was_expected(
     [
         ("model.safetensors.index.json", ("model-1.safetensors", "model-2.safetensors")),
         ("pytorch_model.bin.index.json", ("pytorch_model-1.bin", "pytorch_model-2.bin")),
+        (None, tuple(f"model-0000{part}-of-00002.safetensors" for part in (1, 2))),
     ],
 )
-def test_a_missing_shard_is_named(folder: Path, index: str, shards: tuple[str, str]):
+def test_a_missing_shard_is_named(folder: Path, index: str | None, shards: tuple[str, str]):
     (folder / "model.safetensors").unlink()
     (folder / shards[0]).write_bytes(WEIGHTS)
     weight_map = {"layer.0": shards[0], "layer.1": shards[1]}
-    (folder / index).write_text(json.dumps({"weight_map": weight_map}))
+    if index is not None:  # numbered parts need none
+        (folder / index).write_text(json.dumps({"weight_map": weight_map}))
 
     with pytest.raises(
         ModelError, match=f"1 of the weight files .* missing, such as '{shards[1]}'"
