@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,6 @@ pytest_plugins = [
 
 
 TOGETHER = {
-    "tests/tracking/": "a server of MLflow, started in 10 s",
-    "tests/judging/labels/test_traced.py": "a server of MLflow, started in 10 s",
     "tests/packaging/": "the wheel, built and installed in 5 s",
     "tests/lm_eval/": "the harness with its tasks, read in 5 s",
     "tests/checkpoints/training/": "transformers, imported in 3 s",
@@ -85,6 +84,7 @@ TOGETHER = {
 """Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
 LONG = (
     "tests/flows/test_evaluate.py",
+    "tests/tracking/",
     *TOGETHER,
     "tests/processes/sandbox/",
     "tests/exchange/importing/test_scored.py",
@@ -98,12 +98,20 @@ LONG = (
 """Folders and files that take long for their number of tests: a lane that begins one last is alone with it at the end."""
 
 
+@cache
+def _uses_mlflow(file: str) -> bool:
+    """Tests with MLflow go together: it is imported in 4 s of a CPU, and its server starts in 10 s."""
+    code = (Path(__file__).parents[1] / file).read_text()
+    return "mlflow_database" in code or "mlflow_server" in code
+
+
 class Lanes(LoadFileScheduling):
     """Give whole files to whichever lane is free, in the order of the collected tests."""
 
     def _split_scope(self, nodeid: str) -> str:
-        shared = (what for path, what in TOGETHER.items() if nodeid.startswith(path))
-        return next(shared, super()._split_scope(nodeid))
+        file = super()._split_scope(nodeid)
+        shared = (what for path, what in TOGETHER.items() if file.startswith(path))
+        return next(shared, "MLflow" if _uses_mlflow(file) else file)
 
 
 @pytest.hookimpl(optionalhook=True)

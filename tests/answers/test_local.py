@@ -11,11 +11,8 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from functools import partial
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
@@ -27,6 +24,7 @@ from regrade.answers.local_files import Files
 from regrade.answers.local_history import Change, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
+from tests.answers.committing import commit_in_turn
 from tests.answers.kills import killed_at
 
 FOLDER = "answers/b/m/0123456789abcdef"
@@ -350,29 +348,13 @@ def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> 
         LocalRepository(read_only.parent / "new").check_writable()
 
 
-def commit_in_turn(folder: Path, number: int, together: Barrier, links: bool) -> None:
-    """Commit a file of its own and one that all write, as soon as no other process was faster."""
-    if not links:
-        os.link = Mock(side_effect=OSError(errno.EPERM, "no links"))
-    repository = LocalRepository(folder)
-    parent = repository.head()
-    together.wait()
-    for _ in range(100):
-        additions = {f"scores/{number}.json": b"x" * number, MANIFEST: b"%d" % number}
-        with suppress(HeadMovedError):
-            repository.commit(additions, "w", parent=parent)
-            return
-        parent = repository.head()
-    raise AssertionError("never got its turn")
-
-
 @pytest.mark.parametrize("links", [True, False], ids=["with hard links", "without hard links"])
 def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str, links: bool) -> None:
     # What other tests leave in this process, such as a Prefect flow's threads, is not copied into a new one.
     spawning = multiprocessing.get_context("spawn")
     together = spawning.Barrier(4)
     processes = [
-        spawning.Process(target=commit_in_turn, args=(folder, number, together, links))
+        spawning.Process(target=commit_in_turn, args=(folder, MANIFEST, number, together, links))
         for number in range(1, 5)
     ]
     for process in processes:

@@ -111,24 +111,28 @@ def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_i
     assert plan_of(2).requests([], (first,)).day is None
 
 
+FUNCTION = {"type": "function", "function": {"name": "look"}}
+
+
 class Seen(Sums):
-    """Questions that show an image after their text."""
+    """Questions that show an image after their text, and offer a function."""
 
     def samples(self) -> list[Sample]:
         image = read_image(PNG)
-        return [replace(sample, images=(image,)) for sample in super().samples()]
+        return [replace(s, images=(image,), tools=(FUNCTION,)) for s in super().samples()]
 
     def prompt(self, sample: Sample) -> tuple[Message, ...]:
         return ({"role": "user", "content": f"What is it?{sample.images[0].mark}"},)
 
 
-def test_a_request_takes_the_images_of_its_question_along() -> None:
+def test_a_request_takes_the_images_and_functions_of_its_question_along() -> None:
     plan = made(Seen(1), SERVED)
 
     (request,) = plan.requests(plan.missing(set()))
 
     assert request.images == plan.samples[0].images
     assert [image.content for image in request.images] == [PNG]
+    assert request.tools == (FUNCTION,)
 
 
 @pytest.mark.parametrize(("benchmark", "shows"), [(Seen(1), True), (Sums(1), False)])

@@ -17,7 +17,11 @@ error rate, and not the part that the test before them leaves, each of these sim
     ("draw", "drop"),
     [
         (partial(single, n=400, changed=0.1, drop=0.01), 0.01),
-        (partial(repeated, n=100, repeats=4, drop=0.05, shape="even"), 0.05),
+        pytest.param(
+            partial(repeated, n=100, repeats=4, drop=0.05, shape="even"),
+            0.05,
+            marks=pytest.mark.slow,
+        ),
         (partial(repeated, n=100, repeats=4, drop=0.05, shape="lost"), 0.05),
         (partial(graded, n=40, drop=0.01), 0.01),
     ],

@@ -93,7 +93,7 @@ def changed(content: object, data: st.DataObject) -> object:
     return copied
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_in_a_trajectory_beside_a_trial_is_kept_or_refused(
     tmp_path: Path, data: st.DataObject
@@ -112,7 +112,7 @@ def test_any_value_in_a_trajectory_beside_a_trial_is_kept_or_refused(
 
 
 @pytest.mark.parametrize(("name", "content"), FILES)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_value_in_any_field_is_kept_or_refused(
     tmp_path: Path, name: FormatName, content: object, data: st.DataObject
