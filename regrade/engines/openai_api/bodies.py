@@ -278,7 +278,7 @@ def label_logprobs(choice: Mapping[str, Any], labels: Sequence[str]) -> tuple[fl
     logprobs = choice.get("logprobs") or {}
     if "content" in logprobs:  # chat
         first = (logprobs["content"] or [{}])[0]
-        top = {entry["token"]: entry["logprob"] for entry in first.get("top_logprobs", [])}
+        top = {entry["token"]: entry["logprob"] for entry in first.get("top_logprobs") or []}
     else:
         top = (logprobs.get("top_logprobs") or [None])[0] or {}
     return tuple(float(top[label]) for label in labels) if {*labels} <= top.keys() else None

@@ -365,12 +365,30 @@ class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="ignore")
 
 
+class _Ranked(_Part):
+    token: str
+    logprob: float
+
+
+class _Position(_Part):
+    top_logprobs: list[_Ranked] | None = None
+
+
+class _Logprobs(_Part):
+    """Log-probabilities of a chat (`content`) or of a text."""
+
+    content: list[_Position] | None = None
+    top_logprobs: list[dict[str, float] | None] | None = None
+    tokens: list[str] | None = None
+    token_logprobs: list[float | None] | None = None
+
+
 class _Choice(_Part):
     index: int = 0
     finish_reason: str | None = None
     message: dict[str, Any] | None = None
     delta: dict[str, Any] | None = None
-    logprobs: dict[str, Any] | None = None
+    logprobs: _Logprobs | None = None
 
 
 class _Usage(_Part):

@@ -364,6 +364,7 @@ def test_an_answer_with_an_empty_error_is_an_answer(server):
         ({"choices": [{"index": None, "text": "a"}]}, "choices.0.index"),
         ({"choices": [{"text": "a", "finish_reason": 5}]}, "choices.0.finish_reason"),
         ({"choices": [{"message": "a", "delta": "a"}]}, "choices.0.message"),
+        ({"choices": [{"text": "a", "logprobs": {"tokens": [5]}}]}, "choices.0.logprobs.tokens.0"),
         ({"choices": [], "usage": [5]}, "usage"),
         ({"choices": [], "usage": {"completion_tokens": 1.5}}, "usage.completion_tokens"),
         ({"choices": [], "usage": {"completion_tokens": 1 << 31}}, "usage.completion_tokens"),
