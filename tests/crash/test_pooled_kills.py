@@ -115,6 +115,7 @@ def test_a_pooled_run_that_is_interrupted_loses_nothing_and_goes_on_to_the_sets_
     assert_equal(answers_of(where), alone)
     rows = texts_and_latencies(sets_in(where))
     assert [key for key in kept if rows[key] != kept[key]] == [], "answers were generated again"
-    for answers in sets_in(where):
-        ended = answers.manifest.sessions[0]
-        assert (ended.sets, ended.speed, ended.shared) == (2, None, True)
+    firsts = [answers.manifest.sessions[0] for answers in sets_in(where)]
+    assert {(session.sets, session.shared) for session in firsts} == {(2, True)}
+    # One of the sets may have been complete before the end.
+    assert None in [session.speed for session in firsts], "what did not reach its end has no speed"
