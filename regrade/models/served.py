@@ -199,8 +199,8 @@ def _resolved(
     elif "=" in weights:
         told_by = " ".join(re.findall(r"\b(created|root)=", weights))
     else:
-        told_by = "the server's start" if "started" in weights else "nothing"
-    logger.info("'%s' at %s is told from other models by %s", name, base_url, told_by)
+        told_by = "the server's start" if "started" in weights else "its name alone"
+    logger.info("'%s' at %s is identified by %s", name, base_url, told_by)
     length = entry.get("max_model_len")
     return ResolvedModel(
         identity=ModelIdentity(name=name, kind="served", revision=weights),

@@ -9,18 +9,19 @@ from pathlib import Path
 
 VERSION = "0.2.0"
 """Version of regrade; pyproject.toml has the same."""
-_PACKAGE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
+"""Folder of the package `regrade`."""
 
 
 def is_checkout() -> bool:
     """True in a checkout, including an editable installation."""
-    root = _PACKAGE.parent
+    root = PACKAGE.parent
     return (root / "prefect.yaml").is_file() and (root / "flows").is_dir()
 
 
 def project_folder() -> Path:
     """Absolute path of the project folder."""
-    return _PACKAGE.parent if is_checkout() else _PACKAGE / "project"
+    return PACKAGE.parent if is_checkout() else PACKAGE / "project"
 
 
 def make_flows_importable() -> None:

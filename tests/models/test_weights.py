@@ -159,7 +159,7 @@ def test_what_is_told_already_is_not_asked_for(
     model = resolve_served("m", base_url=server.url, api_key_env="K", revision=revision)
 
     assert (model.fingerprint, server.asked) == (None, [])
-    assert f"'m' at {server.url} is told from other models by {by}" in caplog.messages
+    assert f"'m' at {server.url} is identified by {by}" in caplog.messages
 
 
 @pytest.mark.parametrize("answers", [None, [], [[]] * 4, ANSWERS[:2]])

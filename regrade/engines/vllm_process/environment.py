@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-import regrade
 from regrade.processes.environment import LIBRARY_DEFAULTS
 from regrade.processes.slots import machine_folder
 from regrade.settings.errors import SettingsError
-from regrade.settings.project_folder import install_command, is_checkout
+from regrade.settings.project_folder import PACKAGE, install_command, is_checkout
 
 ENGINE_PYTHON = "REGRADE_ENGINE_PYTHON"
 """Environment variable naming the Python interpreter of another environment, with vLLM installed."""
@@ -112,7 +111,7 @@ def worker_environment(
         scratch: Folder for sockets and temporary files of vLLM.
         hub_token: Pass on the token of the Hub, from which vLLM itself loads private and gated models.
     """
-    root = Path(regrade.__file__).parents[1]
+    root = PACKAGE.parent
     paths = [current["PYTHONPATH"]] if current.get("PYTHONPATH") else []
     if root.name not in ("site-packages", "dist-packages"):  # would hide the worker's packages
         paths.insert(0, str(root))
