@@ -240,9 +240,9 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
             error: str | None = None
             display.came(found.model, ended=False)
             try:
-                one = job.of(found.model, _gate_of(found, job, aliases))
+                of_found = job.of(found.model, _gate_of(found, job, aliases))
                 with timed(monotonic(), advised=False):
-                    done.append(_evaluate(one, engines)[1])
+                    done.append(_evaluate(of_found, engines)[1])
                 display.finished(done[-1])  # with its verdict
             except (OperationError, UserError) as problem:
                 error = str(problem)

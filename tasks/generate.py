@@ -75,7 +75,7 @@ def generate_missing(
 
     def in_engine(number: int) -> int:
         """Count the engine's requests to the first set that lacks answers: they are sent in order."""
-        asked = next((one for one in open_ if one.work.stopped is None), None)
+        asked = next((found for found in open_ if found.work.stopped is None), None)
         if asked is not sets[number] or not isinstance(engine, MeasuredEngine):
             return 0
         return engine.unanswered
