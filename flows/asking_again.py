@@ -6,7 +6,16 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from flows.engine_session import EngineSession
-from flows.generating import opened, plan, publish, publish_finished
+from flows.generating import (
+    Round,
+    answered,
+    check_failures,
+    generate_rounds,
+    opened,
+    plan,
+    publish,
+    publish_complete,
+)
 from flows.scoring import own_scorers, score, time_spent
 from flows.scoring import publish as publish_scorings
 from regrade.comparing.comparison import flip_examples
@@ -16,11 +25,10 @@ from regrade.engines.base import CheckedEngine, LimitedEngine
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.build import runs_on_cpu, versions
 from regrade.engines.vllm_process.hardware import hardware
-from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.processes.metrics_endpoint import show
 from regrade.records.specification import AskedAgain
 from regrade.scorers import stored_name
-from regrade.settings.errors import OperationError, SettingsError, UserError
+from regrade.settings.errors import OperationError, SettingsError
 from tasks.plan import as_work
 from tasks.work import Work
 
@@ -44,14 +52,9 @@ def ask_again(job: NoiseJob) -> NoiseReport:
         asked = [*([] if job.batch_invariant else [firsts]), *rounds]
         works = [work for together in asked for work in together]
         show(lambda: [work.state for work in works])
-        try:
-            _generate(job, asked)
-        except (OperationError, UserError):
-            publish_finished(works)
-            raise
-        finally:
-            engine_no_longer_needed()
-        publish(works)
+        generate_rounds([_round(job, together) for together in asked])
+        publish(answered(works))
+        check_failures(works)
     if lacking := [work for work in works if work.answers.manifest.state != "complete"]:
         raise OperationError(
             f"{', '.join(work.title for work in lacking)}: answers are missing. The same command sends their requests again."
@@ -108,24 +111,22 @@ def _place(job: NoiseJob) -> str:
     return f"vllm {version} on {hardware() or 'unknown hardware'}"
 
 
-def _generate(job: NoiseJob, asked: Sequence[Sequence[Work]]) -> None:
-    """Generate the missing answers of each asking, one after the other, with one engine."""
-    missing = [[work for work in works if work.requests] for works in asked]
-    todo = [works for works in missing if works]
-    if not todo:
-        return
-    with EngineSession() as engines:
-        engine = engines.load(job, *todo)
+def _round(job: NoiseJob, works: Sequence[Work]) -> Round:
+    """Return an asking of all benchmarks."""
+
+    def ask(engines: EngineSession, asked: Sequence[Work]) -> None:
+        engine, _ = engines.loaded
         if not isinstance(engine, LimitedEngine):
             raise SettingsError(
                 f"Engine '{engine.info.engine}' cannot limit its requests in flight, so that nothing can be asked otherwise."
             )
-        for works in todo:
-            asking = works[0].plan.specification.asked_again
-            if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
-                engine.check_batches()
-            engines.limit(None if asking is None else asking.in_flight)
-            engines.answer(works)
+        asking = asked[0].plan.specification.asked_again
+        if asking is not None and isinstance(engine, CheckedEngine) and engine.batches is None:
+            engine.check_batches()
+        engines.limit(None if asking is None else asking.in_flight)
+        engines.answer(asked, on_complete=publish_complete)
+
+    return Round(job, works, ask)
 
 
 def _notes(job: NoiseJob) -> Iterator[str]:

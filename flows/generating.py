@@ -4,9 +4,8 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 
 from prefect.futures import wait
@@ -35,7 +34,6 @@ from regrade.results.results import Evaluation, check_answered
 from regrade.settings import HarnessTasks
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.settings.files import spool_root
-from regrade.text.text import counted
 from tasks.plan import find_missing, look_at_stored, plan_answers, watch_verdicts
 from tasks.publish import publish_answers
 from tasks.work import Work
@@ -89,6 +87,31 @@ def opened(works: list[Work]) -> Iterator[list[Work]]:
         yield works
 
 
+@dataclass(frozen=True, eq=False)
+class Round:
+    """Answer sets that are asked of a loaded engine; if it fails at one, the rest of them fails, too."""
+
+    job: EngineJob
+    """The job with the engine's settings."""
+    works: Sequence[Work]
+    """The answer sets, their spools open."""
+    ask: Callable[[EngineSession, Sequence[Work]], None]
+    """Has the engine answer what is missing, and begins to publish each set that is complete."""
+    alone: bool = False
+    """Each set is asked alone, and nothing is done beside it, because its seconds are compared."""
+
+    @property
+    def missing(self) -> list[list[Work]]:
+        """The sets that lack answers, of each stream of requests."""
+        lacking = [w for w in self.works if w.requests and w.publishing is None]
+        return [[work] for work in lacking] if self.alone else [lacking] if lacking else []
+
+
+def publish_complete(work: Work) -> None:
+    """Begin to publish an answer set."""
+    work.publishing = publish_answers.submit(work)
+
+
 def generate(
     job: EngineJob,
     works: Sequence[Work],
@@ -97,15 +120,7 @@ def generate(
 ) -> None:
     """Generate missing answers; each answer set is published when it is complete, while the others are generated.
 
-    Must run on the main thread: it owns the engine and stops it on any exit, unless a session keeps it. One engine serves all
-    benchmarks of a model, one model after the other, and the models that may take each other's place in it. On
-    failure, finished answers are published before the error is raised. An engine that ended after its first answer is
-    replaced once for each model, because the cause may have been temporary (out of memory, GPU fault); a failed load is not
-    retried. A model that fails stops no other, unless the next one fails with the same words: those of its works that are not
-    complete have a `failure` (`answered`), which a caller refuses at its end (`check_failures`).
-
-    Raises:
-        OperationError, UserError: As the last model failed, if no work of any model is complete.
+    A round for each model: one stream of requests serves all its benchmarks. Errors as in `generate_rounds`.
 
     Args:
         job: The job with the engine's settings.
@@ -114,41 +129,74 @@ def generate(
         session: Keeps the engine for models that come later, which are asked the same.
     """
 
-    def publish_complete(work: Work) -> None:
-        work.publishing = publish_answers.submit(work)
+    def complete(work: Work) -> None:
+        publish_complete(work)
         after(work)
 
-    groups = by_model([work for work in works if work.requests])
-    if groups:
+    def ask(engines: EngineSession, asked: Sequence[Work]) -> None:
+        engines.answer(asked, job.goodput, complete)
+
+    rounds = [Round(job, model, ask) for model in by_model(works)]
+    generate_rounds(rounds, session, [] if session is None else [_whole(works)])
+
+
+def generate_rounds(
+    rounds: Sequence[Round],
+    session: EngineSession | None = None,
+    later: Sequence[PooledRequests] = (),
+) -> None:
+    """Generate missing answers in rounds, one after the other, with as few engine starts as possible.
+
+    Must run on the main thread: it owns the engine and stops it on any exit, unless a session keeps it. On failure, finished answers
+    are published before the error is raised. An engine that ended after its first answer is replaced once in a round, because
+    the cause may have been temporary (out of memory, GPU fault). A failed load is not retried, and no round of that model is tried. A
+    round that fails stops no other, unless the next one fails with the same words: those of its works that are not complete have a
+    `failure` (`answered`), which a caller refuses at its end (`check_failures`).
+
+    Args:
+        rounds: The rounds, also those of complete answer sets.
+        session: Keeps the engine after the last one.
+        later: Requests that may be planned once these are answered.
+
+    Raises:
+        OperationError, UserError: As the last one failed, if no answer set is complete.
+    """
+    todo = [found for found in rounds if found.missing]
+    if todo:
         parquet.prepare()  # while the engine loads
-    later = [] if session is None else [_whole(works)]
     retried = False
     problem = ""
-    """Words with which the model before failed."""
+    """Words with which the round before failed."""
     with EngineSession() if session is None else nullcontext(session) as engines:
-        while groups:
-            group, *others = groups
+        while todo:
+            current, *others = todo
+            failing = [r for r in todo if len(by_model([*r.works, *current.works])) == 1]
+            further = [found for found in others if found not in failing]
             try:
-                engine = engines.load(job, *groups, later=later)
-                if others and isinstance(engine, SwitchingEngine):
-                    engine.read_ahead(others[0][0].plan.model)
-                engines.answer(group, job.goodput, publish_complete)
-                groups, problem, retried = others, "", False
+                streams = [stream for found in todo for stream in found.missing]
+                engine = engines.load(current.job, *streams, later=later)
+                failing = [current]
+                if further and not current.alone and isinstance(engine, SwitchingEngine):
+                    engine.read_ahead(further[0].works[0].plan.model)
+                for stream in current.missing:
+                    current.ask(engines, stream)
+                todo, problem, retried = others, "", False
             except (OperationError, UserError) as error:
                 retried = engines.may_retry(error, retried=retried)
                 if retried:
-                    left = [work for work in group if work.publishing is None]
+                    left = [work for work in current.works if work.publishing is None]
                     publish_finished(left)
                     logger.warning("%s Retrying once with a new engine.", error)
                     for work in left:
                         find_missing(work)
-                    again = by_model([work for work in left if work.requests])
-                    groups, retried = [*again, *others], bool(again)
+                    if not current.missing:
+                        todo, retried = others, False
                     continue
-                failing = groups if str(error) == problem else [group]
-                groups, problem = groups[len(failing) :], str(error)
-                if not groups and session is None:
+                failing = todo if str(error) == problem else failing
+                todo, problem = [r for r in todo if r not in failing], str(error)
+                if not todo and session is None:
                     engine_no_longer_needed()
+                works = [work for found in rounds for work in found.works]
                 _fail(failing, error, works)
                 if not answered(works):
                     raise
@@ -156,18 +204,17 @@ def generate(
         engine_no_longer_needed()
 
 
-def _fail(failing: Sequence[Sequence[Work]], error: RegradeError, works: Sequence[Work]) -> None:
-    """Note an error at the works of a model that it left incomplete, and of those after it that are not tried; publish what they have."""
-    model, *untried = failing
-    failed = [work for work in chain.from_iterable(failing) if work.publishing is None]
+def _fail(failing: Sequence[Round], error: RegradeError, works: Sequence[Work]) -> None:
+    """Note an error at the works that failing rounds left incomplete, all but the first without being tried; publish what they have."""
+    failed = [w for found in failing for w in found.works if w.publishing is None]
     for work in failed:
         work.failure = error
     if len(failed) < len(works):
-        titles = ", ".join(work.title for work in model if work.failure is not None)
+        titles = ", ".join(w.title for w in failing[0].works if w.failure is not None)
         logger.error("%s: %s", titles or "after the last answer", error)
-    if untried:
-        count = counted(len(untried), "model")
-        logger.error("%s after it: not tried, because two failed alike", count)
+    if failing[1:]:
+        titles = ", ".join(work.title for found in failing[1:] for work in found.works)
+        logger.error("not tried, as they would fail alike: %s", titles)
     publish_finished(failed)
 
 

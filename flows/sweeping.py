@@ -1,12 +1,12 @@
 """Generate, publish and score the points of a sweep, with as few engine starts as possible."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 
 from flows.engine_session import EngineSession
-from flows.generating import plan, publish
+from flows.generating import Round, answered, generate_rounds, plan, publish, publish_complete
 from flows.scoring import publish as publish_scorings
 from flows.scoring import score, time_spent
 from regrade.answers.result import Result
@@ -22,8 +22,6 @@ from regrade.text.text import counted
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
 from regrade.tuning.sweep.points import Point, SweepJob, starts
 from regrade.tuning.sweep.results import PointResult, SweepResult
-from tasks.plan import find_missing
-from tasks.publish import publish_answers
 from tasks.work import Work
 
 logger = logging.getLogger("regrade.sweep")
@@ -38,10 +36,6 @@ class RunningPoint:
     """None if a value does not fit its setting."""
     works: Sequence[Work] = ()
     failure: str | None = None
-    begun: bool = False
-    """An engine is ready for it."""
-    retried: bool = False
-    """An engine ended in this point, and was replaced."""
     scored: dict[str, Result] = field(default_factory=dict)
     """By benchmark."""
     again: dict[str, list[Progress]] = field(default_factory=dict)
@@ -51,9 +45,6 @@ class RunningPoint:
         """Keep the reason why this point has no result; the first reason stays."""
         self.failure = self.failure or str(error)
         logger.warning("%s: %s", self.point.name, error)
-
-
-_Missing = tuple[RunningPoint, EvaluationJob, Work]
 
 
 def run_sweep(job: SweepJob) -> SweepResult:
@@ -96,8 +87,9 @@ def _run_group(
             except (UserError, OperationError) as error:
                 running.fail(error)
         show(lambda: states(points))
-        while todo := list(_missing(group)):
-            _generate_next(todo, engines)
+        rounds = [_round(running, running.job) for running in group if running.job is not None]
+        with suppress(UserError, OperationError):  # if all fail: it is the failure of each work
+            generate_rounds(rounds, engines)
         engines.end()
         if last:
             engine_no_longer_needed()
@@ -105,42 +97,18 @@ def _run_group(
             _publish(running)
 
 
-def _missing(group: Sequence[RunningPoint]) -> Iterator[_Missing]:
-    """Yield the works that still need an engine."""
-    for running in group:
-        if running.failure is None and running.job is not None:
-            for work in running.works:
-                if work.requests and work.publishing is None:
-                    yield running, running.job, work
+def _round(running: RunningPoint, job: EvaluationJob) -> Round:
+    """Return a point as a round in which each answer set is measured alone, and published after that."""
 
-
-def _generate_next(todo: Sequence[_Missing], engines: EngineSession) -> None:
-    """Generate the first of these works; every call either finishes it or fails a point, or gives it a new engine once."""
-    (running, job, work), *_ = todo
-    loaded = False
-    try:
-        engines.load(job, *([work] for *_, work in todo))
-        loaded = True
-        if not running.begun:
-            logger.info("point %s", running.point.name)
-            running.begun = True
+    def ask(engines: EngineSession, works: Sequence[Work]) -> None:
+        (work,) = works
+        logger.info("%s: measured now", work.title)
         engines.limit(running.point.in_flight)
         engines.answer([work], job.goodput)
         _measure_again(running, work, engines)
-        work.publishing = publish_answers.submit(work)
-    except (UserError, OperationError) as error:
-        if engines.may_retry(error, retried=running.retried):
-            logger.warning("%s: %s Retrying once with a new engine.", running.point.name, error)
-            running.retried = True
-            for again in running.works:
-                if again.publishing is None:
-                    find_missing(again)
-        elif not loaded:
-            for other in {id(r): r for r, *_ in todo}.values():
-                if other.point.parameters["model"] == running.point.parameters["model"]:
-                    other.fail(error)
-        else:
-            running.fail(error)
+        publish_complete(work)
+
+    return Round(job, running.works, ask, alone=True)
 
 
 def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) -> None:
@@ -165,9 +133,12 @@ def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) ->
 
 
 def _publish(running: RunningPoint) -> None:
-    """Publish what was generated, also of a failed point: a later run continues it."""
+    """Publish what was generated; that of failed works is: a later run continues it."""
+    for work in running.works:
+        if work.failure is not None:
+            running.fail(work.failure)
     try:
-        publish(running.works)
+        publish(answered(running.works))
         for work in running.works:
             again = running.again.get(work.plan.specification.answer_set_id)
             if again and work.published is not None:

@@ -211,7 +211,7 @@ def test_models_after_two_that_fail_alike_in_a_row_are_not_tried(
     with pytest.raises(OperationError, match="^4 of 5 models failed"):
         state.result()
     assert [*evaluated.answers] == ["run/checkpoint-200"]
-    assert "1 model after it: not tried, because two failed alike" in caplog.text
+    assert "not tried, as they would fail alike: mine · run/checkpoint-3000" in caplog.text
 
 
 def test_models_that_are_complete_are_scored_beside_one_that_fails(

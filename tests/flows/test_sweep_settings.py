@@ -9,7 +9,10 @@ import pytest
 
 from flows.sweep_settings import sweep_settings
 from regrade.answers.local import LocalRepository
+from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.artifacts import SWEEP_KEY
+from regrade.records import Request
+from regrade.settings.errors import EngineError
 from regrade.tuning.sweep import measuring
 from regrade.tuning.sweep.results import SweepResult
 from tasks.sweep_page import NoPointError
@@ -136,7 +139,9 @@ def test_the_log_names_each_point_before_its_answers_and_with_each_line_about_th
     sweep(in_flight=(1, 4))
     sweep(in_flight=(1, 4))  # nothing to generate
     told = [r.getMessage() for r in caplog.records if r.name == "regrade.sweep"]
-    assert told[:2] == ["point in_flight=1", "point in_flight=4"]
+    assert [line.partition("(")[2] for line in told[:2]] == [
+        f"in_flight={number}): measured now" for number in (1, 4)
+    ]
     lines = [r.getMessage() for r in caplog.records if r.name.startswith("regrade.")]
     about = [line for line in lines if " · " in line.partition(":")[0]]
     assert {
@@ -163,6 +168,21 @@ def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engine
     assert reasons[5] == f"{wrong}; {many}."
     page = (Path(str(found.folder)) / "sweep.md").read_text()
     assert "out of memory" in page
+
+
+def test_points_after_two_that_fail_alike_are_not_tried(sweep: Any, engines: Engines):
+    def answer(_: Request, __: VllmEngine, in_flight: int | None) -> str:
+        if in_flight != 1:
+            raise EngineError("The engine ended: out of memory.")
+        return "#### 1"
+
+    engines.answer = answer
+    found = sweep(in_flight=(1, 2, 3, 4))
+    assert [point.failure for point in found.points] == [
+        None,
+        *["The engine ended: out of memory."] * 3,
+    ]
+    assert [engine.limits[-1] for engine in engines.opened] == [2, 3]
 
 
 def test_a_sweep_without_any_result_is_an_error(sweep: Any, engines: Engines):
