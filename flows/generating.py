@@ -101,10 +101,14 @@ class Round:
     """Each set is asked alone, and nothing is done beside it, because its seconds are compared."""
 
     @property
-    def missing(self) -> list[list[Work]]:
+    def missing(self) -> list[Work]:
+        """The sets that lack answers."""
+        return [work for work in self.works if work.requests and work.publishing is None]
+
+    @property
+    def streams(self) -> list[list[Work]]:
         """The sets that lack answers, of each stream of requests."""
-        lacking = [w for w in self.works if w.requests and w.publishing is None]
-        return [[work] for work in lacking] if self.alone else [lacking] if lacking else []
+        return [[work] for work in self.missing] if self.alone else [self.missing]
 
 
 def publish_complete(work: Work) -> None:
@@ -173,18 +177,18 @@ def generate_rounds(
             failing = [r for r in todo if len(by_model([*r.works, *current.works])) == 1]
             further = [found for found in others if found not in failing]
             try:
-                streams = [stream for found in todo for stream in found.missing]
+                streams = [stream for found in todo for stream in found.streams]
                 engine = engines.load(current.job, *streams, later=later)
                 failing = [current]
                 if further and not current.alone and isinstance(engine, SwitchingEngine):
                     engine.read_ahead(further[0].works[0].plan.model)
-                for stream in current.missing:
+                for stream in current.streams:
                     current.ask(engines, stream)
                 todo, problem, retried = others, "", False
             except (OperationError, UserError) as error:
                 retried = engines.may_retry(error, retried=retried)
                 if retried:
-                    left = [work for work in current.works if work.publishing is None]
+                    left = current.missing
                     publish_finished(left)
                     logger.warning("%s Retrying once with a new engine.", error)
                     for work in left:
@@ -206,7 +210,7 @@ def generate_rounds(
 
 def _fail(failing: Sequence[Round], error: RegradeError, works: Sequence[Work]) -> None:
     """Note an error at the works that failing rounds left incomplete, all but the first without being tried; publish what they have."""
-    failed = [w for found in failing for w in found.works if w.publishing is None]
+    failed = [work for found in failing for work in found.missing]
     for work in failed:
         work.failure = error
     if len(failed) < len(works):

@@ -228,6 +228,19 @@ def test_models_that_are_complete_are_scored_beside_one_that_fails(
     assert [bool(stored.scores()) for stored in evaluated.stored] == [True]
 
 
+def test_a_benchmark_that_is_complete_is_scored_if_its_model_cannot_be_loaded_for_another(
+    evaluated: Evaluated, training: Path
+):
+    model = training / "checkpoint-100"
+    evaluated.run(str(model))
+    (model / "broken").write_text("no room")
+    state = evaluated.run(str(model), flow=evaluate_model, names=("mine", "other"))
+
+    with pytest.raises(EngineError, match="no room"):
+        state.result()
+    assert [bool(stored.scores()) for stored in evaluated.stored] == [True]
+
+
 @pytest.mark.parametrize("models", [1, 2])
 def test_what_is_complete_is_scored_and_the_benchmark_at_which_its_model_failed_is_named(
     evaluated: Evaluated, training: Path, models: int, caplog: pytest.LogCaptureFixture
