@@ -103,6 +103,10 @@ class Following:
             HubError: If the Hub fails for that long.
             RefusedParameterError: If the worker that started this run shares none of the folders with it.
         """
+        for name in self._names:  # a wrong one is told before the first model is loaded
+            if not _is_in_folder(name) and not has_models(name):
+                with suppress(HubError):
+                    on_hub(name)
         last = time.monotonic()
         while True:
             has_ended = self._has_ended()

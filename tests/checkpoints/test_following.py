@@ -12,7 +12,7 @@ from regrade.checkpoints import ENDED, following, found
 from regrade.checkpoints.following import ATTEMPTS, Following, Notes
 from regrade.checkpoints.found import Found
 from regrade.models.hub import HubHead
-from regrade.settings.errors import HubError
+from regrade.settings.errors import HubError, ModelError
 from tests.checkpoints.writing import write
 
 
@@ -109,6 +109,19 @@ def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_is_asked_ag
     coming = [model.model for model in Following(["org/name"], 0.4)]
     assert coming == ["org/name@a", "org/name@b"]
     assert "The Hub does not answer. Looking again" in caplog.text
+
+
+def test_a_name_that_the_hub_does_not_know_is_refused_before_the_first_model(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def hub_head(name: str) -> HubHead:
+        if name == "org/wrong":
+            raise ModelError(name, "not a model on the Hub")
+        return HubHead(name, "a", ("config.json", "model.safetensors"))
+
+    monkeypatch.setattr(found, "hub_head", hub_head)
+    with pytest.raises(ModelError, match="org/wrong"):
+        next(iter(Following(["org/name", "org/wrong"], 0.4)))
 
 
 def test_the_next_model_can_be_seen_before_it_is_taken(tmp_path: Path):
