@@ -166,6 +166,16 @@ def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever(
     assert steps(tmp_path, notes) == []
 
 
+def test_a_model_that_another_run_generates_is_not_noted_as_ended(tmp_path: Path, notes: Notes):
+    save(tmp_path, 1)
+    for _ in range(ATTEMPTS + 1):
+        models = Following([f"{tmp_path}/checkpoint-*"], 0.0, Notes({"limit": 5}))
+        for model in models:
+            models.leave(model)
+            assert names([model]) == ["checkpoint-1"]
+    assert steps(tmp_path, notes) == ["checkpoint-1"]
+
+
 def test_a_damaged_note_counts_as_none(tmp_path: Path, notes: Notes):
     save(tmp_path, 1)
     steps(tmp_path, notes)
