@@ -34,15 +34,12 @@ def worker(
     if limit is not None and limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")
     import httpx  # noqa: PLC0415 - Prefect, whose errors these are, is imported below
-    from prefect.client.orchestration import get_client  # noqa: PLC0415 - slow to import
 
     from regrade.orchestration.project_worker import run_worker  # noqa: PLC0415 - imports Prefect
-    from regrade.orchestration.remote.access import address, client_settings  # noqa: PLC0415
+    from regrade.orchestration.remote.access import address  # noqa: PLC0415
 
     url = address()
     try:
-        with get_client(sync_client=True, httpx_settings=client_settings()) as client:
-            client.hello()  # else the tasks of Prefect's worker print tracebacks first
         run_worker(
             pool,
             name=name,
