@@ -27,6 +27,7 @@ from flows.scoring import (
 )
 from regrade.answers.manifest import Stopped
 from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import SpoolBusyError
 from regrade.checkpoints.following import Following, Notes
 from regrade.checkpoints.found import Found, alias_of
 from regrade.comparing.beforehand import is_first
@@ -248,6 +249,8 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
                 error = str(problem)
                 watch_logger.error("%s: %s", found.model, error)  # noqa: TRY400 - raised at the end
                 failed.append(found.model)
+                if isinstance(problem, SpoolBusyError):
+                    following.leave(found)
             if job.between != "stay" and following.peek() is None:
                 engines.rest(job.between)
             display.came(found.model, error, ended=True)
@@ -259,7 +262,8 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
         raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")
     if not done and following.left_out:
         watch_logger.info(
-            "nothing new: an earlier run evaluated %s", counted(following.left_out, "model")
+            "nothing new: an earlier run evaluated %s, or failed",
+            counted(following.left_out, "model"),
         )
         return "no new models", Evaluation(answer_sets=(), repository=job.answers)
     if not done:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from regrade.answers.base import StoredFile
+from regrade.records.specification import LONGEST_NAME
 from regrade.settings.errors import RepositoryError
 
 CHUNK_BYTES = 1 << 20
@@ -42,16 +43,18 @@ def describe(uri: str, additions: Mapping[str, Path | bytes]) -> list[Content]:
 
 
 def check_path(uri: str, path: str) -> None:
-    """Refuse paths outside the repository, and hidden files.
+    """Refuse paths outside the repository, hidden files, and names that no file system takes.
 
     Raises:
-        RepositoryError: If `path` is not relative with `/` between names that do not start with a dot.
+        RepositoryError: If `path` is not relative with `/` between names that do not start with a dot, of 255 bytes at most.
     """
-    if not all(_COMPONENT.fullmatch(part) for part in path.split("/")):
+    parts = path.split("/")
+    fits = all(len(part.encode()) <= LONGEST_NAME for part in parts)
+    if not fits or not all(_COMPONENT.fullmatch(part) for part in parts):
         raise RepositoryError(
             uri,
             f"'{path}' is not a valid path: expected a relative path with '/' between names "
-            "that do not start with a dot.",
+            f"that do not start with a dot, of {LONGEST_NAME} bytes at most.",
         )
 
 

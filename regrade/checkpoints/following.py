@@ -46,6 +46,8 @@ class Notes:
 
     def __init__(self, parameters: Mapping[str, Any]) -> None:
         self._parameters = json.dumps(parameters, sort_keys=True)
+        self.elsewhere: set[str] = set()
+        """Models that another run generates right now, which may be killed."""
 
     def leaves_out(self, found: Found) -> bool:
         """Return True for a revision that an earlier run evaluated, or at which it failed or was killed too often."""
@@ -55,9 +57,11 @@ class Notes:
     @contextmanager
     def taking(self, found: Found) -> Iterator[None]:
         """Note that a revision is begun, and after the block that it was evaluated, or failed."""
-        self._note(found, begun=self._read(found).begun + 1)
+        begun = self._read(found).begun
+        self._note(found, begun=begun + 1)
         yield
-        self._note(found, ended=True)
+        elsewhere = found.model in self.elsewhere
+        self._note(found, **{"begun": begun} if elsewhere else {"ended": True})
 
     def _path(self, found: Found) -> Path:
         content = "\0".join((found.model, found.revision, self._parameters))
@@ -103,6 +107,10 @@ class Following:
             HubError: If the Hub fails for that long.
             RefusedParameterError: If the worker that started this run shares none of the folders with it.
         """
+        for name in self._names:  # a wrong one is told before the first model is loaded
+            if not _is_in_folder(name) and not has_models(name):
+                with suppress(HubError):
+                    on_hub(name)
         last = time.monotonic()
         while True:
             has_ended = self._has_ended()
@@ -139,6 +147,11 @@ class Following:
             len(glob(f"{parent}/{ENDED}")) == len(glob(parent)) > 0  # noqa: PTH207 - whole paths
             for parent in map(_parent, self._names)
         )
+
+    def leave(self, found: Found) -> None:
+        """Leave a model to another run, without a note that it was evaluated, or failed."""
+        if self._notes is not None:
+            self._notes.elsewhere.add(found.model)
 
     def peek(self) -> Found | None:
         """Return the model that comes next if it is there; None, too, if the Hub does not answer."""

@@ -363,6 +363,22 @@ def words_of(job: Settings, without: Collection[str] = ()) -> Iterator[str]:
 # Parameters of a flow in a YAML file, and what may be written in short there.
 
 
+class _Once(yaml.SafeLoader):
+    """Refuses a name that a mapping has twice, of which YAML's own reader takes the last."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - PyYAML's
+        node = super().compose_mapping_node(anchor)
+        names: set[str] = set()
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            if key.value in names:
+                problem = f"'{key.value}' is given twice"
+                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
+            names.add(key.value)
+        return node
+
+
 def read_config(path: Path) -> dict[str, Any]:
     """Return the parameters in a YAML file.
 
@@ -370,10 +386,10 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: If it cannot be read, or holds no parameters.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        content = yaml.load(path.read_text(encoding="utf-8"), _Once)
     except OSError as error:
         raise SettingsError(f"Configuration '{path}' cannot be read: {error.strerror}.") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(
             f"Configuration '{path}' is not YAML: {' '.join(str(error).split())}."
         ) from error

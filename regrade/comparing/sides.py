@@ -92,18 +92,20 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     Args:
         repository: Repository of the answers.
         revision: Revision to look at.
-        name: The first digits of an id, a model (`org/name`, its last part, or its folder), or an alias.
+        name: Alias, the first digits of an id, or model (`org/name`, its last part, or its folder).
         newest: Of several answer sets of a model or an alias, take the newest; else they are an error that lists them.
 
     Raises:
         RepositoryError: If nothing has that name, or several sets have it.
         DamagedAnswersError: If the only fitting answer set is damaged.
     """
-    ids = {path.split("/")[3] for path in manifest_paths(repository.files(revision, "answers"))}
-    if any(answer_set_id.startswith(name) for answer_set_id in ids):
-        return name
     if alias := read_alias(repository, revision, name):
         sets = list(aliased_sets(repository, revision, alias).values())
+    elif any(
+        path.split("/")[3].startswith(name)
+        for path in manifest_paths(repository.files(revision, "answers"))
+    ):
+        return name
     else:
         sets, damaged = _answers_of(repository, revision, name)
         name_left_out(repository, revision, damaged)

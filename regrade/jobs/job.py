@@ -374,6 +374,10 @@ class EvaluationJob(GenerationJob):
         if self.follow is None and (self.only_new or self.between != "stay"):
             name = "only_new" if self.only_new else "between"
             raise ValueError(f"`{name}` is for models that come later: set `follow`, too")
+        if self.follow is None and self.gate is not None and "{model}" in self.gate.baseline:
+            raise ValueError(
+                "`{model}` in `gate.baseline` is for models that come later: set `follow`, too"
+            )
         if self.machines is not None and self.follow is not None:
             raise ValueError(
                 "`follow` keeps one engine, on this machine: do not set `machines` as well"

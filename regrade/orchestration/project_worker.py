@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, cast
 from uuid import UUID
 
-from prefect.client.orchestration import PrefectClient
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.client.schemas.responses import WorkerFlowRunResponse
 from prefect.runner.runner import Runner
@@ -23,6 +23,7 @@ from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessJobConfiguration, ProcessWorker, ProcessWorkerResult
 
 from regrade.orchestration.project_job import ProjectJob
+from regrade.orchestration.remote.access import client_settings
 from regrade.orchestration.returned_runs import NOT_CRASHED, return_runs
 from regrade.orchestration.worker import ENGINE_DONE, without_traceback
 from regrade.processes.shutdown import GRACE, exit_now
@@ -163,6 +164,8 @@ def run_worker(
     once: bool,
 ) -> None:
     """Run the worker until a signal ends it, or until the scheduled runs have ended if `once`."""
+    with get_client(sync_client=True, httpx_settings=client_settings()) as client:
+        client.hello()  # else Prefect's worker prints tracebacks of its own tasks
     logging.getLogger("prefect.flow_runs.worker").addFilter(without_traceback)  # refused runs
     worker = ProjectWorker(
         name=name,

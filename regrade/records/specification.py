@@ -26,6 +26,8 @@ from regrade.settings import (
 )
 
 SPECIFICATION_VERSION = 2
+LONGEST_NAME = 255
+"""Bytes of a file's name, at most, on a file system."""
 UNKNOWN = "unknown"
 """Revision of a model of which nothing but the name is known; of a served one, a random text follows."""
 SERVER_START = "server started at"
@@ -81,8 +83,12 @@ CHECKPOINT = re.compile(r"/?checkpoint-(\d+)$")
 
 
 def path_component(name: str) -> str:
-    """Turn any model name into a single path component: `org/name` becomes `org--name`."""
-    return re.sub(r"[^\w.+-]", "-", name.strip("/").replace("/", "--")).lstrip(".") or "model"
+    """Turn any model name into a single path component: `org/name` becomes `org--name`. What is too long ends in a hash."""
+    slug = re.sub(r"[^\w.+-]", "-", name.strip("/").replace("/", "--")).lstrip(".") or "model"
+    if len(slug.encode()) <= LONGEST_NAME:
+        return slug
+    digest = hashlib.sha256(slug.encode()).hexdigest()[:16]
+    return f"{slug.encode()[: LONGEST_NAME - 17].decode(errors='ignore')}-{digest}"
 
 
 def training_step(name: str) -> int | None:

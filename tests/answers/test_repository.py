@@ -134,9 +134,23 @@ def test_unknown_files_and_revisions_are_named(repository: Repository) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    ["../escape", "/etc/passwd", "a/../../b", "a//b", ".regrade/log.jsonl", ".git/x", "", "a\\b"],
+    [
+        *(
+            "../escape",
+            "/etc/passwd",
+            "a/../../b",
+            "a//b",
+            ".regrade/log.jsonl",
+            ".git/x",
+            "",
+            "a\\b",
+        ),
+        f"answers/{'é' * 128}/part.parquet",
+    ],
 )
-def test_a_path_that_leaves_the_repository_is_refused(repository: Repository, path: str) -> None:
+def test_a_path_that_leaves_the_repository_or_fits_on_no_disk_is_refused(
+    repository: Repository, path: str
+) -> None:
     with pytest.raises(RepositoryError, match="is not a valid path"):
         repository.commit({path: b"x"}, "bad", parent=None)
 

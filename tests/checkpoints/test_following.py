@@ -12,7 +12,7 @@ from regrade.checkpoints import ENDED, following, found
 from regrade.checkpoints.following import ATTEMPTS, Following, Notes
 from regrade.checkpoints.found import Found
 from regrade.models.hub import HubHead
-from regrade.settings.errors import HubError
+from regrade.settings.errors import HubError, ModelError
 from tests.checkpoints.writing import write
 
 
@@ -111,6 +111,19 @@ def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_is_asked_ag
     assert "The Hub does not answer. Looking again" in caplog.text
 
 
+def test_a_name_that_the_hub_does_not_know_is_refused_before_the_first_model(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    def hub_head(name: str) -> HubHead:
+        if name == "org/wrong":
+            raise ModelError(name, "not a model on the Hub")
+        return HubHead(name, "a", ("config.json", "model.safetensors"))
+
+    monkeypatch.setattr(found, "hub_head", hub_head)
+    with pytest.raises(ModelError, match="org/wrong"):
+        next(iter(Following(["org/name", "org/wrong"], 0.4)))
+
+
 def test_the_next_model_can_be_seen_before_it_is_taken(tmp_path: Path):
     save(tmp_path, 1)
     models = Following([f"{tmp_path}/checkpoint-*"], 0.0)
@@ -151,6 +164,16 @@ def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever(
         taken = next(iter(Following([f"{tmp_path}/checkpoint-*"], 0.0, notes)))  # killed here
         assert names([taken]) == ["checkpoint-1"]
     assert steps(tmp_path, notes) == []
+
+
+def test_a_model_that_another_run_generates_is_not_noted_as_ended(tmp_path: Path, notes: Notes):
+    save(tmp_path, 1)
+    for _ in range(ATTEMPTS + 1):
+        models = Following([f"{tmp_path}/checkpoint-*"], 0.0, Notes({"limit": 5}))
+        for model in models:
+            models.leave(model)
+            assert names([model]) == ["checkpoint-1"]
+    assert steps(tmp_path, notes) == ["checkpoint-1"]
 
 
 def test_a_damaged_note_counts_as_none(tmp_path: Path, notes: Notes):

@@ -76,6 +76,23 @@ def test_options_override_the_file_which_has_the_same_names(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"mood: 3\nmood: 4", r"'mood' is given twice in .* line 2"),
+        (b"weather: {wind: 1, wind: 2}", "'wind' is given twice"),
+        (b"mood: \xff", "is not YAML: 'utf-8' codec can't decode"),
+    ],
+)
+def test_a_file_that_can_be_read_in_two_ways_or_none_is_refused(
+    tmp_path: Path, text: bytes, says: str
+) -> None:
+    file = tmp_path / "job.yaml"
+    file.write_bytes(text)
+    with pytest.raises(SettingsError, match=says):
+        parsed("--config", str(file)).parameters()
+
+
+@pytest.mark.parametrize(
     ("given", "read"),
     [
         ("./maps/a", "{folder}/maps/a"),

@@ -8,7 +8,7 @@ from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
-from regrade.comparing.sides import find_side
+from regrade.comparing.sides import find_side, named_id
 from regrade.comparing.together import compare_sides
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 from tests.comparing.sides import answer
@@ -131,6 +131,18 @@ def test_an_alias_stands_for_answer_sets_until_it_is_moved(repository: LocalRepo
     assert move_alias(repository, "baseline", [second])[1] == revision  # nothing to commit
     side = find_side("baseline", repository.uri)
     assert side.sets["sums"].manifest.answer_set_id == second.manifest.answer_set_id
+
+
+def test_an_alias_is_taken_before_an_id_that_begins_alike(repository: LocalRepository) -> None:
+    sets = [answer(repository, f"org/{number}", right=1, total=2) for number in range(8)]
+    ids = [found.manifest.answer_set_id for found in sets]
+    name = next(key for key in ids if key[0].isalpha())
+    meant = next(found for found in sets if found.manifest.answer_set_id != name)
+    _, revision = move_alias(repository, name, [meant])
+
+    assert named_id(repository, revision, name) == meant.manifest.answer_set_id
+    [found] = find_side(name, repository.uri).sets.values()
+    assert found.manifest == meant.manifest
 
 
 def test_an_alias_survives_a_copy_of_the_folder_without_its_log(

@@ -56,8 +56,11 @@ def test_a_session_without_an_engine_says_so():
         _ = session.loaded
 
 
-@pytest.mark.parametrize("given", [{"between": "end"}, {"only_new": True}])
-def test_between_and_only_new_are_refused_without_follow(given: dict[str, Any]):
+LATER = [{"between": "end"}, {"only_new": True}, {"gate": {"baseline": "good-{model}"}}]
+
+
+@pytest.mark.parametrize("given", LATER)
+def test_what_is_for_models_that_come_later_is_refused_without_follow(given: dict[str, Any]):
     with pytest.raises(SettingsError, match="is for models that come later: set `follow`, too"):
         make_job(EvaluationJob, {"model": "m", "benchmarks": ("gsm8k",), **given})
 
@@ -66,7 +69,13 @@ def followed(answers: Path) -> EvaluationJob:
     """A job whose baseline is the last good model of each name."""
     dataset = {"name": "sums", "path": "sums.jsonl", "scorer": "number"}
     gate = {"baseline": "last-good-{model}", "max_drop": 1}
-    given = {"model": "m", "datasets": (dataset,), "answers": str(answers), "gate": gate}
+    given = {
+        "model": "m",
+        "follow": 0,
+        "datasets": (dataset,),
+        "answers": str(answers),
+        "gate": gate,
+    }
     return make_job(EvaluationJob, given)
 
 

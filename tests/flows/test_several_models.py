@@ -9,7 +9,9 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from prefect import State
 
+from flows import generating
 from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from flows.sweep_settings import sweep_settings
@@ -17,6 +19,7 @@ from perf.workloads import checkpoint
 from regrade.answers.aliases import aliased_sets, read_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
+from regrade.answers.spool import Spool, SpoolBusyError
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
 from regrade.models.base import ResolvedModel
@@ -501,6 +504,27 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     assert none is None
     assert sum(three.parts.values()) == pytest.approx(three.seconds, rel=0.02)
     assert 0.8 * seconds[0] < three.seconds < seconds[0]
+
+
+def test_a_revision_that_another_run_generates_is_left_to_a_later_run(
+    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("REGRADE_CACHE", str(training / "cache"))  # without notes of earlier runs
+
+    def busy(spool: Spool, *_: object) -> None:
+        raise SpoolBusyError(str(spool.folder), "process 1")
+
+    def run() -> State[Any]:
+        return evaluated.run(
+            f"{training}/checkpoint-100", flow=evaluate_model, follow=0.0, only_new=True
+        )
+
+    with monkeypatch.context() as patch:
+        patch.setattr(generating, "_open_spool", busy)
+        state = run()
+    with pytest.raises(OperationError, match="1 of 1 models failed"):
+        state.result()
+    assert [s.model for s in run().result().answer_sets] == ["run/checkpoint-100"]
 
 
 def test_each_revision_is_compared_with_the_last_good_one_of_its_training(

@@ -13,6 +13,7 @@ from regrade.records.specification import (
     Specification,
     effective_sampling,
     model_family,
+    path_component,
     specification_id,
     training_step,
 )
@@ -150,6 +151,14 @@ def test_ranking_does_not_sample():
 
 def test_a_model_name_is_one_component_of_a_path():
     assert specification(model="org/name").folder.split("/")[1] == "org--name"
+
+
+def test_a_model_name_that_fits_on_no_disk_ends_in_a_hash():
+    name = f"org/{'é' * 125}"
+    assert path_component(name) == f"org--{'é' * 125}"
+    slugs = {path_component(f"{name}{last}") for last in ("é", "éé", "éz")}
+    assert len(slugs) == 3
+    assert all(len(slug.encode()) <= 255 and slug.startswith("org--é") for slug in slugs)
 
 
 def test_no_model_name_leads_out_of_its_folder():

@@ -80,8 +80,10 @@ def number_target(value: object) -> str | None:
 
 
 def text_target(value: object) -> str | None:
-    """Return a text or number as text; None for other types and for blank text."""
+    """Return a text or number as text; None for other types, NaN and blank text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float | Decimal):
+        return None
+    if value != value:  # NaN, as pandas writes a missing value
         return None
     text = str(value)
     return text if text.strip() else None

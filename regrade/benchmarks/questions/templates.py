@@ -200,8 +200,10 @@ def _only_prints(tree: nodes.Template) -> bool:
 
 
 def _refuse_null(value: object) -> object:
-    if value is None:
-        raise TemplateValueError("it would print a value that is null; expected a text or number")
+    if value is None or value != value:  # NaN, as pandas writes a missing value
+        raise TemplateValueError(
+            f"it would print a value that is {'null' if value is None else 'NaN'}; expected a text or number"
+        )
     return value
 
 

@@ -43,7 +43,7 @@ from regrade.models.base import ResolvedModel
 from regrade.models.files import files_folder
 from regrade.records import Completion, Request
 from regrade.records.computed import BatchCheck, Computed
-from regrade.settings.errors import EngineError, RegradeError
+from regrade.settings.errors import EngineError, HubError, ModelError, RegradeError
 from regrade.stats.occupancy import Occupancy
 from regrade.stats.speed import EngineMemory, Speed
 
@@ -275,6 +275,9 @@ class VllmProcess(WorkerOwner):
             self._progress(f"downloading {name}")
             self._coming.join()
         folder = files_folder(model, download=True)
+        if former.identity.kind == "hub":  # it was being downloaded when it was loaded
+            with suppress(HubError, ModelError):
+                self._digests = read_digests(former, download=True)
         reason = reason_for_new_start(self._settings, former, model, self.info, self._digests)
         if any(map(shows_images, requests)):
             reason = "its questions show images, which each model's own processor reads"

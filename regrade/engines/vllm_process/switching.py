@@ -61,9 +61,18 @@ class ReloadRecord(StrictModel):
     regrade_version: str
 
 
-def read_digests(model: ResolvedModel) -> dict[str, str] | None:
-    """Return the digests of a model's files beside its weights; None if they are not on this machine."""
-    folder = files_folder(model, download=False)
+def read_digests(model: ResolvedModel, *, download: bool = False) -> dict[str, str] | None:
+    """Return the digests of a model's files beside its weights; None if they are not on this machine.
+
+    Args:
+        model: The model.
+        download: Download those of a model on the Hub that are missing: an engine may have loaded it without them.
+
+    Raises:
+        HubError: If the Hub cannot be reached or fails.
+        ModelError: If the Hub does not have the model any more.
+    """
+    folder = files_folder(model, download=download, weights=False)
     return None if folder is None else settings_digests(folder)
 
 

@@ -1,3 +1,4 @@
+import math
 from decimal import Decimal
 from typing import Any
 
@@ -48,6 +49,8 @@ def test_what_is_not_a_number_is_no_target(value: Any) -> None:
         (3, "3"),
         (" ", None),
         (None, None),
+        (math.nan, None),
+        (Decimal("NaN"), None),
         (True, None),
         (["a"], None),
     ],

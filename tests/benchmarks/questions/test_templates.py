@@ -1,3 +1,4 @@
+import math
 from collections.abc import Iterator
 from datetime import date
 
@@ -54,6 +55,7 @@ def test_text_is_filled_in_as_it_is() -> None:
     [
         ("{{ thing.name }}", {"thing": {}}, "has no attribute 'name'"),
         ("{{ q }}", {"q": None}, "a value that is null"),
+        ("{{ q }}", {"q": math.nan}, "a value that is NaN"),
         ("{{ q + 1 }}", {"q": "x"}, "the template prompt cannot be filled"),
         ("{{ 1 / q }}", {"q": 0}, "division by zero"),
         ("{{ q.__class__.__mro__ }}", {"q": "x"}, "unsafe"),

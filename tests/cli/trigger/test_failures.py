@@ -83,8 +83,11 @@ def test_a_password_in_the_address_is_not_shown(
     assert "hunter2" not in said
 
 
-def test_deploying_without_the_login_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    assert asked(Reply(401), "deploy")[0] == 2
+@pytest.mark.parametrize("command", [("deploy",), ("worker", "--pool", "gpu")])
+def test_deploying_or_working_without_the_login_is_one_line(
+    capsys: pytest.CaptureFixture[str], command: tuple[str, ...]
+) -> None:
+    assert asked(Reply(401), *command)[0] == 2
     assert "Set PREFECT_API_AUTH_STRING to `user:password`" in capsys.readouterr().err
 
 

@@ -14,6 +14,7 @@ from perf.workloads import checkpoint
 from regrade.engines.base import Engine, EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process import engine as owner
+from regrade.engines.vllm_process import switching
 from regrade.engines.vllm_process.reloading import weights_digest
 from regrade.engines.vllm_process.switching import (
     ReloadRecord,
@@ -277,6 +278,19 @@ def test_the_next_model_is_downloaded_while_the_present_one_answers_and_waited_f
     assert waited == ["downloading org/missing", "reading the weights of org/missing"]
     assert running.kinds() == [("read_ahead", None), ("reload", False)]
     assert {told["model"] for told in running.told} == {resolved_model.path}
+
+
+def test_a_model_that_was_being_downloaded_when_it_was_loaded_shares_its_engine(
+    running: OwnerAlone, resolved_model: ResolvedModel, monkeypatch: pytest.MonkeyPatch
+):
+    for module in (owner, switching):
+        monkeypatch.setattr(module, "files_folder", lambda *_, **__: Path(resolved_model.path))
+    monkeypatch.setattr(owner, "stored_record", lambda _: ReloadRecord.model_construct(same=True))
+    running._model, running._digests = on_hub(resolved_model), {"config.json": "of a part"}
+
+    running.switch(on_hub(resolved_model), [])
+
+    assert running.kinds() == [("reload", False)]
 
 
 def test_a_download_that_fails_ahead_is_left_to_the_switch(

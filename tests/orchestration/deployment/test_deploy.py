@@ -260,6 +260,7 @@ def test_without_a_server_the_command_says_what_to_set_or_that_none_answers() ->
         nobody = regrade(*command, PREFECT_API_URL="http://127.0.0.1:9/api")
         assert nobody.code == 1
         assert "The Prefect server http://127.0.0.1:9/api does not answer" in nobody.err
+        assert "Traceback" not in nobody.err
 
 
 @pytest.mark.slow
