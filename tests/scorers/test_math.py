@@ -100,8 +100,7 @@ def test_a_comparison_that_does_not_end_is_a_timeout_and_not_wrong(
     assert used < 10  # it would not end; most of it are imports
 
 
-def test_hostile_texts_do_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(math, "LIMITS", Limits(cpu_seconds=1, seconds=600, memory=1 << 30))
+def test_hostile_texts_do_not_stop_the_others() -> None:
     hostile = [
         *(rf"\boxed{{{'(' * 300}1{')' * 300}}}", rf"\boxed{{{'1' * 200_000}}}", r"\boxed{" * 2000),
         *("$" * 5000, "1/" * 20_000, r"\frac{" * 2000, "\x00\ufffd\u202e" * 100),
