@@ -28,9 +28,9 @@ install-cuda:  ## On a GPU machine: install vLLM's CUDA build and regrade into .
 demo: .venv/installed  ## Evaluate the demo model with vLLM on the CPU; needs no account
 	@$(BIN)/regrade evaluate --config infra/demo/demo.yaml
 
-# What needs neither engine nor server, in two lanes more than cores, since tests wait; one begins with the main path: real vLLM, a real
-# Prefect server and MLflow. The other tests with them take two lanes: engines of more lanes at once need more than 24 GiB.
-LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 2 : 8)))
+# What needs neither engine nor server, in a lane more than cores, since tests wait, and each lane imports all for 9 s of a CPU; one begins
+# with the main path: real vLLM, a real Prefect server and MLflow. The other tests with them take two lanes: engines of more lanes at once need more than 24 GiB.
+LANES := $(shell n=$$(nproc); echo $$((n < 7 ? n + 1 : 8)))
 test: .venv/installed-dev  ## Run the tests without engine and server, and those of the main path with both
 	@$(BIN)/python -m pytest -m "main or not (slow or stack or vllm or prefect)" --numprocesses $(LANES) --dist loadfile
 

@@ -117,7 +117,8 @@ def loggers_as_before(*more: str) -> Iterator[None]:
                 if handler not in handlers:
                     handler.close()
             logger.handlers[:] = handlers
-            logger.setLevel(level)
+            if logger.level != level:  # setting it looks at all loggers of the process
+                logger.setLevel(level)
             logger.propagate = propagate
 
 

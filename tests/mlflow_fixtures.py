@@ -13,15 +13,19 @@ from tests.server_process import free_port, server_process
 
 
 @pytest.fixture(scope="session")
-def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory, empty_database: bytes) -> Iterator[str]:
     """Address of an MLflow server that has an empty database and serves artifacts."""
     folder = tmp_path_factory.mktemp("mlflow-server")
+    (folder / "mlflow.db").write_bytes(empty_database)
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port)]
     command += ["--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(folder / "artifacts")]
     address = f"http://127.0.0.1:{port}"
-    with server_process(command, f"{address}/health", folder / "server.log", folder=folder):
+    # As in infra/stack: regrade needs no job queue, whose processes import MLflow for 25 s of a CPU.
+    environment = os.environ | {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+    log = folder / "server.log"
+    with server_process(command, f"{address}/health", log, folder=folder, environment=environment):
         yield address
 
 

@@ -1,4 +1,7 @@
-"""Opens benchmarks in a subprocess with its own `HF_ENDPOINT`, and prints the results as JSON."""
+"""Opens benchmarks in a subprocess with its own `HF_ENDPOINT`, and prints the results as JSON.
+
+Requests are the argument, or lines of stdin, each with a line of results.
+"""
 
 import json
 import sys
@@ -44,4 +47,6 @@ def _use_a_part_of_the_index() -> None:
 
 if __name__ == "__main__":
     hub_source.RETRIES = RetryPolicy(attempts=3, first_wait=0.05)
-    sys.stdout.write(json.dumps([answer(request) for request in json.loads(sys.argv[1])]))
+    for line in sys.argv[1:] or sys.stdin:
+        sys.stdout.write(json.dumps([answer(request) for request in json.loads(line)]) + "\n")
+        sys.stdout.flush()

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from regrade.jobs.time_spent import TimeSpent
 from regrade.stats.speed import Speed
 from tests.command_line import DEMO, Ran, regrade
+from tests.prefect_fixtures import running_server
 
 pytestmark = [pytest.mark.main, pytest.mark.vllm, pytest.mark.prefect, pytest.mark.timeout(600)]
 
@@ -30,6 +32,12 @@ class Evaluated:
     environment: dict[str, str]
     seconds: float
     """Wall-clock of the first command."""
+
+    @property
+    def runs(self) -> int:
+        """Number of runs in MLflow."""
+        with sqlite3.connect(self.database) as database:
+            return int(database.execute("select count(*) from runs").fetchone()[0])
 
     def again(self, *more: str) -> Ran:
         return _evaluate(self.answers, self.environment, *more)
@@ -47,7 +55,14 @@ def _evaluate(answers: Path, environment: dict[str, str], *more: str) -> Ran:
     )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A server that ends with these tests: to the end of `make test`, it would take seconds of a CPU for nothing."""
+    with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
+        yield url
+
+
+@pytest.fixture(scope="module")
 def evaluated(tmp_path_factory: pytest.TempPathFactory, prefect_server: str) -> Evaluated:
     home = tmp_path_factory.mktemp("evaluated")
     environment = {
@@ -134,9 +149,11 @@ def test_the_parts_of_the_run_add_up_to_its_wall_clock(evaluated: Evaluated):
     assert spent.tokens > spent.lost_tokens
 
 
-def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evaluated):
+def test_a_second_run_loads_no_model_and_gives_the_same_numbers_and_runs(evaluated: Evaluated):
+    before_it = evaluated.runs
     again = evaluated.again()
     assert again.code == 0, again.err
+    assert evaluated.runs == before_it > 0
     assert "loading" not in again.err
     for before, now in zip(
         evaluated.first.document["answer_sets"], again.document["answer_sets"], strict=True
@@ -148,17 +165,6 @@ def test_a_second_run_loads_no_model_and_gives_the_same_numbers(evaluated: Evalu
         assert now["answer_set_id"] == before["answer_set_id"]
         assert [s["metrics"] for s in now["scores"]] == [s["metrics"] for s in before["scores"]]
         assert now["mlflow_run_id"] == before["mlflow_run_id"]
-
-
-def test_tracking_again_makes_no_second_run(evaluated: Evaluated):
-    def runs() -> int:
-        with sqlite3.connect(evaluated.database) as database:
-            return int(database.execute("select count(*) from runs").fetchone()[0])
-
-    before = runs()
-    scored = regrade("score", "--answers", evaluated.answers, "--json", **evaluated.environment)
-    assert scored.code == 0, scored.err
-    assert runs() == before > 0
 
 
 def test_the_models_run_has_a_report_to_hand_on(evaluated: Evaluated):
@@ -178,6 +184,7 @@ def test_the_log_is_ours_alone(evaluated: Evaluated):
 def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
     evaluated: Evaluated, tmp_path: Path
 ):
+    runs = evaluated.runs
     for name in ("torch", "vllm"):
         package = tmp_path / name
         package.mkdir()
@@ -189,6 +196,7 @@ def test_answers_can_be_scored_where_torch_and_vllm_cannot_be_imported(
         **evaluated.environment,
     )
     assert scored.code == 0, scored.err
+    assert evaluated.runs == runs
     before = {s["answer_set_id"]: s["scores"] for s in evaluated.first.document["answer_sets"]}
     for answers in scored.document["answer_sets"]:
         known = before[answers["answer_set_id"]]

@@ -68,6 +68,7 @@ def theirs(spec: str, index: Mapping[str, TaskEntry]) -> Mapping[str, Any]:
         tasks=[name],
         task_manager=task_manager(index),
         bootstrap_iters=ITERATIONS,
+        torch_random_seed=None,  # which would import torch
         apply_chat_template=bool(chat),
     )
     return results

@@ -22,6 +22,12 @@ def indexed(index: Mapping[str, TaskEntry], monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("regrade.lm_eval.index._installed", lambda: index)
 
 
+@pytest.fixture(autouse=True)
+def _undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The harness' results do not describe this machine, for which each evaluation starts ten programs, pip among them."""
+    monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
+
+
 @pytest.fixture
 def nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """NLTK finds its data here and nowhere else, in processes that this one starts too."""

@@ -1,7 +1,12 @@
 """Tasks run no part of an answer as code, and on a worker none that they ask the Hub for."""
 
 import re
+import sys
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -54,11 +59,18 @@ def test_the_code_of_a_user_is_not_looked_at(tmp_path: Path):
     assert not runs_text(tmp_path / "own.py")
 
 
+def library(monkeypatch: pytest.MonkeyPatch, load: Callable[..., object]) -> None:
+    """Put a library in the place of `evaluate`, which imports torch and transformers; tasks use `evaluate.load` of it."""
+    module: Any = ModuleType("evaluate")
+    module.load, module.__spec__ = load, ModuleSpec("evaluate", None)
+    monkeypatch.setitem(sys.modules, "evaluate", module)
+
+
 def test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
     asked = []
-    monkeypatch.setattr("evaluate.load", lambda *given: asked.append(given))
+    library(monkeypatch, lambda *given: asked.append(given))
     index = {entry.name: entry for entry in entries_of(tasks_folder() / "noticia")}
     monkeypatch.setenv("REGRADE_REMOTE_CODE", "0")
     config = plan_tasks("noticia", index).configs["noticia"]
@@ -70,9 +82,7 @@ def test_a_task_asks_the_hub_for_no_code_where_the_worker_does_not_allow_it(
 def test_a_task_with_a_metric_of_the_hub_is_refused_where_the_worker_does_not_allow_it(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    import evaluate
-
-    monkeypatch.setattr(evaluate, "load", evaluate.load)  # as it was, after the test
+    library(monkeypatch, lambda *_: ModuleType("metric"))
     index = {entry.name: entry for entry in entries_of(tasks_folder() / "polemo2")}
     plan_tasks("polemo2_in", index)
 

@@ -134,7 +134,11 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     manager = task_manager(index)
     manager._factory = TaskFactory(meta={"pretrained": str(DEMO), "max_seq_lengths": lengths})
     theirs = lm_eval.simple_evaluate(
-        model=StandIn(), tasks=["ruler_vt"], task_manager=manager, bootstrap_iters=0
+        model=StandIn(),
+        tasks=["ruler_vt"],
+        task_manager=manager,
+        bootstrap_iters=0,
+        torch_random_seed=None,
     )
     samples = {sample["doc_id"]: sample for sample in theirs["samples"]["ruler_vt"]}
     assert len(samples) == 500 * len(lengths)

@@ -73,15 +73,14 @@ def test_the_pull_step_finds_the_wheels_flows_in_a_folder_that_has_others(
     installed: Installed, tmp_path: Path
 ):
     code = (
-        "from regrade.orchestration.project_job import use_installed_project as step;"
+        "import os; here = os.getcwd(); from regrade.orchestration.project_job import use_installed_project as step;"
+        "print(step()['directory']); os.environ['REGRADE_HOME'] = here;"
         "print(step()['directory']); import flows; print(flows.__file__)"
     )
     # Not the folder of the package: relative answer repositories would be written into site-packages.
-    home, flows = installed.imported(code, REGRADE_SPOOL=str(tmp_path / "spool")).splitlines()
-    assert home == str(tmp_path)
-    assert flows == str(installed.package / "project/flows/__init__.py")
-    chosen = installed.imported(code, REGRADE_HOME=str(installed.user_project)).splitlines()
-    assert chosen == [str(installed.user_project), flows]
+    found = installed.imported(code, REGRADE_SPOOL=str(tmp_path / "spool")).splitlines()
+    flows = installed.package / "project/flows/__init__.py"
+    assert found == [str(tmp_path), str(installed.user_project), str(flows)]
 
 
 def test_an_editable_installation_uses_the_checkouts_flows(installed: Installed, tmp_path: Path):

@@ -24,6 +24,9 @@ DEFAULTS = {
     # Its warnings about retried downloads have signed addresses, which do not belong in a log.
     "HF_HUB_VERBOSITY": "error",
     "PYTHONUNBUFFERED": "1",
+    # Torch keeps them in the temporary folder, which is another one for each engine: they took it 6 s before the first log-probability on
+    # a CPU, although what is compiled with them is in a cache.
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
     "VLLM_LOGGING_LEVEL": "INFO",
     # The worker has threads, and a forked process would inherit the channel.
     "VLLM_WORKER_MULTIPROC_METHOD": "spawn",

@@ -1,8 +1,13 @@
 """Datasets of a Hub over HTTP, loaded in subprocesses because the client reads the Hub's address only once."""
 
+import itertools
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 from tests.benchmarks.files import GSM8K_TEST, GSM8K_TRAIN, Rows
+from tests.command_line import ROOT
 from tests.hub_server.faults import Action, Answer, Drop
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Commit, Entry, Repo
@@ -38,23 +44,50 @@ WRONG = {
 }
 
 Answers = list[dict[str, Any]]
+_numbers = itertools.count()
 
 
-@dataclass(frozen=True)
+@dataclass
 class Hub:
     """A Hub with the questions of GSM8K in two commits, and a private dataset."""
 
     server: HubServer
     home: Path
     old: str
-    new: str
+    newest: str
     token: str
 
     def ask(self, *requests: dict[str, Any], **environment: str) -> Answers:
-        """Results of opening the requested benchmarks in a subprocess; see `hub_client`."""
-        client = ("-m", "tests.benchmarks.hub_client", json.dumps(requests))
-        answers: Answers = self.server.asked_by(*client, home=self.home, **environment)
+        """Results of opening the requested benchmarks in a subprocess, one for all without variables; see `hub_client`."""
+        answers: Answers
+        if environment:
+            client = ("-m", "tests.benchmarks.hub_client", json.dumps(requests))
+            answers = self.server.asked_by(*client, home=self.home, **environment)
+            return answers
+        assert self.client.stdin is not None
+        assert self.client.stdout is not None
+        self.client.stdin.write(json.dumps(requests) + "\n")
+        self.client.stdin.flush()
+        answers = json.loads(self.client.stdout.readline())
         return answers
+
+    @cached_property
+    def client(self) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "tests.benchmarks.hub_client"],
+            cwd=ROOT,
+            env=os.environ | {"HF_ENDPOINT": self.server.endpoint, "HF_HOME": str(self.home)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def new(self) -> str:
+        """Name of a dataset with the questions of GSM8K that no test has read."""
+        name = f"new-{next(_numbers)}"
+        repo = self.server.store.create("datasets", "openai", name, private=False, url="")
+        commit(repo, GSM8K_TEST)
+        return f"openai/{name}"
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +99,10 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     repo = server.store.create("datasets", "openai", "gsm8k", private=False, url="")
     old = commit(repo, [{"question": "Old?", "answer": "#### 9"}])
     new = commit(repo, GSM8K_TEST)
-    yield Hub(server, tmp_path_factory.mktemp("hf"), old.oid, new.oid, user.read_token)
+    found = Hub(server, tmp_path_factory.mktemp("hf"), old.oid, new.oid, user.read_token)
+    yield found
+    with found.client as client:
+        client.kill()
     server.stop()
 
 
@@ -101,7 +137,7 @@ def test_gsm8k_is_loaded_from_the_hub_at_its_newest_commit(
     answer = answers["gsm8k"]
 
     assert answer["identity"]["source"] == "openai/gsm8k"
-    assert answer["identity"]["source_revision"] == hub.new
+    assert answer["identity"]["source_revision"] == hub.newest
     assert answer["identity"]["config"] == "main"
     assert answer["targets"] == ["2000", "-3"]
     assert answer["prompt"].startswith("Question: One and one?\nAnswer: 1 + 1 = 2.\n#### 2\n\n")
@@ -113,8 +149,8 @@ def test_a_task_of_the_harness_reads_its_dataset_at_a_resolved_commit(
     answer = answers["task"]
 
     assert answer["identity"]["source"] == "openai/gsm8k"
-    assert answer["identity"]["source_revision"] == hub.new
-    assert answer["identity"]["parameters"]["datasets"] == {"openai/gsm8k": hub.new}
+    assert answer["identity"]["source_revision"] == hub.newest
+    assert answer["identity"]["parameters"]["datasets"] == {"openai/gsm8k": hub.newest}
     assert answer["prompt"].startswith("Question: ")
     assert answer["prompt"].endswith("\nAnswer:")
 
@@ -177,25 +213,26 @@ def test_a_hub_without_a_connection_is_not_the_fault_of_the_source_and_is_asked_
     ],
     ids=repr,
 )
-def test_a_hub_that_fails_is_asked_again(
-    hub: Hub, tmp_path: Path, faults: tuple[Action, ...]
-) -> None:
+def test_a_hub_that_fails_is_asked_again(hub: Hub, faults: tuple[Action, ...]) -> None:
+    name = hub.new()
     for fault in faults:
-        hub.server.fail("GET", "/api/datasets/openai/gsm8k$", fault)
+        hub.server.fail("GET", f"/api/datasets/{name}$", fault)
     hub.server.fail("GET", "/cdn/", Answer(500))
 
-    (answer,) = hub.ask(ANY, HF_HOME=str(tmp_path))
+    (answer,) = hub.ask({**ANY, "path": name})
+    assert hub.server.requests("GET", f"/api/datasets/{name}$") > len(faults)
     hub.server.forget()
 
     assert answer["targets"] == ["2000", "-3"]
 
 
-def test_a_hub_that_keeps_failing_may_be_asked_later(hub: Hub, tmp_path: Path) -> None:
-    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(503), count=3)
-    hub.server.fail("GET", "/api/datasets/openai/gsm8k", Answer(429), count=3)
+def test_a_hub_that_keeps_failing_may_be_asked_later(hub: Hub) -> None:
+    name = hub.new()
+    hub.server.fail("GET", f"/api/datasets/{name}", Answer(503), count=3)
+    hub.server.fail("GET", f"/api/datasets/{name}", Answer(429), count=3)
     hub.server.fail("GET", "/cdn/", Answer(500), count=100)
 
-    answers = hub.ask(ANY, ANY, ANY, HF_HOME=str(tmp_path))
+    answers = hub.ask(*[{**ANY, "path": name}] * 3)
     hub.server.forget()
 
     assert [(a["error"], a["retryable"]) for a in answers] == [("HubError", True)] * 3

@@ -2,6 +2,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,18 @@ def test_ray_finds_its_cluster_although_the_temporary_folder_is_another(tmp_path
     assert environment["TMPDIR"] == str(tmp_path)
     assert environment["RAY_TMPDIR"] == tempfile.gettempdir()
     assert worker_environment({"RAY_TMPDIR": "/ray"}, tmp_path)["RAY_TMPDIR"] == "/ray"
+
+
+def test_no_header_is_compiled_anew_for_each_engine(tmp_path: Path):
+    name = "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS"
+    torch = find_spec("torch")
+    assert torch is not None
+    assert torch.submodule_search_locations is not None
+    settings = Path(torch.submodule_search_locations[0], "_inductor", "config.py").read_text()
+
+    assert f'"{name}"' in settings, "torch has no such variable any more"
+    assert worker_environment({}, tmp_path)[name] == "0"
+    assert worker_environment({name: "1"}, tmp_path)[name] == "1"
 
 
 def test_the_token_of_the_hub_is_for_models_of_the_hub(tmp_path: Path):
