@@ -128,8 +128,15 @@ class HarnessData:
         local = Path(file).expanduser().absolute()
         if not local.is_file():
             raise self.error(file, "the file does not exist")
-        self.revisions[local.name] = file_sha256(local)
+        self.note(local.name, local)
         return str(local)
+
+    def note(self, name: str, file: Path) -> None:
+        """Note the content of a file by its name; other files of this name have a number."""
+        found, number = file_sha256(file), 1
+        while self.revisions.setdefault(name, found) != found:
+            number += 1
+            name = f"{name.removesuffix(f' ({number - 1})')} ({number})"
 
     def error(self, source: str, problem: str) -> SourceError:
         """Return an error that names the benchmark and a source."""
@@ -150,8 +157,7 @@ class _LocalSplits(Mapping[str, "Dataset"]):
                 self._read[split] = read_dataset(file)
             except UnreadableError as error:
                 raise self._data.error(str(file), str(error)) from error
-            name = file.relative_to(self._root).as_posix()
-            self._data.revisions[name] = file_sha256(file)
+            self._data.note(file.relative_to(self._root).as_posix(), file)
         return self._read[split]
 
     def __iter__(self) -> Iterator[str]:
