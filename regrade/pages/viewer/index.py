@@ -78,6 +78,12 @@ class AnswerIndex:
         return int(fitting[0]) if fitting.size else None
 
 
+def key_of(answers: AnswerSet, scoring: ScoreFile | None) -> tuple[str, ...]:
+    """Return what identifies the content of an answer set with a scoring, which can be made again under its label."""
+    made = "" if scoring is None else f"{scoring.label} {scoring.scored_at}"
+    return made, *answers.hashes
+
+
 def read_index(answers: AnswerSet, batches: Iterable[pa.RecordBatch]) -> AnswerIndex:
     """Return the index of an answer set without a scoring.
 

@@ -18,7 +18,7 @@ from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_scores
+from regrade.pages.viewer.index import COLUMNS, AnswerIndex, key_of, read_index, with_scores
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.selecting import Selector
 from regrade.pages.viewer.texts import ShardReaders
@@ -237,9 +237,7 @@ class Library:
         Raises:
             DamagedAnswersError: If the answers or the scores are damaged.
         """
-        shards = stored.answers.hashes
-        plain = "", *shards
-        key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
+        plain, key = key_of(stored.answers, None), key_of(stored.answers, scoring)
         with self._lock:
             for wanted in (plain, key):
                 if wanted in self._indexes:
