@@ -13,9 +13,10 @@ from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
 from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters, on_page, toggled
+from regrade.pages.viewer.index import Rows
 from regrade.pages.viewer.library import StoredSet
 from regrade.pages.viewer.links import PairVisit
-from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
+from regrade.pages.viewer.pair_index import PairIndex, Pairing, extracted_line, place_read
 from regrade.text.hidden import end_of, one_line
 
 LINE_CHARACTERS = 90
