@@ -7,7 +7,14 @@ import pytest
 
 from regrade.answers.withheld import questions_folder
 from regrade.settings.errors import SettingsError
-from regrade.settings.files import atomic_write, cache_folder, file_sha256, keep, log_file, spool_root
+from regrade.settings.files import (
+    atomic_write,
+    cache_folder,
+    file_sha256,
+    keep,
+    log_file,
+    spool_root,
+)
 
 
 def _write(path: Path, content: bytes) -> None:
