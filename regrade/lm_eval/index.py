@@ -16,7 +16,7 @@ from regrade.lm_eval.package import VERSION, quiet, tasks_folder
 from regrade.lm_eval.python_files import runs_text, texts
 from regrade.lm_eval.refusals import Refusal, refusal_of
 from regrade.settings.errors import SettingsError, SourceError
-from regrade.settings.files import cache_folder, keep
+from regrade.settings.files import atomic_write, cache_folder
 
 Kind = Literal["task", "group", "tag"]
 _FORMAT = 5
@@ -111,7 +111,9 @@ def _installed() -> Mapping[str, TaskEntry]:
     entries = _read(kept)
     if entries is None:
         entries = entries_of(folder)
-        keep(kept, orjson.dumps([_FORMAT, [_row(entry) for entry in entries]]))
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(kept) as file:
+            file.write(orjson.dumps([_FORMAT, [_row(entry) for entry in entries]]))
     return {entry.name: entry for entry in entries}
 
 
