@@ -47,6 +47,7 @@ class HarnessData:
             )
         self.revisions: dict[str, str] = {}
         """Commit of each Hub dataset, or sha256 of each local file, by name."""
+        self._asked: dict[str, str | None] = {}
         self._loaded: dict[str, Splits] = {}
 
     def splits(self, path: str, name: str | None, options: Mapping[str, Any]) -> Splits:
@@ -93,10 +94,11 @@ class HarnessData:
         return splits
 
     def _hub_source(self, path: str, name: str | None, options: Mapping[str, Any]) -> "HubSource":
-        # All configurations of a dataset are read at one commit.
-        revision = self.revisions.get(path, options.get("revision"))
-        source = open_hub(self._benchmark, path, name, revision)
-        self.revisions[path] = source.revision(())
+        # All configurations of a dataset are read at one commit, unless tasks ask for several.
+        asked = options.get("revision")
+        known = path if self._asked.setdefault(path, asked) == asked else f"{path}@{asked or ''}"
+        source = open_hub(self._benchmark, path, name, self.revisions.get(known, asked))
+        self.revisions[known] = source.revision(())
         return source
 
     def _files(self, builder: str, options: Mapping[str, Any]) -> Splits:
@@ -119,8 +121,8 @@ class HarnessData:
         if file.startswith(_HUB):
             organisation, repository, inside = file.removeprefix(_HUB).split("/", 2)
             path = f"{organisation}/{repository.partition('@')[0]}"
-            self._hub_source(path, None, {"revision": repository.partition("@")[2] or None})
-            return f"{_HUB}{path}@{self.revisions[path]}/{inside}"
+            asked = {"revision": repository.partition("@")[2] or None}
+            return f"{_HUB}{path}@{self._hub_source(path, None, asked).revision(())}/{inside}"
         if "://" in file:
             raise self.error(
                 file, "no revision pins a file on a web server; save it, and name the local file"

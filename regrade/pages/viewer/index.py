@@ -62,7 +62,7 @@ class AnswerIndex:
 
     @property
     def has_tokens(self) -> bool:
-        """True if the tokens of every answer that did not fail are known."""
+        """True if the tokens of some answers are known; then every length is in tokens."""
         return bool(np.isfinite(self.tokens).any())
 
     def rows_of(self, sample_id: str) -> Rows:

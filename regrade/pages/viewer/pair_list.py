@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from regrade.answers.result import Result
 from regrade.comparing.likeness import NotComparableError
-from regrade.comparing.models import Comparison
+from regrade.comparing.models import Comparison, SubsetComparison
 from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
@@ -43,12 +43,7 @@ class PairRow:
 class SubsetChange:
     """A subset beside the list."""
 
-    name: str
-    n: int
-    base: float
-    candidate: float
-    difference: float
-    moved: bool
+    change: SubsetComparison
     href: str
     chosen: bool
 
@@ -128,12 +123,7 @@ def _subset_changes(visit: PairVisit, comparison: Comparison) -> tuple[SubsetCha
     chosen = visit.filters.subset
     return tuple(
         SubsetChange(
-            subset.name,
-            subset.n,
-            subset.base,
-            subset.candidate,
-            subset.difference,
-            subset.moved,
+            subset,
             visit.questions(subset=None if chosen == subset.name else subset.name),
             chosen == subset.name,
         )

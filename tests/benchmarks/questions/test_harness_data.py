@@ -1,8 +1,10 @@
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from regrade.benchmarks.questions import harness_data
 from regrade.benchmarks.questions.harness_data import HarnessData
 from tests.benchmarks.files import write_jsonl
 
@@ -31,3 +33,20 @@ def test_the_revision_covers_files_of_the_same_name_in_several_folders(tmp_path:
     known = revision("a", "b")
     assert revision("a", "b") == known
     assert known not in (revision("x", "b"), revision("a", "x"), revision("b", "a"))
+
+
+def test_a_dataset_is_read_at_each_revision_that_a_task_names(monkeypatch: pytest.MonkeyPatch):
+    commits = {"a" * 40: "a" * 40, "v2": "b" * 40, None: "c" * 40}
+
+    def hub(benchmark: str, path: str, config: str | None, revision: str | None) -> Mock:
+        commit = commits.get(revision, revision)
+        return Mock(revision=Mock(return_value=commit), splits=Mock(return_value=[config, commit]))
+
+    monkeypatch.setattr(harness_data, "open_hub", hub)
+    data = HarnessData("demo")
+    read = [
+        data.splits("org/d", name, {"revision": revision} if revision else {})
+        for name, revision in (("x", "a" * 40), ("y", "a" * 40), ("x", "v2"), ("x", None))
+    ]
+    assert read == [["x", "a" * 40], ["y", "a" * 40], ["x", "b" * 40], ["x", "c" * 40]]
+    assert sorted(data.revisions.values()) == ["a" * 40, "b" * 40, "c" * 40]
