@@ -250,8 +250,9 @@ class Library:
                     table = answers.score_table(scoring)
                     self._indexes[key] = with_scores(known, answers, scoring, table)
             found = self._indexes[key]
-            while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
-                self._indexes.pop(next(iter(self._indexes)))
+            kept = self._indexes
+            while len(kept) > 2 and sum(index.rows for index in kept.values()) > INDEXED_ROWS:
+                kept.pop(next(iter(kept)))
             return found
 
     def calibration(self, stored: StoredSet, scoring: ScoreFile | None) -> str:
@@ -271,9 +272,6 @@ class Library:
         key = answers.repository.uri, answers.revision, images.folder
         with self._lock:
             return self._images.setdefault(key, images)
-
-    def _remembered(self) -> int:
-        return sum(index.rows for index in self._indexes.values())
 
     def _newest(self) -> str:
         now = time.monotonic()
