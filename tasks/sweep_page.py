@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regrade.orchestration.artifacts import SWEEP_KEY, show
 from regrade.settings.errors import OperationError
-from regrade.settings.files import atomic_write
+from regrade.settings.files import write_atomically
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
 from regrade.text.markdown import markdown
@@ -61,10 +61,8 @@ def write_page(sweep: SweepResult, images: Mapping[str, bytes], folder: Path) ->
         **{f"{name}.png": image for name, image in images.items()},
     }
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
-            with atomic_write(folder / name) as out:
-                out.write(content)
+            write_atomically(folder / name, content)
     except OSError as error:
         logger.warning("the page of the sweep is not written into '%s': %s", folder, error)
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from regrade.settings import Seconds, StrictModel, Timestamp
-from regrade.settings.files import atomic_write, cache_folder
+from regrade.settings.files import cache_folder, write_atomically
 
 if TYPE_CHECKING:  # `regrade benchmarks` does not need pyarrow
     from regrade.answers.manifest import Manifest
@@ -54,9 +54,7 @@ def remember(manifest: "Manifest", finished_at: datetime) -> None:
     )
     file = _folder() / f"{benchmark.name}.json"
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(file) as out:
-            out.write(duration.model_dump_json().encode())
+        write_atomically(file, duration.model_dump_json().encode())
     except OSError as error:
         logger.warning(
             "the time of %s is not kept for `regrade benchmarks`: %s", benchmark.name, error

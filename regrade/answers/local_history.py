@@ -22,7 +22,14 @@ from regrade.answers.base import Listing, StoredFile
 from regrade.answers.content import check_path
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.settings.files import atomic_write, make_folder, sync, time_there, write_durably
+from regrade.settings.files import (
+    atomic_write,
+    make_folder,
+    sync,
+    time_there,
+    write_atomically,
+    write_durably,
+)
 
 NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EXDEV}
 """Error numbers of file systems without hard links."""
@@ -219,10 +226,9 @@ class History:
             return
         files = {path: Change(sha256=str(f.sha256), size=f.size) for path, f in state.files.items()}
         noted = _Checkpoint(revision=state.revision, files=files, sha256=_digest(files))
-        make_folder(self._checkpoints)
         with suppress(OSError):  # it only saves time
-            with atomic_write(self._checkpoints / f"{state.number:08d}.json") as file:
-                file.write(noted.model_dump_json().encode())
+            path = self._checkpoints / f"{state.number:08d}.json"
+            write_atomically(path, noted.model_dump_json().encode())
             for number in have[:-1]:
                 (self._checkpoints / f"{number:08d}.json").unlink(missing_ok=True)
 

@@ -173,9 +173,11 @@ def _function(index: int, row: Mapping[str, Any]) -> str | None:
     metadata = row["metadata"]
     try:
         content = json.loads(metadata) if isinstance(metadata, str) else metadata
-    except ValueError as error:
-        raise RowError(index, f"metadata is {metadata!r}; expected JSON") from error
-    name = (content or {}).get("func_name")
+        name = (content or {}).get("func_name")
+    except (ValueError, AttributeError) as error:
+        raise RowError(
+            index, f"metadata is {str(metadata)[:100]!r}; expected a JSON object"
+        ) from error
     return str(name) if name else None
 
 

@@ -17,7 +17,7 @@ from regrade.checkpoints.found import Found, in_folder, on_hub
 from regrade.models.patterns import matching
 from regrade.settings import StrictModel
 from regrade.settings.errors import HubError
-from regrade.settings.files import atomic_write, cache_folder
+from regrade.settings.files import cache_folder, keep
 from regrade.settings.model_pattern import has_models, is_pattern, names_revision
 
 logger = logging.getLogger("regrade.watch")
@@ -74,11 +74,8 @@ class Notes:
         return Note(model=found.model, revision=found.revision)
 
     def _note(self, found: Found, **changes: int) -> None:
-        path = self._path(found)
-        path.parent.mkdir(parents=True, exist_ok=True)
         note = self._read(found).model_copy(update=changes)
-        with atomic_write(path) as file:
-            file.write(note.model_dump_json().encode())
+        keep(self._path(found), note.model_dump_json().encode())
 
 
 class Following:

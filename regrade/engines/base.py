@@ -143,6 +143,14 @@ class Illustrated(Protocol):
         """True if a request may show an image."""
 
 
+def before_stop(text: str, stop: "Sequence[str]", *, after_reasoning: bool) -> str:
+    """Return the text before the first of the stop texts; white space between reasoning and answer is no stop text."""
+    begin = len(text) - len(text.lstrip()) if after_reasoning else 0
+    return text[
+        : min((at for end in stop if end and (at := text.find(end, begin)) >= 0), default=None)
+    ]
+
+
 def shows_images(requests: "Iterable[Request]") -> bool:
     """Return True if a request may show an image; the requests can be read again."""
     if isinstance(requests, Illustrated):

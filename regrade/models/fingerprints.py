@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from regrade.processes.repeating import RepeatingThread
-from regrade.settings.files import atomic_write, cache_folder, file_sha256
+from regrade.settings.files import cache_folder, file_sha256, keep
 
 logger = logging.getLogger("regrade.plan")
 
@@ -34,9 +34,7 @@ def cached_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -
         return known
     digest = file_sha256(path, on_read)
     if _entry(path, path.stat()) == entry:  # unless the file changed meanwhile
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(entry) as file:
-            file.write(digest.encode())
+        keep(entry, digest.encode())
     return digest
 
 

@@ -13,7 +13,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from regrade.processes.metrics_state import AnswerSetState
-from regrade.processes.web_guard import without_port
+from regrade.processes.web_guard import LOOPBACK_NAMES, in_address, is_loopback, without_port
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import VERSION
 
@@ -28,7 +28,6 @@ HOST_VARIABLE = "REGRADE_METRICS_HOST"
 """Environment variable with the address to listen on; 127.0.0.1 if it is not set."""
 LOOPBACK = "127.0.0.1"
 _App: TypeAlias = "Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]"
-_NAMES = (LOOPBACK, "localhost", "[::1]")
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
@@ -95,7 +94,7 @@ def show(states: Callable[[], Sequence[AnswerSetState]]) -> str | None:
         if _endpoint is None:
             return None
         host, port = _endpoint.server.server_address[:2]
-        return f"http://{host!s}:{port}/metrics"
+        return f"http://{in_address(str(host))}:{port}/metrics"
 
 
 def stop() -> None:
@@ -131,20 +130,21 @@ def _start(
     endpoint = _Endpoint(states, server, thread)
     # Read at each scrape, because a later evaluation of this process replaces it.
     registry.register(EvaluationCollector(lambda: endpoint.states()))  # noqa: PLW0108
-    if host == LOOPBACK:
-        server.set_app(_own_names_only(make_wsgi_app(registry)))
-    logger.info("metrics for Prometheus: http://%s:%d/metrics", host, port)
+    if is_loopback(host):
+        names = *LOOPBACK_NAMES, in_address(host)
+        server.set_app(_own_names_only(make_wsgi_app(registry), names))
+    logger.info("metrics for Prometheus: http://%s:%d/metrics", in_address(host), port)
     return endpoint
 
 
-def _own_names_only(app: _App) -> _App:
+def _own_names_only(app: _App, names: Sequence[str]) -> _App:
     """Return the WSGI application. It refuses other host names, which a page sends that uses DNS rebinding."""
 
     def guarded(environ: "WSGIEnvironment", respond: "StartResponse") -> Iterable[bytes]:
-        if without_port(str(environ.get("HTTP_HOST", LOOPBACK))) in _NAMES:
+        if without_port(str(environ.get("HTTP_HOST", LOOPBACK))) in names:
             return app(environ, respond)
         respond("403 Forbidden", [("Content-Type", "text/plain; charset=utf-8")])
-        return [f"This server answers for {', '.join(_NAMES)} only.\n".encode()]
+        return [f"This server answers for {', '.join(names)} only.\n".encode()]
 
     return guarded
 

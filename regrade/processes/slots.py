@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 from regrade.settings.errors import OperationError
 
@@ -19,10 +20,16 @@ POLL = 0.2
 
 
 class Slot:
-    """A held slot."""
+    """A held slot. As a context manager it is released at the end, if it was not before."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor: int | None = descriptor
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
     @property
     def descriptor(self) -> int:

@@ -5,6 +5,7 @@ the headers `Host` and `Origin`, which a page cannot set:
 https://cheatsheetseries.owasp.org/cheatsheets/Cross-Site_Request_Forgery_Prevention_Cheat_Sheet.html
 """
 
+import ipaddress
 from collections.abc import Awaitable, Callable, Collection, MutableMapping, Sequence
 from typing import Any
 
@@ -17,6 +18,8 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 CONTAINED = ((b"content-security-policy", b"frame-ancestors 'self'; img-src 'self' data: blob:"),)
 """Header of pages that are not ours: no page of another origin frames them, and no text in them loads a picture from elsewhere."""
+LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+"""Names without port under which programs of this machine reach a server on it."""
 _MOST_COOKIES = 65_536
 """Bytes of the cookies of a request."""
 _MOST_ESCAPES = 1_000
@@ -112,6 +115,19 @@ def _problem_of_cookies(headers: Sequence[tuple[bytes, bytes]]) -> str | None:
         f"Cookies of more than {_MOST_COOKIES:,} bytes or {_MOST_ESCAPES:,} backslashes are not read. Delete the browser's cookies of this "
         "host, which other servers on it may have set."
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Return True if only this machine reaches a server that listens on a host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def in_address(host: str) -> str:
+    """Return a host as it stands in addresses: one of IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def without_port(host: str) -> str:

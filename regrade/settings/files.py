@@ -1,11 +1,13 @@
 """Files: sha256, durable atomic writes, and the folders of caches, spools and logs."""
 
 import hashlib
+import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cache
 from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -14,6 +16,7 @@ from uuid import uuid4
 
 from regrade.settings.errors import SettingsError
 
+logger = logging.getLogger("regrade")
 CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
 
@@ -96,6 +99,26 @@ def atomic_write(path: Path) -> Iterator[BinaryIO]:
     finally:
         temporary.unlink(missing_ok=True)
     sync(path.parent)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Make the folders above a file, and durably replace its content."""
+    make_folder(path.parent)
+    with atomic_write(path) as file:
+        file.write(content)
+
+
+def keep(path: Path, content: bytes) -> None:
+    """Replace a file of a cache; that none can be written there only costs time, and is logged once for a folder."""
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        _not_kept(path.parent, str(error.strerror))
+
+
+@cache
+def _not_kept(folder: Path, reason: str) -> None:
+    logger.warning("what is kept in '%s' to save time is made again each time: %s", folder, reason)
 
 
 def write_durably(path: Path, content: bytes, *, exclusively: bool = False) -> None:

@@ -252,16 +252,24 @@ def test_the_context_counts_where_it_cuts_the_prompt():
     assert identity(truncate=True) == {}
 
 
-def test_a_file_is_known_by_its_content_and_not_by_its_path(tmp_path: Path):
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "tokenizer={}",
+        "hf_overrides={{files: [{{name: {}}}]}}",
+        "speculative_config={{rejection_sample_method: synthetic, model: {}}}",
+    ],
+)
+def test_a_file_is_known_by_its_content_and_not_by_its_path(tmp_path: Path, setting: str):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "tokenizer.json").write_text("{}")
 
-    one, other = (identity(extra=(f"tokenizer={tmp_path / folder}",)) for folder in ("a", "b"))
+    one, other = (identity(extra=(setting.format(tmp_path / folder),)) for folder in ("a", "b"))
     assert one == other
     assert str(tmp_path) not in str(one)
     (tmp_path / "b" / "tokenizer.json").write_text('{"other": 1}')
-    assert identity(extra=(f"tokenizer={tmp_path / 'b'}",)) != one
+    assert identity(extra=(setting.format(tmp_path / "b"),)) != one
 
 
 def test_the_address_of_a_server_is_not_in_the_id():

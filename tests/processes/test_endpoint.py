@@ -89,13 +89,20 @@ def test_a_later_evaluation_takes_the_place_of_an_earlier_one(port: int):
     assert set(scraped(address)) == {("regrade_info",)}
 
 
-def test_a_page_that_reaches_it_by_dns_rebinding_reads_nothing(port: int):
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [("", "127.0.0.1"), ("localhost", "127.0.0.1"), ("127.0.0.2", "127.0.0.2"), ("::1", "[::1]")],
+)
+def test_a_page_that_reaches_it_by_dns_rebinding_reads_nothing(
+    port: int, host: str, shown: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv(endpoint.HOST_VARIABLE, host)
     address = endpoint.show(lambda: [STATE])
 
-    assert address is not None
+    assert address == f"http://{shown}:{port}/metrics"
     refused = httpx.get(address, headers={"Host": f"attacker.example:{port}"})
     assert (refused.status_code, "gsm8k" in refused.text) == (403, False)
-    for name in ("localhost", "127.0.0.1"):
+    for name in ("localhost", "127.0.0.1", shown):
         assert httpx.get(address, headers={"Host": f"{name}:{port}"}).status_code == 200
 
 

@@ -7,7 +7,14 @@ import pytest
 
 from regrade.answers.withheld import questions_folder
 from regrade.settings.errors import SettingsError
-from regrade.settings.files import atomic_write, cache_folder, file_sha256, log_file, spool_root
+from regrade.settings.files import (
+    atomic_write,
+    cache_folder,
+    file_sha256,
+    keep,
+    log_file,
+    spool_root,
+)
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -77,6 +84,18 @@ def test_a_place_that_cannot_hold_logs_is_named_with_its_variable(
             log_file("regrade")
     monkeypatch.setenv("REGRADE_LOGS", str(tmp_path / "new" / "logs"))
     assert log_file("regrade").parent.is_dir()
+
+
+def test_a_cache_that_cannot_be_written_is_told_once_and_ends_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "file").touch()
+    for name in ("a", "b"):
+        keep(tmp_path / "file" / "folder" / name, b"content")
+    [told] = [record.getMessage() for record in caplog.records]
+    assert f"'{tmp_path}/file/folder'" in told
+    keep(tmp_path / "new" / "folder" / "a", b"content")
+    assert (tmp_path / "new" / "folder" / "a").read_bytes() == b"content"
 
 
 @pytest.mark.parametrize("xdg", [False, True])

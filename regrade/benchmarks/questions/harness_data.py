@@ -47,6 +47,7 @@ class HarnessData:
             )
         self.revisions: dict[str, str] = {}
         """Commit of each Hub dataset, or sha256 of each local file, by name."""
+        self._asked: dict[str, str | None] = {}
         self._loaded: dict[str, Splits] = {}
 
     def splits(self, path: str, name: str | None, options: Mapping[str, Any]) -> Splits:
@@ -93,10 +94,11 @@ class HarnessData:
         return splits
 
     def _hub_source(self, path: str, name: str | None, options: Mapping[str, Any]) -> "HubSource":
-        # All configurations of a dataset are read at one commit.
-        revision = self.revisions.get(path, options.get("revision"))
-        source = open_hub(self._benchmark, path, name, revision)
-        self.revisions[path] = source.revision(())
+        # All configurations of a dataset are read at one commit, unless tasks ask for several.
+        asked = options.get("revision")
+        known = path if self._asked.setdefault(path, asked) == asked else f"{path}@{asked or ''}"
+        source = open_hub(self._benchmark, path, name, self.revisions.get(known, asked))
+        self.revisions[known] = source.revision(())
         return source
 
     def _files(self, builder: str, options: Mapping[str, Any]) -> Splits:
@@ -119,8 +121,8 @@ class HarnessData:
         if file.startswith(_HUB):
             organisation, repository, inside = file.removeprefix(_HUB).split("/", 2)
             path = f"{organisation}/{repository.partition('@')[0]}"
-            self._hub_source(path, None, {"revision": repository.partition("@")[2] or None})
-            return f"{_HUB}{path}@{self.revisions[path]}/{inside}"
+            asked = {"revision": repository.partition("@")[2] or None}
+            return f"{_HUB}{path}@{self._hub_source(path, None, asked).revision(())}/{inside}"
         if "://" in file:
             raise self.error(
                 file, "no revision pins a file on a web server; save it, and name the local file"
@@ -128,8 +130,15 @@ class HarnessData:
         local = Path(file).expanduser().absolute()
         if not local.is_file():
             raise self.error(file, "the file does not exist")
-        self.revisions[local.name] = file_sha256(local)
+        self.note(local.name, local)
         return str(local)
+
+    def note(self, name: str, file: Path) -> None:
+        """Note the content of a file by its name; other files of this name have a number."""
+        found, number = file_sha256(file), 1
+        while self.revisions.setdefault(name, found) != found:
+            number += 1
+            name = f"{name.removesuffix(f' ({number - 1})')} ({number})"
 
     def error(self, source: str, problem: str) -> SourceError:
         """Return an error that names the benchmark and a source."""
@@ -150,8 +159,7 @@ class _LocalSplits(Mapping[str, "Dataset"]):
                 self._read[split] = read_dataset(file)
             except UnreadableError as error:
                 raise self._data.error(str(file), str(error)) from error
-            name = file.relative_to(self._root).as_posix()
-            self._data.revisions[name] = file_sha256(file)
+            self._data.note(file.relative_to(self._root).as_posix(), file)
         return self._read[split]
 
     def __iter__(self) -> Iterator[str]:

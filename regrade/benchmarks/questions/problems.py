@@ -1,5 +1,6 @@
 r"""Mathematical problems whose answer is asked for in `\boxed{}`: competitions and MATH-500."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -65,11 +66,11 @@ class IntegerProblems(BoxedProblems):
     def target(self, index: int, answer: object) -> str:
         """Return the number without leading zeros: `033` is 33."""
         text = super().target(index, answer).removesuffix(".0")
-        if not (text.isascii() and text.isdecimal() and int(text) <= 999):
+        if not re.fullmatch(r"0*[0-9]{1,3}", text):
             raise RowError(
                 index, f"the answer is {answer!r}; expected a whole number from 0 to 999"
             )
-        return str(int(text))
+        return text.lstrip("0") or "0"
 
 
 def only_element(value: object) -> object:

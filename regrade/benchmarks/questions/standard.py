@@ -328,6 +328,8 @@ class StandardBenchmark(UsualBenchmark, ABC):
             raise self._source.error(
                 f"row {error.row} (from 0) of split '{split}': {error.problem}"
             ) from error
+        except RecursionError as error:  # JSON within a text
+            raise self._source.error(f"split '{split}': JSON that is nested too deeply") from error
 
 
 class PublishedBenchmark(StandardBenchmark):

@@ -142,7 +142,9 @@ def choice_place(row: int, name: str, value: object, choices: int) -> int:
     Raises:
         RowError: If it is the index of none of them.
     """
-    place = int(value) if isinstance(value, str) and value.isdecimal() else value
+    place = value
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,9}", value):
+        place = int(value)
     if isinstance(place, bool) or not isinstance(place, int) or not 0 <= place < choices:
         raise RowError(row, f"{name} is {value!r}; expected a number from 0 to {choices - 1}")
     return place

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from regrade.engines.base import before_stop
 from regrade.engines.openai_api.streaming import as_text
 from regrade.engines.openai_api.transport import RefusedError
 from regrade.records import REFUSAL, Completion, Request, Structure
@@ -229,7 +230,7 @@ def completion(
     except ValueError as error:
         raise RefusedError(None, str(error)) from error
     # Stop texts are not sent to a server that could apply them to the reasoning, or that refuses them.
-    cut = _before_stop(text, request.sampling.stop)
+    cut = before_stop(text, request.sampling.stop, after_reasoning=True)
     return Completion(
         **prompt_fields(request),
         text=cut,
@@ -261,16 +262,6 @@ def tool_calls(message: Mapping[str, Any]) -> str:
     if len(calls) > MOST_CALLS:
         raise ValueError(f"The answer has {len(calls):,} calls; at most {MOST_CALLS:,} are read")
     return calls_text(calls)
-
-
-def _before_stop(text: str, stop: Sequence[str]) -> str:
-    """Return the text before the first stop text; white space between reasoning and answer is no stop text."""
-    begin = len(text) - len(text.lstrip())
-    return text[
-        : min(
-            (place for end in stop if end and (place := text.find(end, begin)) >= 0), default=None
-        )
-    ]
 
 
 def label_logprobs(choice: Mapping[str, Any], labels: Sequence[str]) -> tuple[float, ...] | None:

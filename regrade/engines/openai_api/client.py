@@ -298,7 +298,12 @@ class OpenAIClient:
             if group[0].stored:
                 return [await read_answer(group[0], self._server, self._model.path)]
             return await (self._rank if group[0].labels else self._generate)(group)
-        except RefusedError as error:
+        except (RefusedError, RecursionError) as problem:
+            error = problem
+            if isinstance(
+                error, RecursionError
+            ):  # of what is told of a response, deeper than Python writes
+                error = RefusedError(None, "The server's response is nested too deeply.")
             if len(group) == 1:
                 # A vLLM server may be started again with a longer context; others state the model's own.
                 permanent = error.too_long and not self._is_vllm

@@ -453,12 +453,7 @@ class VllmProcess(WorkerOwner):
             self._log = early.log
             return early
         slot = take_engine_slot(self._model.path, self._progress)
-        try:
-            return EngineProcess.of_worker(self._log, hub_token=self._from_hub, slot=slot)
-        except BaseException:
-            if slot is not None:
-                slot.release()
-            raise
+        return EngineProcess.of_worker(self._log, hub_token=self._from_hub, slot=slot)
 
     def _open(self) -> None:
         process, self._info, self.batches = self._running(), None, None

@@ -200,7 +200,7 @@ def reads_files(extra: Mapping[str, Any]) -> bool:
 def deciding(extra: Mapping[str, Any], *, quantised: bool = False) -> dict[str, Any]:
     """Return the arguments that can change the answers, whatever their spelling.
 
-    A file or folder is replaced by the hash of its content.
+    A file or folder is replaced by the hash of its content, also one inside of another value.
 
     Args:
         extra: Arguments.
@@ -217,7 +217,7 @@ def deciding(extra: Mapping[str, Any], *, quantised: bool = False) -> dict[str, 
             decided[name] = value
     if _is_exact(decided.get("speculative_config")):
         del decided["speculative_config"]
-    return {name: _content(value) for name, value in sorted(decided.items())}
+    return {name: _contents(value) for name, value in sorted(decided.items())}
 
 
 def deciding_earlier(extra: Mapping[str, Any]) -> dict[str, Any]:
@@ -259,6 +259,12 @@ def _is_exact(speculative: object) -> bool:
     return isinstance(speculative, Mapping) and (
         speculative.get("rejection_sample_method", "standard") in ("standard", "block")
     )
+
+
+def _contents(value: object) -> object:
+    if isinstance(value, Mapping):
+        return {name: _contents(part) for name, part in value.items()}
+    return [*map(_contents, value)] if isinstance(value, list) else _content(value)
 
 
 def _content(value: object) -> object:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
+from regrade.engines.base import before_stop
 from regrade.engines.vllm_process.labels import Tokens
 from regrade.records.tools import MOST_CALLS, calls_text
 from regrade.settings.errors import SettingsError
@@ -228,7 +229,7 @@ class ReasoningReader:
             reasoning, text, is_open = self._split(completion, unread)
         except Exception as error:  # noqa: BLE001 - vLLM's parsers raise anything; one answer must not end the others
             return unreadable(read, f"reasoning parser '{self.name}'", error)
-        cut = _cut(text, unread.stop, after_reasoning=reasoning is not None)
+        cut = before_stop(text, unread.stop, after_reasoning=reasoning is not None)
         read |= {"text": cut, "reasoning_open": is_open}
         if cut != text:
             read["finish_reason"] = "stop"
@@ -277,13 +278,6 @@ class ReasoningReader:
 def _is_special(tag: str, tokenizer: "TokenizerLike") -> bool:
     ids: Tokens = tokenizer.encode(tag, add_special_tokens=False)
     return tag not in tokenizer.decode(ids, skip_special_tokens=True)
-
-
-def _cut(text: str, stop: Sequence[str], *, after_reasoning: bool) -> str:
-    """Return the text before the first of the stop texts; white space between reasoning and answer is no stop text."""
-    begin = len(text) - len(text.lstrip()) if after_reasoning else 0
-    found = [place for end in stop if end and (place := text.find(end, begin)) >= 0]
-    return text[: min(found)] if found else text
 
 
 class CallReader:

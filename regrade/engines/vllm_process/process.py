@@ -1,9 +1,11 @@
 """Owner side of an engine's process tree: supervisor, worker, and the processes that vLLM starts."""
 
 import os
+import shutil
 import socket
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Self
 
@@ -37,24 +39,30 @@ class EngineProcess(SupervisedProcess):
             log: File to which all output is appended; its folder is created.
             grace: Seconds from SIGTERM to SIGKILL.
             hub_token: The engine gets the token of the Hub.
-            slot: Slot to hold until all processes have ended, even if this process is killed.
+            slot: Slot to hold until all processes have ended, even if this process is killed; free if the command cannot be started.
         """
         self._slot = slot
         self.log = log
-        log.parent.mkdir(parents=True, exist_ok=True)
-        self._log_start = log.stat().st_size if log.exists() else 0
-        scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
-        owner_end, worker_end = socket.socketpair()
-        with worker_end:
-            super().__init__(
-                command,
-                log,
-                worker_environment(os.environ, scratch, hub_token=hub_token),
-                grace=grace,
-                channel=worker_end.fileno(),
-                scratch=scratch,
-                inherited=[] if slot is None else [slot.descriptor],
-            )
+        with ExitStack() as undone:
+            if slot is not None:
+                undone.callback(slot.release)
+            log.parent.mkdir(parents=True, exist_ok=True)
+            self._log_start = log.stat().st_size if log.exists() else 0
+            scratch = Path(tempfile.mkdtemp(prefix="regrade-engine-"))
+            undone.callback(shutil.rmtree, scratch, ignore_errors=True)
+            owner_end, worker_end = socket.socketpair()
+            undone.callback(owner_end.close)
+            with worker_end:
+                super().__init__(
+                    command,
+                    log,
+                    worker_environment(os.environ, scratch, hub_token=hub_token),
+                    grace=grace,
+                    channel=worker_end.fileno(),
+                    scratch=scratch,
+                    inherited=[] if slot is None else [slot.descriptor],
+                )
+            undone.pop_all()
         self.channel = Channel(owner_end)
 
     @classmethod

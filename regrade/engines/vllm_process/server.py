@@ -5,7 +5,7 @@ import secrets
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -80,8 +80,10 @@ def serving(settings: VllmSettings, model: ResolvedModel, log: Path) -> Iterator
         EngineError: If the server does not start.
     """
     arguments = server_arguments(settings, model)
-    slot = take_engine_slot(model.path, lambda _: None)
-    with TemporaryDirectory(prefix="regrade-server-") as folder:
+    with (
+        take_engine_slot(model.path, lambda _: None) or nullcontext() as slot,
+        TemporaryDirectory(prefix="regrade-server-") as folder,
+    ):
         key, port = secrets.token_urlsafe(32), _free_port()
         config = (
             Path(folder) / "server.yaml"

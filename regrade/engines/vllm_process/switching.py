@@ -27,7 +27,7 @@ from regrade.models.files import (
 )
 from regrade.records.computed import LoadedWeights
 from regrade.settings import StrictModel, Timestamp
-from regrade.settings.files import atomic_write, cache_folder
+from regrade.settings.files import cache_folder, keep
 from regrade.settings.project_folder import VERSION
 
 logger = logging.getLogger("regrade.generate")
@@ -215,7 +215,5 @@ def stored_record(key: dict[str, Any]) -> ReloadRecord | None:
 def keep_record(record: ReloadRecord) -> Path:
     """Write the result of a proof, and return its file."""
     path = record_path(record.key)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(path) as file:
-        file.write(record.model_dump_json(indent=1).encode())
+    keep(path, record.model_dump_json(indent=1).encode())
     return path

@@ -37,7 +37,7 @@ from regrade.records.rubrics.facts import JudgeRun, answering_model, answers_per
 from regrade.records.specification import ModelIdentity, path_component
 from regrade.records.tools import TOOLS
 from regrade.settings.errors import RepositoryError, SettingsError
-from regrade.settings.files import atomic_write
+from regrade.settings.files import atomic_write, make_folder, write_atomically
 from regrade.settings.turn_ids import turn_of
 from regrade.stats.metrics import Metrics
 from regrade.stats.scale import SHARES, Scale
@@ -170,7 +170,7 @@ def export_every_eval_ever(
         path_component(short),
     )
     uuid = _uuid(scored)
-    (folder / place).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / place)
     result = _result(scored, made_at, organization, relationship)
     written = []
     if not scored.answers.manifest.withheld:
@@ -192,8 +192,9 @@ def export_every_eval_ever(
         }
         written += [folder / samples, *beside.written.values()]
     path = folder / place / f"{uuid}.json"
-    with atomic_write(path) as file:
-        file.write(orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+    write_atomically(
+        path, orjson.dumps(result, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    )
     return [path, *written]
 
 
@@ -217,9 +218,7 @@ class _ImagesBeside:
         if isinstance(found, str):
             return found
         name = f"{self._folder}/{sha256}.{found.media_type.removeprefix('image/')}"
-        (self._place / self._folder).mkdir(exist_ok=True)
-        with atomic_write(self._place / name) as file:
-            file.write(found.content)
+        write_atomically(self._place / name, found.content)
         self.written[sha256] = self._place / name
         return name
 

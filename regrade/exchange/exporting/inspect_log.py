@@ -23,7 +23,7 @@ from regrade.exchange.inspect_rows import COLUMNS, KEY, SHOWN, kept_columns
 from regrade.records.columns import TOOL_CALLS, TRAJECTORY
 from regrade.records.messages import Part, PartedMessage, answer_message, parts_of, with_short_marks
 from regrade.records.specification import path_component
-from regrade.settings.files import atomic_write
+from regrade.settings.files import atomic_write, make_folder
 from regrade.stats.scale import SHARES
 
 LOG_VERSION = 2
@@ -53,7 +53,7 @@ def export_inspect(scored: Result, folder: Path, made_at: datetime) -> list[Path
     spec = manifest.specification
     created = manifest.created_at.strftime("%Y-%m-%dT%H-%M-%S+00-00")
     name = f"{created}_{path_component(spec.benchmark.name)}_{manifest.answer_set_id}.eval"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     start: dict[str, Any] = {
         "version": LOG_VERSION,
         "eval": _eval(scored, made_at),

@@ -126,8 +126,12 @@ class ModelRepository:
             return Path(path).read_text(encoding="utf-8")
 
         try:
-            entries = yaml.safe_load(self._calls.ask(f"downloading '{file.path}'", download))
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            text = self._calls.ask(f"downloading '{file.path}'", download)
+            # An alias of aliases stands for any number of values, and is written out wherever one is compared or named.
+            if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
+                raise self._error(file.path, "it has aliases (`*name`). Write out what they mean.")
+            entries = yaml.safe_load(text)
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
             raise self._error(file.path, "it is not YAML. Correct it first.") from error
         if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
             raise self._error(file.path, "it is not a list of results. Correct it first.")

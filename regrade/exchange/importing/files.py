@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import math
 import struct
 import zipfile
@@ -66,9 +67,11 @@ class SourceFile:
         Args:
             path: The file on this machine.
             dataset: Address of the dataset on the Hub that it was downloaded from; "" if it was not.
-            within: Folder with the dataset's files, under their paths in the dataset.
+            within: Folder from which the file is named: that of the dataset's files. None: the working directory for a relative path.
         """
-        self.path, self.dataset, self._within = path, dataset, within
+        # Readers take facts from the names of the folders around, whichever way the path is written.
+        self.path, self.dataset = path.absolute(), dataset
+        self._within = Path.cwd() if within is None and not path.is_absolute() else within
         self.parts: list[Path] = []
         """Files that belong to this one, such as the trials of a job."""
         self.consulted: list[Path] = []
@@ -84,9 +87,10 @@ class SourceFile:
     @property
     def name(self) -> str:
         """Path as people know it: on this machine, or in the dataset on the Hub."""
-        if self._within is None:
+        if self._within is None or not self.path.is_relative_to(self._within):
             return str(self.path)
-        return f"{self.dataset}/{self.path.relative_to(self._within).as_posix()}"
+        below = self.path.relative_to(self._within).as_posix()
+        return f"{self.dataset}/{below}" if self.dataset else below
 
     @cached_property
     def own_sha256(self) -> str:
@@ -234,7 +238,7 @@ class SourceFile:
 
     def _is_own(self, path: Path) -> bool:
         """True for a file that can be reached without symbolic links; those of a download are links to the cache."""
-        places = [path.parent] if self._within is not None else [path, path.parent]
+        places = [path.parent] if self.dataset else [path, path.parent]
         folder = self.path.parent
         within = {p for place in places for p in (place, *place.parents) if folder in p.parents}
         if any(place.is_symlink() for place in within):
@@ -365,7 +369,7 @@ class SourceFile:
         try:
             with self.path.open("rb") as file:
                 yield file
-        except (OSError, EOFError, zlib.error) as error:
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
             raise self.error(f"cannot be read: {error}.") from error
 
     @contextmanager
@@ -392,7 +396,7 @@ class SourceFile:
         try:
             with pq.ParquetFile(self.path) as file:
                 yield file
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError) as error:
             raise self.error(f"not Parquet that can be read: {error}.") from error
 
 

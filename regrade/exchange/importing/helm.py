@@ -4,6 +4,7 @@
 HELM perturbed, with typing errors for example, are left out.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -41,6 +42,8 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         raise file.error("'request_states' should be a list of answers.")
     scores = _scores(file)
     rows, n_perturbed = [], 0
+    places: dict[str, int] = {}
+    answered: Counter[int] = Counter()
     for index, value in enumerate(states):
         state = file.record(value, index)
         if state.get("instance.perturbation") is not None:
@@ -50,7 +53,11 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             raise state.error(
                 f"the method '{spec.get('method')}' generates no answers; only texts can be imported."
             )
-        rows += _rows(index, state, scores)
+        # A question asked again, with other worked examples, is the same one.
+        place = places.setdefault(str(state.get("instance.id") or f"row {index}"), index)
+        found = _rows(place, answered[place], state, scores)
+        answered[place] += len(found)
+        rows += found
     name, arguments = _name(file).partition(":")[::2]
     own = [part for part in arguments.split(",") if not part.startswith(("model=", "model_dep"))]
     names = dict.fromkeys(metric for row in rows for metric in row.scores)
@@ -95,7 +102,7 @@ def _scores(file: SourceFile) -> Mapping[_Key, Mapping[str, RowScore]]:
 
 
 def _rows(
-    index: int, state: Record, scores: Mapping[_Key, Mapping[str, RowScore]]
+    index: int, first: int, state: Record, scores: Mapping[_Key, Mapping[str, RowScore]]
 ) -> list[ImportedRow]:
     trial = state.integer("train_trial_index") or 0
     question = state.text("instance.input.text")
@@ -114,7 +121,7 @@ def _rows(
     return [
         ImportedRow(
             index=index,
-            repeat=trial * len(answers) + number,
+            repeat=repeat,
             content=question or prompt or f"row {index}",
             question=question or None,
             target=_target(state, choices),
@@ -128,7 +135,7 @@ def _rows(
             error=error,
             scores=dict(known) if len(answers) == 1 else {},
         )
-        for number, answer in enumerate(answers)
+        for repeat, answer in enumerate(answers, first)
     ]
 
 

@@ -364,9 +364,7 @@ def _read(
             if several and is_part is not None and is_part(file):
                 continue
             if format_ is not None:
-                found = load_reader(format_)(file, options)
-                sets = found if isinstance(found, list) else [found]
-                read.add([build(file, format_, imported, names) for imported in sets])
+                read.add(_built(file, format_, options, names))
             elif several:
                 read.skipped.append(file)
             else:
@@ -376,6 +374,27 @@ def _read(
                 raise
             read.failed.append(error)
     return read
+
+
+def _built(
+    file: SourceFile, format_name: FormatName, options: TableOptions, names: Names
+) -> list[Built]:
+    """Return the answer sets of a file.
+
+    Raises:
+        ImportFileError: If it cannot be read, or `names` would make one answer set of several.
+    """
+    try:
+        found = load_reader(format_name)(file, options)
+        sets = found if isinstance(found, list) else [found]
+        built = [build(file, format_name, imported, names) for imported in sets]
+    except RecursionError as error:  # also of JSON within a text, and of what was just parsed
+        raise file.error("it has JSON that is nested too deeply.") from error
+    if len({entry.description.specification.answer_set_id for entry in built}) < len(built):
+        raise file.error(
+            "it has answers of several models or benchmarks, which `--model` or `--benchmark` would make one. Leave that option out."
+        )
+    return built
 
 
 def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserError:

@@ -79,7 +79,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
             or None,
             "version": eval_.part("packages").text("inspect_ai"),
         },
-        originals=_originals(results, rows),
+        originals=_originals(file, results, rows),
     )
     changed = sum(bool(row.stored) and "sample_id" not in row.stored for row in rows)
     if changed:
@@ -321,14 +321,20 @@ def _scores(sample: Record) -> dict[str, RowScore]:
     return scores
 
 
-def _originals(results: Record, rows: list[ImportedRow]) -> tuple[OriginalScore, ...]:
-    reported = [
-        OriginalScore(score.text("name") or "score", _reported(score, results))
-        for score in results.parts("scores")
-    ]
-    names = {score.name for score in reported}
-    more = dict.fromkeys(name for row in rows for name in row.scores if name not in names)
-    return (*reported, *(OriginalScore(name) for name in more))
+def _originals(
+    file: SourceFile, results: Record, rows: list[ImportedRow]
+) -> tuple[OriginalScore, ...]:
+    """Return each score once: the answers have one value of it, of which Inspect may report the mean and other figures."""
+    reported: dict[str, Reported | None] = {}
+    for score in results.parts("scores"):
+        name, reducer = score.text("name") or "score", score.get("reducer")
+        found = reported.setdefault(name, None)
+        if reducer not in (None, "mean"):
+            file.leave_out(f"reported {name} ({reducer})")
+        elif found is None:
+            reported[name] = _reported(score, results)
+    names = dict.fromkeys([*reported, *(name for row in rows for name in row.scores)])
+    return tuple(OriginalScore(name, reported.get(name)) for name in names)
 
 
 def _reported(score: Record, results: Record) -> Reported | None:

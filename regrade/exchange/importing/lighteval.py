@@ -142,7 +142,7 @@ def _results(file: SourceFile, time: str) -> Record | None:
 
 def _model_of(path: Path) -> str | None:
     """Model in the path of the details: `details/ORG/NAME/TIME/details_*.parquet`."""
-    parts = path.absolute().parts[:-2]
+    parts = path.parts[:-2]
     if "details" not in parts:
         return None
     below = parts[len(parts) - parts[::-1].index("details") :]

@@ -90,14 +90,26 @@ def _only_target(target: Json) -> str | int | None:
     """Return the only right answer; None if there are several. The harness writes lists as Python text."""
     if isinstance(target, str) and target.startswith("[") and len(target) <= _MAX_LIST:
         try:
-            target = literal_eval(target)
-        except (ValueError, SyntaxError, MemoryError, RecursionError):
-            return whole_characters(str(target))
+            return _element(literal_eval(target))
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            return whole_characters(target)
+    return _element(target)
+
+
+def _element(target: Json) -> str | int | None:
+    """Return the element of a list, None if it has several; of what is neither text nor number the JSON.
+
+    Raises:
+        ValueError: If it is a number of thousands of digits, which Python does not write.
+        TypeError: If it has keys that JSON has not.
+    """
     if isinstance(target, list):
         target = target[0] if len(target) == 1 else None
-    if target is None or (isinstance(target, int) and not isinstance(target, bool)):
-        return target
-    return whole_characters(target) if isinstance(target, str) else as_json(target)
+    if isinstance(target, int) and not isinstance(target, bool):
+        return target if str(target) else None
+    if target is None or isinstance(target, str):
+        return target and whole_characters(target)
+    return as_json(target)
 
 
 def _position(target: Json, n_choices: int) -> str | int | None:
@@ -105,7 +117,8 @@ def _position(target: Json, n_choices: int) -> str | int | None:
     found = _only_target(target)
     if isinstance(found, str) and not found.isdecimal():
         return found
-    return int(found) if found is not None and 0 <= int(found) < n_choices else None
+    places = {str(place): place for place in range(n_choices)}
+    return None if found is None else places.get(str(found))
 
 
 def _request(record: Record, number: int, response: Json) -> _Request:

@@ -9,14 +9,12 @@ from dataclasses import replace
 
 from regrade.exchange.importing.base import (
     Columns,
-    ImportedRow,
     ImportedSet,
     OriginalScore,
     RowScore,
     TableOptions,
 )
 from regrade.exchange.importing.files import SourceFile
-from regrade.exchange.importing.record import Record
 from regrade.exchange.importing.table import table_rows
 
 COLUMNS = Columns(
@@ -35,7 +33,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     """Read the answers; model and number of examples are taken from the file name."""
     table = TableOptions(COLUMNS, options.target_after)
     rows = [
-        _scored(row, record)
+        replace(row, scores={SCORE: RowScore(None, record.text("pred"))})
         for index, record in enumerate(file.rows)
         for row in table_rows(index, record, table, SCORE)
     ]
@@ -48,7 +46,3 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
         originals=(OriginalScore(SCORE, by_target=True),),
         scorer="choice_letter_first",
     )
-
-
-def _scored(row: ImportedRow, record: Record) -> ImportedRow:
-    return replace(row, scores={SCORE: RowScore(None, record.text("pred"))})

@@ -205,7 +205,7 @@ def _doc(record: Record, path: str | None) -> str | None:
         return None
     try:
         found = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise record.error(f"'{path}' should be JSON, found {text!r:.60}.") from error
     return known_doc(record, found) or text
 

@@ -181,9 +181,11 @@ def _trace(index: int, repeat: int, key: str, task: Record, trace: Record) -> Im
     found = conversation(messages[:begin], messages[begin:])
     rewards = trace.part("rewards").objects().values()
     weighted = [(finite(r.get("score")), finite(r.get("weight"))) for r in rewards]
-    total = sum(s * (1.0 if w is None else w) for s, w in weighted if s is not None)
+    known = [s * (1.0 if w is None else w) for s, w in weighted if s is not None]
     metrics = trace.get("metrics")
-    values = ({REWARD: total} if weighted else {}) | (metrics if isinstance(metrics, dict) else {})
+    values = ({REWARD: sum(known)} if known and len(known) == len(weighted) else {}) | (
+        metrics if isinstance(metrics, dict) else {}
+    )
     errors = trace.parts("errors")
     stopped = trace.text("stop_condition")
     reply = trace.text("root_reply")

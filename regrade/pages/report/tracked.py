@@ -11,6 +11,7 @@ from regrade.comparing.gate_report import GateReport
 from regrade.pages.report.request import Request
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import VERSION
+from regrade.settings.view_address import default_answers, view_prefix
 from regrade.tracking.connection import log_page
 
 ARTIFACT = "report.html"
@@ -62,5 +63,12 @@ def _source(request: Request, verdict: GateReport | None) -> str:
     read = {request.answers, request.base_answers or request.answers}
     heads = {address: open_repository(address, create=False).head() for address in sorted(read)}
     judged = None if verdict is None else verdict.model_dump(mode="json")
-    content = {"request": asdict(request), "heads": heads, "verdict": judged, "regrade": VERSION}
+    links = view_prefix(), default_answers()
+    content = {
+        "request": asdict(request),
+        "heads": heads,
+        "verdict": judged,
+        "links": links,
+        "regrade": VERSION,
+    }
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -62,7 +62,7 @@ class AnswerIndex:
 
     @property
     def has_tokens(self) -> bool:
-        """True if the tokens of every answer that did not fail are known."""
+        """True if the tokens of some answers are known; then every length is in tokens."""
         return bool(np.isfinite(self.tokens).any())
 
     def rows_of(self, sample_id: str) -> Rows:
@@ -76,6 +76,12 @@ class AnswerIndex:
         rows = self.rows_of(sample_id)
         fitting = rows[self.repeat[rows] == repeat]
         return int(fitting[0]) if fitting.size else None
+
+
+def key_of(answers: AnswerSet, scoring: ScoreFile | None) -> tuple[str, ...]:
+    """Return what identifies the content of an answer set with a scoring, which can be made again under its label."""
+    made = "" if scoring is None else f"{scoring.label} {scoring.scored_at}"
+    return made, *answers.hashes
 
 
 def read_index(answers: AnswerSet, batches: Iterable[pa.RecordBatch]) -> AnswerIndex:

@@ -18,7 +18,7 @@ from regrade.answers.opening import newest_revision
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.calibrate import calibrate
-from regrade.pages.viewer.index import COLUMNS, AnswerIndex, read_index, with_scores
+from regrade.pages.viewer.index import COLUMNS, AnswerIndex, key_of, read_index, with_scores
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.selecting import Selector
 from regrade.pages.viewer.texts import ShardReaders
@@ -237,9 +237,7 @@ class Library:
         Raises:
             DamagedAnswersError: If the answers or the scores are damaged.
         """
-        shards = stored.answers.hashes
-        plain = "", *shards
-        key = plain if scoring is None else (f"{scoring.label} {scoring.scored_at}", *shards)
+        plain, key = key_of(stored.answers, None), key_of(stored.answers, scoring)
         with self._lock:
             for wanted in (plain, key):
                 if wanted in self._indexes:
@@ -252,8 +250,9 @@ class Library:
                     table = answers.score_table(scoring)
                     self._indexes[key] = with_scores(known, answers, scoring, table)
             found = self._indexes[key]
-            while len(self._indexes) > 2 and self._remembered() > INDEXED_ROWS:
-                self._indexes.pop(next(iter(self._indexes)))
+            kept = self._indexes
+            while len(kept) > 2 and sum(index.rows for index in kept.values()) > INDEXED_ROWS:
+                kept.pop(next(iter(kept)))
             return found
 
     def calibration(self, stored: StoredSet, scoring: ScoreFile | None) -> str:
@@ -273,9 +272,6 @@ class Library:
         key = answers.repository.uri, answers.revision, images.folder
         with self._lock:
             return self._images.setdefault(key, images)
-
-    def _remembered(self) -> int:
-        return sum(index.rows for index in self._indexes.values())
 
     def _newest(self) -> str:
         now = time.monotonic()

@@ -82,6 +82,7 @@ class OneAnswer:
     error: Text | None
     extracted: Markup | None
     is_marked: bool
+    """The answer as it is shown has the part that was read, marked."""
     target: Markup | None
     letters: tuple[Letter, ...]
     facts: tuple[tuple[str, str], ...]
@@ -140,6 +141,7 @@ def one_answer(
     thought, answer, mark, is_open = thought_and_answer(
         texts, (int(index.start[row]), int(index.end[row])), verdict=stored.run is not None
     )
+    shown = None if answer is None else makers.answer(answer, mark)
     spot = spot_in(
         selection.rows,
         row,
@@ -173,14 +175,14 @@ def one_answer(
         turns=tuple(asked_of(asked, makers, pictures)),
         thought=None if thought is None else makers.plain(thought),
         thought_open=is_open,
-        answer=None if answer is None else makers.answer(answer, mark),
+        answer=shown,
         calls=None if texts["tool_calls"] is None else makers.sent(indented(texts["tool_calls"])),
         conversation=conversation,
         more_messages=more_messages,
         no_conversation=no_conversation,
         error=None if texts["error"] is None else makers.plain(texts["error"]),
         extracted=html_of(index.extracted[row].as_py()),
-        is_marked=mark is not None,
+        is_marked=shown is not None and 'id="read"' in shown.html,
         target=html_of(texts["target"]),
         letters=letters_of(texts, index.extracted[row].as_py()),
         facts=tuple(facts_of(texts)),

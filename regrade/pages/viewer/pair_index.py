@@ -15,11 +15,11 @@ from regrade.comparing.comparison import Compared, CompareOptions, compare_sets
 from regrade.comparing.pairing import shown_rows
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS
 from regrade.pages.viewer.filters import KINDS, PairFilters
+from regrade.pages.viewer.index import Rows, key_of
 from regrade.pages.viewer.library import StoredSet
 from regrade.text.hidden import Span, one_line
 
 COMPARED_KEPT = 6
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,11 @@ class Pairing:
             UnknownNameError: If the scorer is not installed.
             DamagedAnswersError: If answers are damaged.
         """
-        shards = [stored.answers.hashes for stored in (base, candidate)]
-        labels = [tuple(file.label for file in stored.scorings) for stored in (base, candidate)]
-        key = base.id, candidate.id, *shards, *labels, filters.allow, filters.scorer
+        both = [
+            (stored.id, *(key_of(stored.answers, file) for file in (None, *stored.scorings)))
+            for stored in (base, candidate)
+        ]
+        key = *both, filters.allow, filters.scorer
         with self._lock:
             if key not in self._known:
                 allow: Any = filters.allow

@@ -8,14 +8,15 @@ from markupsafe import Markup
 
 from regrade.answers.result import Result
 from regrade.comparing.likeness import NotComparableError
-from regrade.comparing.models import Comparison
+from regrade.comparing.models import Comparison, SubsetComparison
 from regrade.comparing.text import remarks
 from regrade.pages.viewer import parameters as p
 from regrade.pages.viewer.answer_list import EXTRACTED_CHARACTERS, Chip, question_line
 from regrade.pages.viewer.filters import ALLOWED, KINDS, PAGE_ROWS, PairFilters, on_page, toggled
+from regrade.pages.viewer.index import Rows
 from regrade.pages.viewer.library import StoredSet
 from regrade.pages.viewer.links import PairVisit
-from regrade.pages.viewer.pair_index import PairIndex, Pairing, Rows, extracted_line, place_read
+from regrade.pages.viewer.pair_index import PairIndex, Pairing, extracted_line, place_read
 from regrade.text.hidden import end_of, one_line
 
 LINE_CHARACTERS = 90
@@ -42,12 +43,7 @@ class PairRow:
 class SubsetChange:
     """A subset beside the list."""
 
-    name: str
-    n: int
-    base: float
-    candidate: float
-    difference: float
-    moved: bool
+    change: SubsetComparison
     href: str
     chosen: bool
 
@@ -127,12 +123,7 @@ def _subset_changes(visit: PairVisit, comparison: Comparison) -> tuple[SubsetCha
     chosen = visit.filters.subset
     return tuple(
         SubsetChange(
-            subset.name,
-            subset.n,
-            subset.base,
-            subset.candidate,
-            subset.difference,
-            subset.moved,
+            subset,
             visit.questions(subset=None if chosen == subset.name else subset.name),
             chosen == subset.name,
         )

@@ -144,4 +144,4 @@ def _written(value: object) -> str | list[str]:
         return [str(part) for part in value]
     if value is True:
         return "yes"
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return str(value).removesuffix(".0")

@@ -10,7 +10,7 @@ from cachetools import LRUCache, cachedmethod
 from numpy.typing import NDArray
 
 from regrade.pages.viewer.filters import AnswerFilters
-from regrade.pages.viewer.index import AnswerIndex, Floats, Ints, Rows
+from regrade.pages.viewer.index import AnswerIndex, Floats, Ints, Rows, key_of
 from regrade.pages.viewer.parameters import AddressError
 from regrade.pages.viewer.texts import ShardReaders
 from regrade.pages.viewer.verdicts import VERDICTS
@@ -163,8 +163,7 @@ class Selector:
         attrgetter("_orders"),
         key=lambda _, index, sort, descending: (
             *(sort, str(descending)),
-            "" if index.scoring is None else f"{index.scoring.label} {index.scoring.scored_at}",
-            *index.answers.hashes,
+            *key_of(index.answers, index.scoring),
         ),
         lock=attrgetter("_lock"),
     )

@@ -1,6 +1,5 @@
 """Serve the viewer: address, allowed hosts, token."""
 
-import ipaddress
 import os
 import socket
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from urllib.parse import urlsplit
 from regrade.answers.base import Repository
 from regrade.pages.viewer.app import Viewer, protected
 from regrade.pages.viewer.guarding import MIN_TOKEN
-from regrade.processes.web_guard import App
+from regrade.processes.web_guard import LOOPBACK_NAMES, App, in_address, is_loopback
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import view_prefix
 
@@ -17,7 +16,6 @@ HOSTS = "REGRADE_VIEW_HOSTS"
 """Environment variable with further names under which the viewer is reached, separated by commas; without ports."""
 TOKEN = "REGRADE_VIEW_TOKEN"
 """Environment variable with the token that each request needs."""
-LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +47,7 @@ class Place:
     @property
     def url(self) -> str:
         """Address of the first page on this machine."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"http://{host}:{self.port}{self.root}"
+        return f"http://{in_address(self.host)}:{self.port}{self.root}"
 
 
 def place_for(host: str, port: int) -> Place:
@@ -64,7 +61,7 @@ def place_for(host: str, port: int) -> Place:
         raise SettingsError(
             f"{TOKEN} has {len(token)} characters, expected {MIN_TOKEN} or more: `openssl rand -hex 24` makes one."
         )
-    if token is None and not _is_loopback(host):
+    if token is None and not is_loopback(host):
         raise SettingsError(
             f"`--host {host}` lets other machines read the answers. Set {TOKEN} to a token that they need "
             f"({MIN_TOKEN} characters or more: `openssl rand -hex 24`), or leave `--host` out."
@@ -72,10 +69,8 @@ def place_for(host: str, port: int) -> Place:
     prefix = view_prefix()
     further = [name.strip() for name in (os.environ.get(HOSTS) or "").split(",") if name.strip()]
     public = [] if prefix is None else [urlsplit(prefix).hostname or ""]
-    own = [f"[{host}]" if ":" in host else host]
-    return Place(
-        host, port, token, tuple(dict.fromkeys([*LOOPBACK, *own, *public, *further])), prefix
-    )
+    names = dict.fromkeys([*LOOPBACK_NAMES, in_address(host), *public, *further])
+    return Place(host, port, token, tuple(names), prefix)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -118,12 +113,3 @@ def serve(app: App, listener: socket.socket, place: Place) -> None:
         timeout_graceful_shutdown=2,
     )
     uvicorn.Server(config).run(sockets=[listener])
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,7 +1,7 @@
 """Settings that tell answer sets of one benchmark apart."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +37,9 @@ def settings_apart(manifests: Sequence[Manifest]) -> list[dict[str, str]]:
     found: list[dict[str, str]] = [{} for _ in manifests]
     for places in by_benchmark.values():
         names = dict.fromkeys(name for place in places for name in flat[place])
+        titles = Counter(map(_title, names))
         for name in names:
+            title = _title(name) if titles[_title(name)] == 1 else name
             if name in ("model.name", "benchmark.name", "specification_version", "model.kind"):
                 continue
             if name.startswith(_JUDGED) and name != _JUDGED_SET:
@@ -50,7 +52,7 @@ def settings_apart(manifests: Sequence[Manifest]) -> list[dict[str, str]]:
             for group in values.values():
                 if len(set(group.values())) > 1:
                     for place, value in group.items():
-                        found[place][_title(name)] = _short(name, value)
+                        found[place][title] = _short(name, value)
     return found
 
 
@@ -75,7 +77,7 @@ def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]
 
 
 def _title(name: str) -> str:
-    """Return the name without its group if that is unambiguous."""
+    """Return the name without its group."""
     if name == _JUDGED_SET:
         return "judged"
     return re.sub(r"^(sampling|engine|benchmark)\.(parameters\.)?(judge_run\.)?", "", name)

@@ -405,6 +405,22 @@ def test_other_choices_than_one_with_a_text_are_no_answer(server, choices, probl
     assert problem in str(completion.error)
 
 
+@pytest.mark.parametrize(
+    ("status", "response"),
+    [(400, '{"error": {"message": DEEP}}'), (200, '{"choices": [{"text": DEEP}]}')],
+)
+def test_a_response_that_is_deeper_than_python_writes_fails_its_row_alone(server, status, response):
+    text = response.replace("DEEP", "[" * 1000 + "]" * 1000)
+    server.behaviour = lambda body: (
+        web.Response(text=text, status=status) if body["prompt"] == "p1" else echo(body)
+    )
+
+    completions = run(server, ["p0", "p1"])
+
+    assert [c.text for c in completions] == ["p0!", None]
+    assert completions[1].error == "The server's response is nested too deeply."
+
+
 def test_answers_of_the_same_index_are_given_to_no_prompt(server):
     twice = [{"index": 0, "text": text, "finish_reason": "stop"} for text in ("a", "b")]
     server.behaviour = lambda body: (

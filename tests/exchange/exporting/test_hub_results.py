@@ -1,6 +1,7 @@
 """`regrade publish-results` against a Hub over HTTP: what is published, what is not, and whose entries stay."""
 
 import dataclasses
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -166,6 +167,25 @@ def test_entries_of_others_are_kept_and_replaced_only_on_request(team: Team):
     put(".eval_results/model-card.yaml", [theirs])
     twice = team.publish("--commit", "--replace")
     assert (twice.code, "remove that entry first" in twice.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (
+            "- &a [x]\n" + "".join(f"- &{n} [*{b}, *{b}]\n" for b, n in pairwise("abcdef")),
+            "aliases",
+        ),
+        ("[" * 5_000, "it is not YAML"),
+    ],
+)
+def test_entries_of_which_a_few_bytes_stand_for_any_number_are_refused(
+    team: Team, content: str, says: str
+):
+    team.evaluate()
+    team.api.upload_file(path_or_fileobj=content.encode(), path_in_repo=FILE, repo_id=team.model)
+    ran = team.publish("--commit")
+    assert (ran.code, says in ran.err) == (2, True)
 
 
 def test_two_settings_of_a_benchmark_have_to_be_chosen_between(team: Team):

@@ -29,6 +29,18 @@ def refused(path: Path, *says: str) -> None:
         assert part in str(caught.value)
 
 
+def test_a_path_is_shown_as_it_was_given_and_has_the_folders_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path = jsonl(tmp_path / "results" / "a.jsonl", {"a": 1})
+    monkeypatch.chdir(path.parent)
+    for given in (Path("a.jsonl"), Path("../results/a.jsonl")):
+        file = SourceFile(given)
+        assert (file.name, file.path.parent.name) == (str(given), "results")
+    beside = SourceFile(Path("a.jsonl")).other(tmp_path / "b.jsonl")
+    assert beside.name == str(tmp_path / "b.jsonl")
+
+
 def test_rows_come_from_json_lines_lists_and_parquet(tmp_path: Path):
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     (tmp_path / "list.json").write_text(json.dumps(rows))
@@ -54,6 +66,19 @@ def test_a_line_that_is_not_json_is_named_with_its_row(tmp_path: Path):
 def test_hostile_json_is_refused_by_row(tmp_path: Path, content: bytes):
     (tmp_path / "a.jsonl").write_bytes(b'{"a": 1}\n' + content + b"\n")
     refused(tmp_path / "a.jsonl", "row 1")
+
+
+def test_damaged_members_and_dates_that_python_has_not_are_refused(tmp_path: Path):
+    packed = tmp_path / "a.zip"
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as file:
+        file.writestr("a.json", json.dumps([{"a": number} for number in range(1000)]))
+    content = bytearray(packed.read_bytes())
+    content[60:90] = bytes(30)
+    packed.write_bytes(content)
+    refused(packed, "cannot be read")
+    table = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"a": pa.array([10**9], pa.int32()).cast(pa.date32())}), table)
+    refused(table, "not Parquet that can be read")
 
 
 def test_a_row_that_is_no_object_is_named(tmp_path: Path):

@@ -83,6 +83,13 @@ def test_metrics_of_each_answer_lie_beside_it(tmp_path: Path):
     assert ([score.name for score in found.originals], found.benchmark) == (["exact_match"], "gsm")
 
 
+def test_trials_with_other_worked_examples_are_answers_to_the_same_question(tmp_path: Path):
+    two = {"completions": [{"text": " A"}, {"text": " B"}]}
+    states = [state(0, result=two), state(1), state(0, train_trial_index=1)]
+    found = read(scenario(tmp_path, *states)).rows
+    assert [(row.index, row.repeat) for row in found] == [(0, 0), (0, 1), (1, 0), (0, 2)]
+
+
 def test_perturbed_copies_are_left_out_and_counted(tmp_path: Path):
     perturbed = {**state()["instance"], "perturbation": {"name": "typos"}}
 

@@ -1,5 +1,6 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +15,12 @@ from regrade.exchange.importing.importer import Imports, NothingImportedError, i
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings import ScorerName
 from regrade.settings.errors import SettingsError
+from tests.benchmarks.programming import CONTEST_ROWS
 from tests.exchange.importing.test_helm import scenario_of, state
 from tests.exchange.importing.test_inspect_log import log
 from tests.exchange.importing.test_lm_eval import TIME, results, sample
 from tests.exchange.importing.test_opencompass import PREDICTIONS
+from tests.exchange.importing.test_swe_bench import prediction
 from tests.exchange.importing.writing import document, jsonl, parquet
 
 COLUMNS = Columns(text="text", question="q", target="gold", score="right")
@@ -125,6 +128,36 @@ def test_a_file_that_cannot_be_read_is_named_and_the_others_are_imported(
     [error] = imports.failed
     assert "b.jsonl', row 0: 'right' should be" in str(error)
     assert len(list_sets(repository, imports.revision)) == 2
+
+
+@pytest.mark.parametrize(
+    ("row", "says"),
+    [
+        ({"text": "x", "doc": "[" * 100_000}, "row 0: 'doc' should be JSON"),
+        (
+            {"text": "x", "doc": {**CONTEST_ROWS[0], "public_test_cases": "[" * 100_000}},
+            "nested too deeply",
+        ),
+        ({"text": "x", "doc": CONTEST_ROWS[0] | {"metadata": "[1]"}}, "row 0: its document"),
+    ],
+)
+def test_a_document_that_cannot_be_used_leaves_the_other_files_alone(
+    repository: LocalRepository, tmp_path: Path, row: dict[str, Any], says: str
+):
+    good, bad = jsonl(tmp_path / "a.jsonl", {"text": "x", "doc": "{}"}), tmp_path / "b.jsonl"
+    columns = TableOptions(Columns(text="text", doc="doc"))
+    found = import_files(repository, [jsonl(bad, row), good], table=columns, names=NAMES)
+    assert [one.place for one in found.sets] == [str(good)]
+    assert [says in str(error) for error in found.failed] == [True]
+
+
+def test_models_of_a_file_do_not_become_one_by_a_name_of_the_user(
+    repository: LocalRepository, tmp_path: Path
+):
+    path = jsonl(tmp_path / "p.jsonl", prediction(1), prediction(2, model="org/n"))
+    with pytest.raises(ImportFileError, match="several models or benchmarks, which `--model`"):
+        import_files(repository, [path], names=Names(model="org/other"))
+    assert len(import_files(repository, [path]).sets) == 2
 
 
 def test_all_or_nothing_writes_nothing_where_one_file_cannot_be_read(

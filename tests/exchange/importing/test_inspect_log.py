@@ -9,7 +9,7 @@ from regrade.exchange.importing.base import ImportedSet, Reported, TableOptions
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.importer import import_files, load_reader
 from regrade.scorers.programs.task import read_task
-from tests.exchange.importing.writing import archive, document, read
+from tests.exchange.importing.writing import archive, document, read, sets
 from tests.pages.viewer.reading import Reader
 from tests.pictures import image
 
@@ -269,6 +269,19 @@ def test_answers_that_are_part_of_the_question_are_no_trajectory(tmp_path: Path)
     [row] = log(tmp_path, agent(input=given, messages=[*given, *made])).rows
     assert len(json.loads(row.prompt or "")) == 3
     assert len(row.trajectory or ()) == 3
+
+
+def test_only_the_mean_is_reported_of_scores_that_are_reduced_in_several_ways(tmp_path: Path):
+    by = {"max": 1.0, "mean": 0.75, "pass_at_2": 0.9}
+    scores = [
+        {"name": "match", "reducer": name, "metrics": {"accuracy": {"value": value}}}
+        for name, value in by.items()
+    ]
+    content = header(results={"total_samples": 1, "scores": scores}) | {"samples": [sample()]}
+    file = SourceFile(document(tmp_path / "log.json", content))
+    [found] = sets("inspect", file)
+    assert [(o.name, o.reported) for o in found.originals] == [("match", Reported(0.75))]
+    assert file.unread == ["reported match (max)", "reported match (pass_at_2)"]
 
 
 def test_what_a_log_has_beside_the_answers_is_named(tmp_path: Path):

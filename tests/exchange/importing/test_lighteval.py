@@ -48,11 +48,15 @@ def results(path: Path) -> None:
     document(path / f"results_{TIME}.json", content)
 
 
-def test_details_and_the_results_of_their_run_belong_together(tmp_path: Path):
+def test_details_and_the_results_of_their_run_belong_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     results(tmp_path / "results/org/model")
     path = tmp_path / f"details/org/model/{TIME}/details_suite|sums|5_{TIME}.parquet"
     found = read(parquet(path, [detail(["#### 4"])]))
 
+    monkeypatch.chdir(path.parent)
+    assert read(Path(path.name)) == found
     assert (found.model, found.model_revision) == ("org/model", "d" * 40)
     assert (found.benchmark, found.n_shots, found.n_samples, found.limit) == ("sums", 5, 10, 10)
     assert found.config == "main"

@@ -241,7 +241,14 @@ def test_the_log_probability_of_a_single_text_is_no_choice(tmp_path: Path):
 
 @pytest.mark.parametrize(
     ("recorded", "target"),
-    [("['Paris', 'paris']", None), ("['Paris']", "Paris"), ("[not a list", "[not a list"), (7, 7)],
+    [
+        ("['Paris', 'paris']", None),
+        ("['Paris']", "Paris"),
+        ("[not a list", "[not a list"),
+        ("[{(1, 2): 3}]", "[{(1, 2): 3}]"),
+        (f"[0x{'f' * 6000}]", f"[0x{'f' * 6000}]"),
+        (7, 7),
+    ],
 )
 def test_several_accepted_texts_are_no_target(tmp_path: Path, recorded: object, target: object):
     [row] = read(jsonl(tmp_path / "a.jsonl", sample(0, "Paris", 1.0, target=recorded))).rows

@@ -145,6 +145,13 @@ def test_the_last_branch_of_a_trace_is_imported_with_its_weighted_reward(tmp_pat
     assert "another branch" not in str(row.trajectory)
 
 
+def test_a_reward_of_which_a_part_is_missing_is_missing(tmp_path: Path):
+    rewards = {"right": {"score": None, "weight": 0.5}, "form": {"score": 1.0, "weight": 0.5}}
+    lines = [episode(trace()), episode(trace(rewards=rewards))]
+    whole, part = read(jsonl(tmp_path / "traces.jsonl", *lines)).rows
+    assert ("reward" in whole.scores, "reward" in part.scores) == (True, False)
+
+
 def test_agents_of_an_episode_are_answer_sets_of_their_own(tmp_path: Path):
     lines = episode(trace(agent="solver"), trace(agent="critic", root_reply="Good."))
     solver, critic = read_sets(jsonl(tmp_path / "traces.jsonl", lines))

@@ -90,6 +90,9 @@ def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_change
     score(answer(sides[1].repository, "org/later", total=40))
     tracked.log_report(uri, run_id, request)
     assert [*counts, len(made)] == [1, 1, 2, 3]
+    monkeypatch.setenv("REGRADE_VIEW_URL", "https://view.example")
+    tracked.log_report(uri, run_id, request)  # with links
+    assert len(made) == 4
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -10,13 +11,14 @@ import pytest
 
 from regrade.answers.manifest import Stopped
 from regrade.answers.origin import begin_session, note
-from regrade.answers.publishing import publish_answers
+from regrade.answers.publishing import publish_answers, publish_scores
 from regrade.answers.spool import Spool
 from regrade.pages.viewer.answer_facts import with_choice
 from regrade.pages.viewer.filters import AnswerFilters
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
 from regrade.settings import SamplingParams
+from regrade.stats.metrics import summarise
 from tests.builders import description, row, session
 from tests.comparing.sides import answer
 from tests.pages.viewer.reading import Reader
@@ -275,6 +277,11 @@ def test_the_first_digits_of_an_id_lead_to_the_set(mixed_reader: tuple[Reader, s
     )
 
 
+def test_a_number_in_an_address_is_not_rounded():
+    filters = AnswerFilters.of({"min_seconds": ["12.3456789"], "max_seconds": ["1234567"]})
+    assert filters.query == "min_seconds=12.3456789&max_seconds=1234567"
+
+
 def test_every_state_of_the_list_survives_its_address():
     full = AnswerFilters(
         verdict=("wrong", "unparsed"), truncated="no", subset="a&b", q="ü ?", within="answer",
@@ -395,6 +402,22 @@ def test_questions_of_one_kind_of_change_are_listed_and_followed(reader: Reader)
     assert "1 of 3" in reader.page(lost.links("question")[0]).text
 
 
+def test_a_comparison_is_that_of_the_scores_as_they_are_now(reader: Reader):
+    base, candidate = (
+        answer(reader.repository, name, wrong=(), total=4) for name in ("org/a", "org/b")
+    )
+    score(base)
+    file, address = score(candidate), [one.manifest.answer_set_id for one in (base, candidate)]
+    assert "both right 4" in reader.page(f"/compare/{address[0]}/{address[1]}").text
+    scores = again(candidate).score_table(file)
+    wrong = scores.set_column(
+        scores.schema.get_field_index("value"), scores.schema.field("value"), [[0.0] * 4]
+    )
+    now = file.model_copy(update={"scored_at": datetime.now(UTC), "summary": summarise(wrong, {})})
+    publish_scores(reader.repository, [(again(candidate), now, wrong)])
+    assert "right to wrong 4" in reader.page(f"/compare/{address[0]}/{address[1]}").text
+
+
 def test_wrong_in_another_way_is_told_from_wrong_in_the_same_way(reader: Reader):
     base = publish(reader.repository, [row(1, "#### 8"), row(2, "#### 8")], model="org/a")
     other = publish(reader.repository, [row(1, "#### 8"), row(2, "#### 9")], model="org/b")
@@ -476,6 +499,8 @@ def test_a_long_text_is_cut_unless_all_of_it_is_asked_for(reader: Reader):
     assert "10,007 more characters" in page.text
     [whole] = set(page.links("full=yes"))
     assert "a" * 70_000 in reader.page(whole).html
+    # What was read stands in what is cut off.
+    assert [bool(shown.links("#read")) for shown in (page, reader.page(whole))] == [False, True]
 
 
 def test_a_question_side_by_side_folds_thoughts_and_cuts_long_texts(reader: Reader):

@@ -45,6 +45,14 @@ def test_a_revision_only_tells_sets_of_one_model_apart():
     assert settings_apart(sets) == [{"model.revision": "1" * 12}, {"model.revision": "2" * 12}, {}]
 
 
+def test_settings_of_the_same_name_are_told_apart_by_their_group():
+    sets = [
+        specification(engine={"seed": number}, sampling=SamplingParams(seed=number))
+        for number in (1, 2)
+    ]
+    assert settings_apart(sets)[0] == {"sampling.seed": "1", "engine.seed": "1"}
+
+
 def test_a_setting_of_the_engine_that_only_one_set_has_is_the_default_for_the_other():
     sets = [specification(engine={"dtype": "float16"}), specification()]
     assert settings_apart(sets) == [{"dtype": "float16"}, {"dtype": "default"}]
