@@ -38,7 +38,7 @@ def test_every_number_is_that_of_the_harness(spec: str, index: Index) -> None:
     compared, different = differences(ours(spec, index), theirs(spec, index))
 
     assert different == []
-    assert compared > 7
+    assert compared >= 7
 
 
 @pytest.mark.slow
