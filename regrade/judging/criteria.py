@@ -11,6 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from regrade.judging.stored import JudgedAnswer
 from regrade.settings import StrictModel
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import at_home
 from regrade.settings.problems import problem_text
 
 COLUMNS = ("criteria", "rubrics", "rubric")
@@ -107,7 +108,7 @@ def numbered(criteria: Iterable[Criterion]) -> str:
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - any YAML
     try:
-        text = path.expanduser().read_bytes()
+        text = at_home(path).read_bytes()
     except OSError as error:
         raise SettingsError(f"Criteria '{path}' cannot be read: {error.strerror}.") from error
     try:

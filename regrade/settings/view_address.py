@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import at_home
 
 logger = logging.getLogger("regrade.view")
 VARIABLE = "REGRADE_VIEW_URL"
@@ -124,4 +125,4 @@ def _is_default(repository: str) -> bool:
     default = default_answers().removesuffix("/")
     if "://" in default or "://" in repository:
         return default.removeprefix("file://") == repository
-    return Path(default).expanduser().resolve() == Path(repository).resolve()
+    return at_home(default).resolve() == Path(repository).resolve()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from regrade.answers.ownership import Busy, owned
 from regrade.processes.environment import TELEMETRY_OFF
 from regrade.settings.errors import SettingsError, TrackingError
+from regrade.settings.files import at_home
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,7 +43,7 @@ def default_tracking_uri(answers_uri: str) -> str:
     """Return `MLFLOW_TRACKING_URI`, else a SQLite database next to a local answer folder, else one in this folder."""
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return uri
-    folder = Path() if "://" in answers_uri else Path(answers_uri).expanduser().absolute().parent
+    folder = Path() if "://" in answers_uri else at_home(answers_uri).absolute().parent
     return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
 
 

@@ -8,6 +8,7 @@ import pytest
 from regrade.answers.withheld import questions_folder
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import atomic_write, cache_folder, file_sha256, log_file, spool_root
+from regrade.settings.model_pattern import is_pattern
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -92,3 +93,8 @@ def test_folders_in_the_environment_may_begin_in_the_users_own(
     users = tmp_path / "users" / "regrade"
     own = [users, users / "spool", users / "questions", users / "logs"]
     assert folders == (own if xdg else [tmp_path / "mine"] * 4)
+
+
+def test_the_folder_of_an_unknown_user_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="'~no-such-user/model' begins in the folder of a user"):
+        is_pattern("~no-such-user/model")
