@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-import yaml
 from cyclopts import Parameter
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -24,6 +23,7 @@ from regrade.settings.marks import NESTED, Option, parameters_of
 from regrade.settings.paths import from_this_folder, schema_of
 from regrade.settings.problems import models_in, one_line, shown
 from regrade.settings.suites import members, shots_of
+from regrade.settings.yaml_text import read_yaml
 
 _LONG = 9
 """Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
@@ -370,13 +370,11 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: If it cannot be read, or holds no parameters.
     """
     try:
-        content = yaml.safe_load(path.read_text())
+        content = read_yaml(path.read_bytes())
     except OSError as error:
         raise SettingsError(f"Configuration '{path}' cannot be read: {error.strerror}.") from error
-    except yaml.YAMLError as error:
-        raise SettingsError(
-            f"Configuration '{path}' is not YAML: {' '.join(str(error).split())}."
-        ) from error
+    except ValueError as error:
+        raise SettingsError(f"Configuration '{path}' cannot be read as YAML: {error}.") from error
     if not isinstance(content, dict):
         raise SettingsError(
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."

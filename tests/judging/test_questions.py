@@ -10,6 +10,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
+from regrade.judging.criteria import CriteriaSource
 from regrade.judging.questions import JudgeQuestions
 from regrade.judging.stored import LONGEST_TRAJECTORY, digest, stored_answers
 from regrade.records import Sample
@@ -178,6 +179,16 @@ def test_criteria_come_from_the_stored_question_or_a_file(tmp_path: Path):
         questions(
             candidates(tmp_path / "d", ["It is 1."]), "criteria", criteria=str(file)
         ).samples()
+
+
+def test_criteria_of_a_file_belong_to_the_id_as_it_is_written(tmp_path: Path):
+    file = tmp_path / "criteria.yaml"
+    file.write_text("010: [{criterion: a, points: 1}]\n8: [{criterion: b, points: 1}]\n")
+    assert CriteriaSource(str(file))._by_sample.keys() == {"010", "8"}
+    for twice in ("8: []\n'8': []\n", "[" * 10_000, "2026-02-30"):
+        file.write_text(twice)
+        with pytest.raises(SettingsError, match="cannot be read as JSON or YAML"):
+            CriteriaSource(str(file))
 
 
 def test_identity_is_that_of_rubric_and_answers(tmp_path: Path):
