@@ -114,8 +114,9 @@ def attention_heads(config: Mapping[str, Any]) -> int | None:
 
 def _stated(config: Mapping[str, Any], kind: type[_Value], *names: str) -> _Value | None:
     """Return the first value of a type in a `config.json`, at the top level or in `text_config`; None if it has none."""
-    for part in (config, config.get("text_config")):
-        for name in names if isinstance(part, Mapping) else ():
+    parts = (config, config.get("text_config"))
+    for part in (part for part in parts if isinstance(part, Mapping)):
+        for name in names:
             if isinstance(value := part.get(name), kind):
                 return value
     return None

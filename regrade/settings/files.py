@@ -10,6 +10,7 @@ from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from regrade.settings.errors import SettingsError
@@ -30,6 +31,12 @@ def at_home(path: str | Path) -> Path:
         raise SettingsError(
             f"'{path}' begins in the folder of a user that this machine does not have."
         ) from error
+
+
+def path_of(address: str) -> Path:
+    """Return the folder at an address, which may be a path or begin with `file://`; errors as in `at_home`."""
+    is_address = address.startswith("file://")
+    return at_home(unquote(urlsplit(address).path) if is_address else address)
 
 
 def named_folder(variable: str) -> Path | None:
