@@ -405,6 +405,7 @@ def test_a_card_that_is_hostile_is_kept_and_breaks_nothing(repository: LocalRepo
         "a: &a [*a]",
         "- " * 1000 + "x",
         "!!python/object/apply:os.system [true]",
+        "configs:\n- config_name: [a]",
     )
     for text in (*(f"---\n{yaml}\n---\n" for yaml in front), BEGIN * 2000, "\x1b]0;x\x07"):
         card.write_text(text)

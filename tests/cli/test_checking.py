@@ -101,6 +101,7 @@ judge --judge m --min-coverage 2 -> `--min-coverage` should be 1 or less, not 2
 judge --judge m --answers /nowhere/at/all -> there is no such folder
 judge nobody --judge m --answers stored -> there are no answers of 'nobody'
 judge --judge m --config /nowhere.yaml -> cannot be read
+chart --gpu-hour m=2 --gpu-hour m=3 -> `--gpu-hour` is given twice for m.
 label 1f --out x.csv --seed 1000000000000000 -> `--seed 1000000000000000` should be 0 or more, and below
 score --stale --force -> `--stale`
 score --since yesterday -> `--since` should be a day, such as 2026-11-30, not 'yesterday'
