@@ -290,7 +290,7 @@ class LocalRepository:
         It depends only on the files, so that readers see the same revision until the first commit stores it. Shards are as
         their manifest says, and those that it does not list are left out: a kill can leave them.
         """
-        found = dict(self._files.on_disk())
+        found = {path: file for path, file in self._files.on_disk() if file.is_file()}
         status = {path: file.stat() for path, file in found.items()}
         signature = tuple((path, s.st_size, s.st_mtime_ns) for path, s in sorted(status.items()))
         if self._adopted is None or self._adopted[0] != signature:

@@ -259,6 +259,18 @@ def test_links_in_a_stranger_s_copy_lead_no_file_out_of_the_folder(
         LocalRepository(folder).tidy()
 
 
+def test_a_copy_with_a_link_to_nothing_lacks_that_file_and_no_other(
+    folder: Path, first: str, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "copy", ignore=lambda *_: {".regrade"})
+    (tmp_path / "copy" / SHARD).unlink()
+    (tmp_path / "copy" / SHARD).symlink_to(tmp_path / "blob")
+
+    copy = LocalRepository(tmp_path / "copy")
+
+    assert copy.files(str(copy.head())).keys() == {MANIFEST, "README.md"}
+
+
 def test_a_text_whose_differences_repeat_it_is_damaged_and_not_put_together(folder: Path) -> None:
     repository = LocalRepository(folder)
     base, path = b"x" * 2**16, "measurements/long.json"
