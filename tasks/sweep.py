@@ -1,11 +1,11 @@
 """Track a sweep in MLflow."""
 
 import logging
-from pathlib import Path
 
 from prefect import task
 
 from regrade.settings.errors import TrackingError
+from regrade.settings.files import path_of
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import default_tracking_uri, public_uri
 from regrade.tracking.process import TrackingProcessError, call_in_process
@@ -57,7 +57,7 @@ def _place(job: SweepJob) -> str:
     """Return the absolute path of the sweep's folder, or the address of the repository on the Hub."""
     if job.folder is None:
         return job.answers
-    return str(Path(job.folder.removeprefix("file://")).expanduser().absolute())
+    return str(path_of(job.folder).absolute())
 
 
 def _point(sweep: SweepResult, point: PointResult) -> PointRun:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from regrade.orchestration.artifacts import SWEEP_KEY, show
 from regrade.settings.errors import OperationError
-from regrade.settings.files import write_atomically
+from regrade.settings.files import path_of, write_atomically
 from regrade.stats.charts import DRAWING_ERRORS
 from regrade.stats.curves import curve_chart
 from regrade.text.markdown import markdown
@@ -34,7 +34,7 @@ def report_sweep(sweep: SweepResult) -> None:
     """Write the page, its plots and the document into the sweep's folder if it has one, and show the page in Prefect."""
     images = draw_plots(sweep)
     if sweep.folder is not None:
-        write_page(sweep, images, Path(sweep.folder.removeprefix("file://")))
+        write_page(sweep, images, path_of(sweep.folder))
     inline = {
         name: f"data:image/png;base64,{base64.b64encode(image).decode()}"
         for name, image in images.items()

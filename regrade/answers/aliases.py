@@ -7,7 +7,6 @@ reading, and can only name answer sets of the same repository.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated
 
 from pydantic import Field
 
@@ -16,12 +15,12 @@ from regrade.answers.documents import find_json
 from regrade.answers.publishing import retry_on_conflict
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.records.columns import SCHEMA_VERSION
+from regrade.records.specification import BenchmarkName
 from regrade.settings import ALIAS_NAME, AnswerSetId, StrictModel, Timestamp
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
 
 FOLDER = "aliases"
 MAX_BENCHMARKS = 1000
-Benchmark = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
 class Alias(StrictModel):
@@ -29,7 +28,7 @@ class Alias(StrictModel):
 
     schema_version: int = SCHEMA_VERSION
     name: str = Field(pattern=ALIAS_NAME)
-    answer_sets: dict[Benchmark, AnswerSetId] = Field(min_length=1, max_length=MAX_BENCHMARKS)
+    answer_sets: dict[BenchmarkName, AnswerSetId] = Field(min_length=1, max_length=MAX_BENCHMARKS)
     """Answer set id by benchmark."""
     moved_at: Timestamp
 

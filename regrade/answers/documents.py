@@ -43,10 +43,13 @@ def read_manifest(repository: Repository, path: str, revision: str) -> Manifest:
     # Computed from the stored JSON, so that a newer field that it lacks does not change the id.
     if specification_id(orjson.loads(content)["specification"]) != manifest.answer_set_id:
         raise DamagedAnswersError(path, "its answer set id is not that of its specification.")
-    if path != f"{specified.answers_folder}/manifest.json":
-        raise DamagedAnswersError(
-            path, f"by its specification it belongs in '{specified.answers_folder}'."
-        )
+    try:
+        folder = specified.answers_folder
+    except TypeError as error:  # of orjson
+        problem = "its specification has a whole number of more than 64 bits."
+        raise DamagedAnswersError(path, problem) from error
+    if path != f"{folder}/manifest.json":
+        raise DamagedAnswersError(path, f"by its specification it belongs in '{folder}'.")
     if not manifest.scorers and not path.startswith(REPLAYS):
         raise DamagedAnswersError(path, "it names no scorer; expected at least one.")
     rows = sum(shard.rows for shard in manifest.shards)
@@ -100,13 +103,16 @@ def _content(repository: Repository, path: str, revision: str) -> bytes:
 
 
 def _parsed(path: str, content: bytes, kind: type[Document], what: str) -> Document:
+    no_json = _check_version(path, content)
     try:
-        _check_version(path, content)
-        return kind.model_validate_json(content)
+        document = kind.model_validate_json(content)
     except ValidationError as error:
         first = error.errors()[0]
         where = "".join(f"{part}: " for part in [".".join(map(str, first["loc"]))[:200]] if part)
         raise DamagedAnswersError(path, f"not {what}: {where}{first['msg'][:200]}.") from error
+    if no_json:  # such as a NaN among settings of any type
+        raise DamagedAnswersError(path, f"not {what}: {no_json}.")
+    return document
 
 
 def json_bytes(document: BaseModel) -> bytes:
@@ -114,18 +120,19 @@ def json_bytes(document: BaseModel) -> bytes:
     return document.model_dump_json(indent=2).encode() + b"\n"
 
 
-def _check_version(path: str, content: bytes) -> None:
-    """Refuse newer versions before validation, because they can have unknown fields."""
+def _check_version(path: str, content: bytes) -> str:
+    """Refuse newer versions before validation, because they can have unknown fields; return why it is no JSON, or ""."""
     try:
         document = orjson.loads(content)
-    except orjson.JSONDecodeError:
-        return  # pydantic gives the better message
+    except orjson.JSONDecodeError as error:
+        return str(error)  # pydantic gives the better message
     version = document.get("schema_version") if isinstance(document, dict) else None
     if isinstance(version, int) and version > SCHEMA_VERSION:
         raise DamagedAnswersError(
             path,
             f"written with schema {version}, this regrade reads up to {SCHEMA_VERSION}; upgrade regrade.",
         )
+    return ""
 
 
 def check_size(path: str, size: int, limit: int) -> None:

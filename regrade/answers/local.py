@@ -18,7 +18,7 @@ from regrade.answers.local_files import CARD, SHARD, Files
 from regrade.answers.local_history import Change, Commit, History, State, new_commit
 from regrade.records.specification import IMAGES, TOPS
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
-from regrade.settings.files import file_sha256
+from regrade.settings.files import at_home, file_sha256
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 """Error numbers for a full disk, an exceeded quota and a file that is too large."""
@@ -32,7 +32,7 @@ class LocalRepository:
 
     def __init__(self, folder: Path) -> None:
         """Name an existing or future folder; nothing is read or created yet."""
-        self.folder = Path(os.path.abspath(folder.expanduser()))  # noqa: PTH100 - links stay as named
+        self.folder = Path(os.path.abspath(at_home(folder)))  # noqa: PTH100 - links stay as named
         self._own = self.folder / ".regrade"
         self._history = History(self.uri, self._own)
         self._files = Files(self.folder, self._own)
@@ -290,7 +290,7 @@ class LocalRepository:
         It depends only on the files, so that readers see the same revision until the first commit stores it. Shards are as
         their manifest says, and those that it does not list are left out: a kill can leave them.
         """
-        found = dict(self._files.on_disk())
+        found = {path: file for path, file in self._files.on_disk() if file.is_file()}
         status = {path: file.stat() for path, file in found.items()}
         signature = tuple((path, s.st_size, s.st_mtime_ns) for path, s in sorted(status.items()))
         if self._adopted is None or self._adopted[0] != signature:

@@ -13,11 +13,11 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 
 from regrade.answers.base import StoredFile
 from regrade.answers.content import CHUNK_BYTES, Content, opened
-from regrade.answers.local_history import NO_LINKS
+from regrade.answers.local_history import NO_LINKS, is_own, make_own_folder
 from regrade.records.specification import IMAGES, TOPS
 from regrade.settings import StrictModel
 from regrade.settings.errors import DamagedAnswersError, HubError
@@ -60,6 +60,15 @@ class _Delta(StrictModel):
     edits: tuple[tuple[int, int, str], ...]
     """Start and end of a part of the other text, in bytes, and the text that stands in its place here."""
 
+    @field_validator("edits")
+    @classmethod
+    def _in_order(cls, edits: tuple[tuple[int, int, str], ...]) -> tuple[tuple[int, int, str], ...]:
+        """Refuse parts that overlap: a few bytes could repeat a text until the memory is full."""
+        places = [0, *(place for start, end, _ in edits for place in (start, end))]
+        if places != sorted(places):
+            raise ValueError("parts overlap")
+        return edits
+
 
 class Files:
     """The files of a folder; `history` is its `.regrade`."""
@@ -76,7 +85,7 @@ class Files:
         """Create the working folders, before a commit, and forget what an earlier one had in memory."""
         self._texts.clear()
         for folder in (self._temporary, self.objects):
-            make_folder(folder)
+            make_own_folder(folder, self.folder)
 
     def find(self, file: StoredFile) -> Path | None:
         """Return a file with a content that is intact; None if there is none.
@@ -164,7 +173,7 @@ class Files:
                 self._write(temporary, content)
             else:
                 return
-            make_folder(target.parent)
+            make_own_folder(target.parent, self.folder)
             self.preserve(file.path)
             with suppress(FileNotFoundError):  # another process has just moved the same shard
                 temporary.replace(target)
@@ -182,7 +191,7 @@ class Files:
     def remove(self, path: str) -> None:
         """Remove the file at a path; its content is kept."""
         target = self.folder / path
-        if not target.is_file():
+        if not target.is_file() or not is_own(target.parent, self.folder):
             return
         self._changed.add(target.parent)
         with suppress(FileNotFoundError):  # another process has just removed it
@@ -262,9 +271,10 @@ class Files:
         oldest = time_there(self._temporary) - _LEFT_SECONDS
         for pattern in ("tmp/*", "commits/*/.*", "checkpoints/*.tmp"):
             for left in history.glob(pattern):
-                with suppress(FileNotFoundError):
-                    if left.is_file() and left.stat().st_mtime < oldest:
-                        left.unlink()
+                if is_own(left.parent, self.folder):
+                    with suppress(FileNotFoundError):
+                        if left.is_file() and left.stat().st_mtime < oldest:
+                            left.unlink()
 
     def _keeps(self, sha256: str) -> bool:
         """Return True if a content is kept: whole and intact, or as differences, which are not put together for this."""

@@ -48,7 +48,7 @@ class Change(StrictModel):
     """The file that a commit wrote at a path."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, lt=2**63)
 
 
 class Commit(StrictModel):
@@ -123,7 +123,7 @@ class History:
     """The commits of an answer folder, in its folder `.regrade`."""
 
     def __init__(self, uri: str, folder: Path) -> None:
-        self._uri = uri
+        self._uri, self._top = uri, folder.parent
         self._log_file = folder / "log.jsonl"
         self._commits = folder / "commits"
         self._checkpoints = folder / "checkpoints"
@@ -198,11 +198,11 @@ class History:
             OSError: If the file system refuses; then there is no commit.
         """
         before = after or State(0, "", {})
+        path = self._file(before.number + 1)
+        make_own_folder(path.parent, self._top)
         self._close_log()
         if len(self._logged()[0]) > before.number:
             raise HeadMovedError(self._uri, "committing", "another commit came first.")
-        path = self._file(before.number + 1)
-        make_folder(path.parent)
         content = commit.stored
         for again in (False, True):
             if not _created(path, content) and path.read_bytes() != content:
@@ -226,6 +226,7 @@ class History:
             return
         files = {path: Change(sha256=str(f.sha256), size=f.size) for path, f in state.files.items()}
         noted = _Checkpoint(revision=state.revision, files=files, sha256=_digest(files))
+        make_own_folder(self._checkpoints, self._top)
         with suppress(OSError):  # it only saves time
             path = self._checkpoints / f"{state.number:08d}.json"
             write_atomically(path, noted.model_dump_json().encode())
@@ -265,9 +266,10 @@ class History:
     def _newest(self) -> int:
         """Return the number of the newest commit that is a file of its own; 0 if there is none."""
         for folder in sorted(_names(self._commits), reverse=True):
-            numbers = [
+            found = (
                 int(m[1]) for n in _names(self._commits / folder) if (m := _COMMIT.fullmatch(n))
-            ]
+            )
+            numbers = [number for number in found if self._file(number).parent.name == folder]
             if numbers:
                 newest = max(numbers)
                 return self._before(newest) if _is_cut_off(self._file(newest)) else newest
@@ -379,6 +381,23 @@ class History:
         return commit
 
 
+def is_own(folder: Path, top: Path) -> bool:
+    """Return False for a folder below `top` that is a link or below one: in a stranger's copy, links lead anywhere."""
+    return folder.resolve() == top.resolve() / folder.relative_to(top)
+
+
+def make_own_folder(folder: Path, top: Path) -> None:
+    """Make a folder below `top`.
+
+    Raises:
+        DamagedAnswersError: If a link stands in its place.
+    """
+    if not is_own(folder, top):
+        problem = "it is a link, or below one, so that nothing is written there. Put a folder in its place."
+        raise DamagedAnswersError(str(folder), problem)
+    make_folder(folder)
+
+
 def _created(path: Path, content: bytes) -> bool:
     """Create a file with a content, all at once and durably; False if it exists.
 
@@ -425,7 +444,7 @@ def _names(folder: Path) -> list[str]:
     """Return the names in a folder: opening it asks a file server for its newest state, which looking up a name may not."""
     try:
         return os.listdir(folder)  # noqa: PTH208 - faster
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
 
 

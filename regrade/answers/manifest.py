@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,8 @@ from regrade.settings import AnswerSetId, Seconds, StoredName, StrictModel, Time
 from regrade.stats.speed import EngineMemory, Speed
 
 SESSION_ID = r"^[0-9a-f]{12}$"
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+"""A number in stored data with which numpy can count."""
 
 
 ImagesKept = Literal["stored", "source"]
@@ -35,17 +37,17 @@ class Shard(StrictModel):
 
     name: str = Field(pattern=r"^part-[0-9]{5}-[0-9a-f]{8}\.parquet$")
     """`part-<number>-<first 8 digits of sha256>.parquet`, in the folder of the manifest."""
-    rows: int = Field(ge=1)
-    bytes: int = Field(ge=1)
+    rows: Count = Field(ge=1)
+    bytes: Count = Field(ge=1)
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
     session: str | None = Field(None, pattern=SESSION_ID)
     """Session that generated all its rows. None: not known (version 1, and imported answers)."""
-    failed: int | None = Field(None, ge=0)
+    failed: Count | None = None
     """Rows whose request failed and may succeed if it is sent again; None: not known (version 1)."""
-    refused: int | None = Field(None, ge=0)
+    refused: Count | None = None
     """Rows whose request cannot succeed; None: not known (version 1)."""
-    prompt_tokens: int = Field(0, ge=0)
-    completion_tokens: int = Field(0, ge=0)
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
     seconds: Seconds = 0.0
     """Largest `finished_at` of its rows: the answer set's seconds of the session's generation."""
     label_methods: dict[str, int] = Field(default_factory=dict)
@@ -112,9 +114,9 @@ class Session(StrictModel):
     load_seconds: Seconds
     generate_seconds: Seconds = 0.0
     """Seconds from the first request until the session's last stored row; the set's share of them if others shared the engine."""
-    rows: int = Field(0, ge=0)
-    prompt_tokens: int = Field(0, ge=0)
-    completion_tokens: int = Field(0, ge=0)
+    rows: Count = 0
+    prompt_tokens: Count = 0
+    completion_tokens: Count = 0
     label_methods: dict[str, int] = Field(default_factory=dict)
     """Rows per way of ranking labels: `single_token`, or the slower `per_choice` fallback."""
 
@@ -178,9 +180,9 @@ class Manifest(StrictModel):
     specification: Specification
     state: Literal["incomplete", "complete"]
     """`complete`: there is a row for every sample and repeat, and none that failed and may succeed."""
-    n_samples: int = Field(ge=1)
+    n_samples: Count = Field(ge=1)
     """Number of questions; `n_samples * specification.repeats` rows are expected."""
-    rows: int = Field(ge=0)
+    rows: Count
     shards: tuple[Shard, ...]
     replaced: tuple[str, ...] = ()
     """sha256 of former shards, whose rows were generated again; scorings of them are stale."""

@@ -2,15 +2,17 @@
 
 import re
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import interrupted
 from regrade.settings.errors import RepositoryError
+from regrade.settings.files import path_of
 
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _DATASET = re.compile(r"hf://datasets/([\w-][\w.-]*/[\w-][\w.-]*)/?", re.ASCII)
+_EMPTY = "the address is empty. Name a folder or `hf://datasets/ORG/NAME`."
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -95,13 +97,12 @@ def _folder(uri: str) -> Path:
             raise RepositoryError(
                 uri, "a `file://` address has three slashes: `file:///path/to/folder`."
             )
-        uri = unquote(parts.path)
+        if not parts.path:
+            raise RepositoryError(uri, _EMPTY)
     elif _SCHEME.match(uri):
         raise RepositoryError(
             uri, "expected a folder, or `hf://datasets/ORG/NAME` for a dataset on the Hub."
         )
     if not uri:
-        raise RepositoryError(
-            uri, "the address is empty. Name a folder or `hf://datasets/ORG/NAME`."
-        )
-    return Path(uri)
+        raise RepositoryError(uri, _EMPTY)
+    return path_of(uri)

@@ -143,7 +143,7 @@ def _names(node: yaml.SequenceNode) -> Iterator[str]:
         if isinstance(item, yaml.ScalarNode):
             yield item.value
         elif isinstance(item, yaml.MappingNode):
-            yield from (value.value for name, value in item.value if name.value == "config_name")
+            yield from (str(v.value) for name, v in item.value if name.value == "config_name")
 
 
 def _block(key: str, wanted: Mapping[str, str]) -> str:

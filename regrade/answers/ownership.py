@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from glob import escape
 from pathlib import Path
 
 import orjson
@@ -174,7 +175,7 @@ class Ownership:
             write_durably(path, content, exclusively=True)
         except FileExistsError:
             return False
-        for other in self._folder.parent.glob(f"{self._folder.name}.owner-*"):
+        for other in _owners(self._folder):
             if other != path:
                 other.unlink(missing_ok=True)
         self._path, self._content = path, content
@@ -259,13 +260,14 @@ def _path(folder: Path, number: int) -> Path:
 
 
 def _newest(folder: Path) -> tuple[int, Path] | None:
-    prefix = f"{folder.name}.owner-"
-    numbers = [
-        int(path.name.removeprefix(prefix))
-        for path in folder.parent.glob(f"{prefix}*")
-        if path.name.removeprefix(prefix).isdigit()
-    ]
-    return (max(numbers), _path(folder, max(numbers))) if numbers else None
+    numbers = [path.name.rpartition("-")[2] for path in _owners(folder)]
+    newest = max((int(number) for number in numbers if number.isdecimal()), default=None)
+    return None if newest is None else (newest, _path(folder, newest))
+
+
+def _owners(folder: Path) -> Iterator[Path]:
+    """Yield the files of owners; a name such as `runs[1].db` is no pattern."""
+    return folder.parent.glob(f"{escape(folder.name)}.owner-*")
 
 
 def _read(path: Path) -> Owner | None:

@@ -21,6 +21,7 @@ from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.records.specification import RESULTS, Specification, path_component
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
+from regrade.settings.files import at_home
 
 logger = logging.getLogger("regrade.answers")
 Record = TypeVar("Record", bound=SetDocument)
@@ -388,7 +389,7 @@ def _fits(path: str, filters: Filters) -> bool:
 def _is_model(asked: str, slug: str) -> bool:
     if asked.startswith((".", "/", "~")) or asked.count("/") > 1:
         # A folder: compare with both names that regrade/models/local.py can give it.
-        *_, above, last = ("", "", *Path(asked).expanduser().resolve().parts)
+        *_, above, last = ("", "", *at_home(asked).resolve().parts)
         return slug in (path_component(last), path_component(f"{above}/{last}"))
     component = path_component(asked)
     return slug == component or ("/" not in asked and slug.split("--")[-1] == component)

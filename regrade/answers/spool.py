@@ -211,9 +211,16 @@ class Spool:
             file.write(orjson.dumps(origin))
 
     def origin(self) -> dict[str, Any] | None:
-        """Return the JSON that `note_origin` stored, or None."""
+        """Return the JSON that `note_origin` stored, or None.
+
+        Raises:
+            SpoolError: If it is damaged.
+        """
         path = self.folder / ORIGIN
-        return dict(orjson.loads(path.read_bytes())) if path.exists() else None
+        try:
+            return dict(orjson.loads(path.read_bytes())) if path.exists() else None
+        except (ValueError, TypeError) as error:
+            raise SpoolError(str(self.folder), f"'{ORIGIN}' is damaged ({error})") from error
 
     def begin(self, session: str) -> None:
         """Begin a session: the rows that follow are its own."""
@@ -416,7 +423,7 @@ class Spool:
             numbers.append(int(re.findall(r"\d+", sealed.name)[0]) + 1)
         for path in self.folder.glob("sealed-*.parquet"):
             numbers.append(int(re.findall(r"\d+", path.name)[0]) + 1)
-            self.rows += pq.read_metadata(path).num_rows
+            self.rows += ParquetReader(str(path), path, GENERATION_SCHEMA, STATE_COLUMNS).rows
         self._number = max(numbers)
 
     def _close_journal(self) -> None:

@@ -233,7 +233,7 @@ def _wrong(
     """
     if not rows.num_rows:
         return
-    repeats = manifest.specification.repeats
+    repeats = min(manifest.specification.repeats, 2**31)  # the column has 32 bits
     repeat = rows["repeat"].to_numpy().astype(np.int64)
     sample, names = _encoded(rows["sample_id"])
     keys, key = np.unique(sample * repeats + repeat, return_inverse=True)

@@ -88,8 +88,8 @@ class WithheldQuestions:
         """Return the file's content; b"" if this machine has no questions."""
         return self.path.read_bytes() if self.path.is_file() else b""
 
-    def merge(self, name: str, content: bytes) -> None:
-        """Add the questions of another machine's file.
+    def merge(self, name: str, content: bytes) -> bool:
+        """Add the questions of another machine's file, and return True if this machine has more than it.
 
         Args:
             name: Address of that file, for messages.
@@ -98,10 +98,14 @@ class WithheldQuestions:
         Raises:
             DamagedAnswersError: If it is no such file.
         """
+        theirs = _kept(name, content)
         self._add(
-            question
-            for question in _parsed(name, content)
-            if not set(_given(question)) <= set(self._known.get(question["sample_id"], {}))
+            kept
+            for key, kept in theirs.items()
+            if not kept.keys() <= self._known.get(key, {}).keys()
+        )
+        return any(
+            not kept.keys() <= theirs.get(key, {}).keys() for key, kept in self._known.items()
         )
 
     def lacks(self, samples: int) -> int:
@@ -126,11 +130,7 @@ class WithheldQuestions:
 
     @cached_property
     def _known(self) -> dict[str, dict[str, Any]]:
-        known: dict[str, dict[str, Any]] = {}
-        for question in _parsed(str(self.path), self.content()):
-            kept = known.setdefault(question["sample_id"], {})
-            kept.update(_given(question))
-        return known
+        return _kept(str(self.path), self.content())
 
     def _add(self, questions: Iterable[dict[str, Any]]) -> None:
         lines = [orjson.dumps(question) + b"\n" for question in questions]
@@ -151,17 +151,20 @@ def _given(question: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in question.items() if value is not None}
 
 
-def _parsed(name: str, content: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the questions of a file's content."""
+def _kept(name: str, content: bytes) -> dict[str, dict[str, Any]]:
+    """Return what a file's content has of each question, by sample id; errors as in `WithheldQuestions.merge`."""
+    known: dict[str, dict[str, Any]] = {}
     for number, line in enumerate(content.splitlines(keepends=True), 1):
         if not line.endswith(b"\n"):  # written while the machine lost power
-            return
+            break
         try:
-            yield _Question.model_validate_json(line).model_dump()
+            question = _Question.model_validate_json(line).model_dump()
         except ValidationError as error:
             raise DamagedAnswersError(
                 name, f"line {number} is not a withheld question. Restore the file from a copy."
             ) from error
+        known.setdefault(question["sample_id"], {}).update(_given(question))
+    return known
 
 
 @contextmanager
@@ -198,13 +201,10 @@ def share_questions(questions: WithheldQuestions) -> str | None:
     if repository is None:
         return None
     head = repository.head()
-    stored = _stored(repository, questions, head)
-    questions.merge(repository.uri, stored)
-    content = questions.content()
-    if len(content) <= len(stored):  # nothing is new: files only grow
+    if not questions.merge(repository.uri, _stored(repository, questions, head)):
         return None
     message = f"Questions of answer set {questions.path.stem}"
-    return repository.commit({_path(questions): content}, message, parent=head)
+    return repository.commit({_path(questions): questions.content()}, message, parent=head)
 
 
 def questions_at_hand(answer_set_id: str, samples: int) -> WithheldQuestions:

@@ -17,7 +17,7 @@ from regrade.checkpoints.found import Found, in_folder, on_hub
 from regrade.models.patterns import matching
 from regrade.settings import StrictModel
 from regrade.settings.errors import HubError
-from regrade.settings.files import cache_folder, keep
+from regrade.settings.files import at_home, cache_folder, keep
 from regrade.settings.model_pattern import has_models, is_pattern, names_revision
 
 logger = logging.getLogger("regrade.watch")
@@ -163,10 +163,8 @@ class Following:
             for name in matching(pattern):
                 if name in seen:
                     continue
-                if _is_in_folder(pattern):  # a folder may be deleted between the two looks
-                    found = in_folder(Path(name).expanduser(), SETTLE)
-                else:
-                    found = on_hub(name)
+                # A folder may be deleted between the two looks.
+                found = in_folder(at_home(name), SETTLE) if _is_in_folder(pattern) else on_hub(name)
                 if found.waits_for is not None:
                     waiting.append(found)
                 elif found.model not in seen:
@@ -180,10 +178,10 @@ class Following:
 
 
 def _is_in_folder(name: str) -> bool:
-    return (is_pattern(name) and not names_revision(name)) or Path(name).expanduser().is_dir()
+    return (is_pattern(name) and not names_revision(name)) or at_home(name).is_dir()
 
 
 def _parent(name: str) -> str:
     """Return the pattern of the folder in which the folders of a name are."""
-    parent = str(Path(name).expanduser().parent)
+    parent = str(at_home(name).parent)
     return parent if is_pattern(name) else escape(parent)

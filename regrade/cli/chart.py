@@ -1,5 +1,6 @@
 """`regrade chart`: models on accuracy over cost."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -53,8 +54,8 @@ def chart(
     if image is not None and kind not in _FORMATS:
         raise SettingsError(f"`--image {image}` should end in `.png` or `.svg`.")
     prices = Prices(
-        {name: _price("--gpu-hour", text) for name, text in map(_named, gpu_hour)},
-        {name: _pair(text) for name, text in map(_named, token_price)},
+        {name: _price("--gpu-hour", text) for name, text in _by_model("--gpu-hour", gpu_hour)},
+        {name: _pair(text) for name, text in _by_model("--token-price", token_price)},
     )
     damaged: list[DamagedAnswersError] = []
     result = tradeoffs(
@@ -90,10 +91,13 @@ def _drawn(tradeoff: Tradeoff, currency: str, image: ImageFormat) -> bytes:
         ) from error
 
 
-def _named(text: str) -> tuple[str, str]:
-    """Return model ("" for all) and price of `[MODEL=]PRICE`."""
-    model, _, price = text.rpartition("=")
-    return model, price
+def _by_model(option: str, given: Sequence[str]) -> list[tuple[str, str]]:
+    """Return model ("" for all) and price of each `[MODEL=]PRICE`."""
+    prices = [(model, price) for model, _, price in (text.rpartition("=") for text in given)]
+    models = [model for model, _ in prices]
+    if twice := [model for model in models if models.count(model) > 1]:
+        raise SettingsError(f"`{option}` is given twice for {twice[0] or 'all models'}.")
+    return prices
 
 
 def _price(option: str, text: str) -> float:

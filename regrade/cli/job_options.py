@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin
 
-import yaml
 from cyclopts import Parameter
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -24,6 +23,7 @@ from regrade.settings.marks import NESTED, Option, parameters_of
 from regrade.settings.paths import from_this_folder, schema_of
 from regrade.settings.problems import models_in, one_line, shown
 from regrade.settings.suites import members, shots_of
+from regrade.settings.yaml_text import read_yaml
 
 _LONG = 9
 """Choices beyond which an option takes any text: a command lists them, and the job refuses others."""
@@ -363,22 +363,6 @@ def words_of(job: Settings, without: Collection[str] = ()) -> Iterator[str]:
 # Parameters of a flow in a YAML file, and what may be written in short there.
 
 
-class _Once(yaml.SafeLoader):
-    """Refuses a name that a mapping has twice, of which YAML's own reader takes the last."""
-
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401 - PyYAML's
-        node = super().compose_mapping_node(anchor)
-        names: set[str] = set()
-        for key, _ in node.value:
-            if not isinstance(key, yaml.ScalarNode):
-                continue
-            if key.value in names:
-                problem = f"'{key.value}' is given twice"
-                raise yaml.MarkedYAMLError(problem=problem, problem_mark=key.start_mark)
-            names.add(key.value)
-        return node
-
-
 def read_config(path: Path) -> dict[str, Any]:
     """Return the parameters in a YAML file.
 
@@ -386,13 +370,11 @@ def read_config(path: Path) -> dict[str, Any]:
         SettingsError: If it cannot be read, or holds no parameters.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Once)
+        content = read_yaml(path.read_bytes())
     except OSError as error:
         raise SettingsError(f"Configuration '{path}' cannot be read: {error.strerror}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(
-            f"Configuration '{path}' is not YAML: {' '.join(str(error).split())}."
-        ) from error
+    except ValueError as error:
+        raise SettingsError(f"Configuration '{path}' cannot be read as YAML: {error}.") from error
     if not isinstance(content, dict):
         raise SettingsError(
             f"Configuration '{path}' should be a mapping of parameters, such as `model: ...`."

@@ -105,8 +105,8 @@ def label(
 def _check(sample: int | None, seed: int, actions: Sequence[bool]) -> None:
     if sample is not None and sample < 1:
         raise SettingsError(f"`--sample {sample}` should be at least 1.")
-    if seed < 0:
-        raise SettingsError(f"`--seed {seed}` should be 0 or more.")
+    if not 0 <= seed < 10**15:  # spreadsheets round longer numbers
+        raise SettingsError(f"`--seed {seed}` should be 0 or more, and below {10**15:,}.")
     if sum(actions) != 1:
         raise SettingsError(
             "Give one of `--out`, `--read`, `--to-mlflow`, `--from-mlflow` and `--report`: `--out labels.csv` writes a sheet of a "

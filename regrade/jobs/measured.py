@@ -13,6 +13,7 @@ from regrade.models.local import tokenizer_files
 from regrade.models.resolving import resolve_here
 from regrade.settings import HarnessTasks, SamplingSettings
 from regrade.settings.errors import ModelError, SettingsError
+from regrade.settings.files import at_home
 
 Opened = tuple[Benchmark, SamplingSettings | None]
 
@@ -59,7 +60,7 @@ def _of_model(model: ResolvedModel) -> Tokenizer | None:
 
 
 def _of_name(name: str) -> Tokenizer:
-    folder = Path(name).expanduser()
+    folder = at_home(name)
     if folder.is_dir():
         found = _in_folder(folder)
     else:

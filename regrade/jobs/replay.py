@@ -5,13 +5,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 from regrade.answers.manifest import Manifest
 from regrade.answers.sets import AnswerSet
 from regrade.benchmarks.base import UsualBenchmark
 from regrade.benchmarks.questions.samples import spread
 from regrade.engines.vllm import VllmEngine
+from regrade.engines.vllm_process.allowed import may_be_code
+from regrade.engines.vllm_process.extra import parse_extra
 from regrade.jobs.job import Answers, EngineJob, EngineSettings, default_answers
 from regrade.records import Message, Sample, StoredAnswer
 from regrade.records.specification import (
@@ -23,6 +25,7 @@ from regrade.records.specification import (
 from regrade.settings import REPLAY_PREFIX, Method, Reuse, SamplingParams, Settings
 from regrade.settings.errors import SettingsError
 from regrade.settings.marks import DECIDES, FIRST, NAME, NO_OPTION, PATH, SAME_ANSWERS, marked
+from regrade.settings.problems import one_line
 
 VERSION = 1
 """Raised when what is read of an answer changes."""
@@ -72,7 +75,12 @@ class ReplayJob(Settings):
         return EngineJob(model=model, engine=engine, answers=self.answers, reuse=reuse)
 
     def own_engine(self, manifest: Manifest) -> VllmEngine:
-        """Return the engine's settings that gave answers, with those for speed and memory of this job, if it has vLLM's."""
+        """Return the engine's settings that gave answers, with those for speed and memory of this job, if it has vLLM's.
+
+        Raises:
+            SettingsError: If the stored ones are none, or could run code that this job does not name: the answers may be a
+                stranger's, and name the model, too.
+        """
         decisive = {*marked(VllmEngine, DECIDES)}
         here = self.engine.kind == "vllm"
         given = (
@@ -84,7 +92,20 @@ class ReplayJob(Settings):
             given |= {name: settings[name] for name in decisive & settings.keys()}
         if manifest.specification.model.adapter is None:
             given.pop("lora", None)
-        return VllmEngine.model_validate(given)
+        name = f"Answer set '{manifest.answer_set_id}'"
+        try:
+            engine = VllmEngine.model_validate(given)
+        except ValidationError as error:
+            problem = f"{name} is stored with settings of its engine that cannot be used: {one_line(error)}"
+            raise SettingsError(problem) from error
+        by_hand = getattr(self.engine, "extra", ())
+        if unknown := may_be_code(parse_extra([p for p in engine.extra if p not in by_hand])):
+            told = next(pair for pair in engine.extra if unknown[0] in parse_extra([pair]))
+            raise SettingsError(
+                f"{name} was made with `engine.extra {told}`, by which a model can run code here. If you trust it, give this "
+                "setting, too."
+            )
+        return engine
 
 
 class ReplayQuestions(UsualBenchmark):

@@ -5,13 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
 from regrade.judging.stored import JudgedAnswer
 from regrade.settings import StrictModel
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import at_home
 from regrade.settings.problems import problem_text
+from regrade.settings.yaml_text import read_yaml
 
 COLUMNS = ("criteria", "rubrics", "rubric")
 """Names of the list in a question's document; HealthBench has `rubrics`."""
@@ -107,14 +108,14 @@ def numbered(criteria: Iterable[Criterion]) -> str:
 
 def _read(path: Path) -> Any:  # noqa: ANN401 - any YAML
     try:
-        text = path.expanduser().read_bytes()
+        text = at_home(path).read_bytes()
     except OSError as error:
         raise SettingsError(f"Criteria '{path}' cannot be read: {error.strerror}.") from error
     try:
-        return orjson.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except (orjson.JSONDecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        return orjson.loads(text) if path.suffix == ".json" else read_yaml(text)
+    except ValueError as error:
         raise SettingsError(
-            f"Criteria '{path}' are neither JSON nor YAML: {' '.join(str(error).split())}."
+            f"Criteria '{path}' cannot be read as JSON or YAML: {error}."
         ) from error
 
 

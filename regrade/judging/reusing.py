@@ -6,11 +6,10 @@ More answers, questions, tokens or verdicts of each answer ask only for what is 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import orjson
-
 from regrade.answers.base import Repository
 from regrade.answers.sets import AnswerSet, intact_sets
 from regrade.judging.questions import PROMPT
+from regrade.judging.stored import json_in
 from regrade.records import Completion, Message, Sample
 from regrade.records.columns import GENERATION_SCHEMA, generation_row
 from regrade.records.rubrics.facts import judge_run
@@ -127,8 +126,10 @@ def _is_same(row: Mapping[str, Any], sample: Sample) -> bool:
     if not answered or not row["prompt"]:
         return False
     if row["prompt_kind"] == "messages":
-        messages = orjson.loads(row["prompt"])
-        if messages[-1]["role"] == "assistant" != wanted[-1]["role"]:
+        found = json_in(row["prompt"])
+        messages = found if isinstance(found, list) else []
+        last = messages[-1] if messages else None
+        if isinstance(last, dict) and last.get("role") == "assistant" != wanted[-1]["role"]:
             del messages[-1]  # `--prefill`, the same in both runs
         return bool(messages[-len(wanted) :] == list(wanted))
     return all(message["content"] in row["prompt"] for message in wanted)

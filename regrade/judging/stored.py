@@ -3,6 +3,7 @@
 import hashlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -115,6 +116,13 @@ def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
     return [_in_conversation(answer, by_key) for answer in found]
 
 
+def json_in(text: str | None) -> object:
+    """Return the content of JSON in a row, which may be a stranger's; None if it is none."""
+    with suppress(orjson.JSONDecodeError):
+        return None if text is None else orjson.loads(text)
+    return None
+
+
 def _in_conversation(
     answer: JudgedAnswer, answers: Mapping[tuple[str, int], JudgedAnswer]
 ) -> JudgedAnswer:
@@ -138,7 +146,7 @@ def _in_conversation(
 
 
 def _answer(row: Mapping[str, Any], text: str | None) -> JudgedAnswer:
-    doc = None if row["doc"] is None else orjson.loads(row["doc"])
+    doc = json_in(row["doc"])
     doc = doc if isinstance(doc, dict) else None
     conversation = _conversation(row, doc)
     is_whole = any(turn["role"] == "assistant" for turn in messages_of(doc))
@@ -170,8 +178,9 @@ def _question(row: Mapping[str, Any]) -> str:
         text = "\n\n".join(plain_message(m) for m in messages if m.role in ("user", ""))
     else:
         text = with_short_marks(row["prompt"] or "", row["images"] or ())
-    shown = all(choice in text for choice in row["choices"])
-    choices = [] if shown else row["choices"]
+    choices = [choice or "" for choice in row["choices"]]
+    if all(choice in text for choice in choices):
+        choices = []
     listed = (f"{chr(ord('A') + number)}. {choice}" for number, choice in enumerate(choices))
     return "\n".join(filter(None, (text.strip(), *listed)))
 

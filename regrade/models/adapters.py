@@ -9,7 +9,7 @@ from regrade.models.hub import first_file, hub_file
 from regrade.models.local import folder_name, revision_of
 from regrade.records.specification import AdapterIdentity
 from regrade.settings.errors import AdapterError, ModelError
-from regrade.settings.files import file_sha256
+from regrade.settings.files import at_home, file_sha256
 
 logger = logging.getLogger("regrade.plan")
 
@@ -32,7 +32,7 @@ def with_adapter(model: ResolvedModel, name: str) -> ResolvedModel:
         AdapterError: If the adapter does not exist, is incomplete, or is no LoRA adapter.
         OperationError: If the Hub cannot be reached.
     """
-    path = Path(name).expanduser()
+    path = at_home(name)
     try:
         if path.is_dir():
             identity, folder = _in_folder(name, path)

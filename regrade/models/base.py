@@ -114,7 +114,8 @@ def attention_heads(config: Mapping[str, Any]) -> int | None:
 
 def _stated(config: Mapping[str, Any], kind: type[_Value], *names: str) -> _Value | None:
     """Return the first value of a type in a `config.json`, at the top level or in `text_config`; None if it has none."""
-    for part in (config, config.get("text_config") or {}):
+    parts = (config, config.get("text_config"))
+    for part in (part for part in parts if isinstance(part, Mapping)):
         for name in names:
             if isinstance(value := part.get(name), kind):
                 return value
@@ -155,7 +156,7 @@ def read_json(path: Path, model: str) -> dict[str, Any]:
     """
     try:
         content = json.loads(read_text(path, model))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:  # RecursionError: absurdly deep nesting
         raise ModelError(model, f"'{path.name}' cannot be read as JSON: {error}") from error
     if not isinstance(content, dict):
         raise ModelError(

@@ -329,12 +329,12 @@ def find_template(
     """
     stored = tokenizer_config.get("chat_template")
     if isinstance(stored, list):  # several templates, by name
-        named = {str(entry.get("name")): entry.get("template") for entry in stored}
-        stored = named.get("default")
+        entries = [entry for entry in stored if isinstance(entry, dict)]
+        stored = {str(e.get("name")): e.get("template") for e in entries}.get("default")
     if FILES[1] in files:
         try:
             stored = json.loads(files[FILES[1]])["chat_template"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             logger.warning("'%s' holds no chat template, and is not used", FILES[1])
     text = files.get(FILES[0], stored)
     if not isinstance(text, str) or not text:

@@ -104,7 +104,9 @@ def first_file(
         # By branch or tag, so that the cache stores its commit for offline use.
         path = hub_file(repository, revision, file)
         if path is not None:
-            return path.parent.name, path  # the branch may have a newer commit by now
+            return path.parents[
+                file.count("/")
+            ].name, path  # the branch may have a newer commit by now
     return commit, None
 
 

@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from regrade.settings.errors import ModelError
+from regrade.settings.files import at_home
 from regrade.settings.model_pattern import MAGIC, has_models, is_pattern, names_revision
 from regrade.settings.worker_limits import STARTED_BY_WORKER, check_path
 
@@ -50,7 +51,7 @@ def matching(name: str) -> list[str]:
     if not is_pattern(name):
         return [name]
     if not names_revision(name):
-        folders = [path for path in glob(str(Path(name).expanduser())) if Path(path).is_dir()]  # noqa: PTH207 - a whole path
+        folders = [path for path in glob(str(at_home(name))) if Path(path).is_dir()]  # noqa: PTH207 - a whole path
         for path in folders if STARTED_BY_WORKER in os.environ else ():
             check_path("`model`", path, may_be_name=False)  # a link may lead anywhere
         return sorted(folders, key=_order)

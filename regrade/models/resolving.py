@@ -1,10 +1,9 @@
 """Resolve a model name to a model on this machine or on the Hub."""
 
-from pathlib import Path
-
 from regrade.models.base import ResolvedModel
 from regrade.models.local import resolve_folder
 from regrade.settings.errors import ModelError
+from regrade.settings.files import at_home
 
 
 def resolve_here(
@@ -32,7 +31,7 @@ def resolve_here(
         raise ModelError(
             name, "the name is empty. Name a folder, or a Hub id such as 'Qwen/Qwen3-0.6B'."
         )
-    folder = Path(name).expanduser()
+    folder = at_home(name)
     if folder.is_dir():
         return resolve_folder(
             folder,
@@ -55,7 +54,7 @@ def resolve_here(
 def is_folder(name: str) -> bool:
     """Return True if a name means a folder, which need not exist, instead of a model on the Hub."""
     return (
-        Path(name).expanduser().exists()
+        at_home(name).exists()
         or name.startswith((".", "/", "~"))
         or name.count("/") > 1
         or not name.strip()

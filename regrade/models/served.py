@@ -56,7 +56,7 @@ def served_weights(name: str, entry: Mapping[str, Any], date: str | None, base_u
     """
     reported = {key: entry[key] for key in ("root", "owned_by") if entry.get(key)}
     created = entry.get("created")
-    if isinstance(created, int) and created > 0 and not _is_now(created, date):
+    if isinstance(created, int) and 0 < created < 2**63 and not _is_now(created, date):
         reported["created"] = created
     if "root" in reported or "created" in reported:
         return " ".join(f"{key}={reported[key]}" for key in sorted(reported))
@@ -113,7 +113,7 @@ def fingerprint(name: str, base_url: str, api_key_env: str) -> Fingerprint | Non
             tuple((str(token), round(float(value), 4)) for token, value in zip(*both, strict=True))
             for both in answers
         )
-    except (NoResponseError, ValueError, KeyError, TypeError):
+    except (NoResponseError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
     return found if len(found) == len(FIXED_PROMPTS) and all(found) else None
 
@@ -174,20 +174,19 @@ def _resolved(
 ) -> ResolvedModel:
     """Return a model out of what a server lists; see `resolve_served`."""
     served, date = listed
-    names = [str(entry["id"]) for entry in served if "id" in entry]
-    if name not in names:
-        close = get_close_matches(name, names, n=1)
+    known = {str(entry["id"]): entry for entry in reversed(served) if "id" in entry}
+    if (entry := known.get(name)) is None:
+        close = get_close_matches(name, known, n=1)
         hint = f" Did you mean '{close[0]}'?" if close else ""
         raise ModelError(
             name,
-            f"not served at {base_url}.{hint} Served: {', '.join(sorted(names)) or 'nothing'}.",
+            f"not served at {base_url}.{hint} Served: {', '.join(sorted(known)) or 'nothing'}.",
         )
-    entry = served[names.index(name)]
     weights = revision or served_weights(name, entry, date, base_url)
     answers = None
     if revision is not None:
         told_by = "`--model-revision`"
-    elif "root" in entry and "created=" not in weights:
+    elif "root=" in weights and "created=" not in weights:
         # A folder can be overwritten, and the same weights can be served with another quantization.
         answers = fingerprint(name, base_url, api_key_env)
         told_by = (
@@ -315,7 +314,7 @@ def _list_models(base_url: str, api_key_env: str) -> _Listed:
         )
     try:
         content = json.loads(response.content)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OperationError(
             f"{url} does not answer with JSON: is it an OpenAI-compatible API?"
         ) from error

@@ -114,7 +114,7 @@ def read_report(client: SyncPrefectClient, flow_run_id: UUID | str) -> GateRepor
     data = newest_artifact(client, UUID(str(flow_run_id)), REPORT_KEY)
     if data is None:
         return None
-    text = str(data).split(_FENCE)[1].removeprefix("json")
+    text = str(data).partition(_FENCE)[2].partition(_FENCE)[0].removeprefix("json")
     try:
         return GateReport.model_validate_json(text)
     except ValidationError as error:

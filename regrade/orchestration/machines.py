@@ -20,6 +20,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
 from regrade.jobs.shares import Share
+from regrade.orchestration.remote.access import without_login
 from regrade.settings.errors import OperationError, SettingsError
 
 logger = logging.getLogger("regrade.generate")
@@ -67,7 +68,8 @@ def wait_for_machines(runs: Sequence[UUID], is_complete: Callable[[], bool]) -> 
                 states = _states(client, runs)
             except (httpx.HTTPError, PrefectException) as error:
                 logger.warning(
-                    "the Prefect server does not return the states of the machines' runs: %s", error
+                    "the Prefect server does not return the states of the machines' runs: %s",
+                    without_login(error),
                 )
                 time.sleep(POLL)
                 continue

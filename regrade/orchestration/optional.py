@@ -7,6 +7,8 @@ from contextlib import contextmanager
 import httpx
 from prefect.exceptions import PrefectException
 
+from regrade.orchestration.remote.access import without_login
+
 
 @contextmanager
 def optional(logger: logging.Logger, problem: str, advice: str = "") -> Iterator[None]:
@@ -20,4 +22,4 @@ def optional(logger: logging.Logger, problem: str, advice: str = "") -> Iterator
     try:
         yield
     except (httpx.HTTPError, PrefectException) as error:
-        logger.warning("%s (%s)%s", problem, error, advice and f"; {advice}")
+        logger.warning("%s (%s)%s", problem, without_login(error), advice and f"; {advice}")

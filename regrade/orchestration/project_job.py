@@ -24,7 +24,7 @@ from prefect.workers.process import ProcessJobConfiguration
 from regrade.engines.vllm_process.slot import SLOTS_VARIABLE
 from regrade.models.served import API_KEYS
 from regrade.settings.errors import OperationError
-from regrade.settings.files import spool_root
+from regrade.settings.files import at_home, spool_root
 from regrade.settings.project_folder import is_checkout, make_flows_importable, project_folder
 from regrade.settings.worker_limits import FOLDERS, REMOTE_CODE
 
@@ -185,7 +185,7 @@ def _folders() -> str:
     folders += [str(project_folder() / "infra" / "demo")] if is_checkout() else []
     answers = os.environ.get("REGRADE_ANSWERS", "")
     if answers and "://" not in answers:
-        folders.append(str((home / Path(answers).expanduser()).resolve()))
+        folders.append(str((home / at_home(answers)).resolve()))
     return os.pathsep.join(folders)
 
 

@@ -17,6 +17,7 @@ import httpx
 from prefect.exceptions import PrefectException
 from prefect.states import AwaitingRetry
 
+from regrade.orchestration.remote.access import without_login
 from regrade.processes.shutdown import GRACE
 
 if TYPE_CHECKING:
@@ -72,7 +73,8 @@ async def _return_or_warn(client: "PrefectClient", run: UUID) -> None:
         async with asyncio.timeout(ANSWER_SECONDS):
             await _return(client, run)
     except (httpx.HTTPError, PrefectException, TimeoutError) as error:
-        logger.warning("flow run %s was not returned to the server: %r", run, error)
+        problem = without_login(repr(error))
+        logger.warning("flow run %s was not returned to the server: %s", run, problem)
 
 
 async def _return(client: "PrefectClient", run: UUID) -> None:

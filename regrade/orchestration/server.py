@@ -293,6 +293,8 @@ def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
     import httpx  # noqa: PLC0415 - the server starts before slow imports
     from prefect.settings import PREFECT_API_URL  # noqa: PLC0415
 
+    from regrade.orchestration.remote.access import without_login  # noqa: PLC0415
+
     try:
         return flow(**parameters)
     except (httpx.HTTPError, RuntimeError) as error:
@@ -300,13 +302,15 @@ def flow_result(flow: Callable[..., _R], parameters: dict[str, Any]) -> _R:
             raise
         if (cause := _first_cause(error)) is not None:
             raise cause from error  # Prefect failed only while reporting it
+        url = without_login(PREFECT_API_URL.value())
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code in (401, 403):
             raise OperationError(
-                f"Prefect at {PREFECT_API_URL.value()} answers {error.response.status_code}: it requires a login. Set "
+                f"Prefect at {url} answers {error.response.status_code}: it requires a login. Set "
                 "PREFECT_API_AUTH_STRING to `name:password`. The login of `make stack` is in .stack/.env, that of the compose "
                 "file in infra/.env."
             ) from error
-        problem = f"Prefect at {PREFECT_API_URL.value()} does not answer ({type(error).__name__}: {error})."
+        problem = without_login(f"{type(error).__name__}: {error}")
+        problem = f"Prefect at {url} does not answer ({problem})."
         raise PrefectGoneError(problem) from error
 
 

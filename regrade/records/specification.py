@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Collection, Mapping
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -163,12 +163,16 @@ TURNS = "turns"
 """Parameter of a benchmark whose questions are conversations: how many turns they have at most, or the column of them."""
 
 
+BenchmarkName = Annotated[
+    str, Field(pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}|{REPLAY_NAME}")
+]
+"""Name of a benchmark in stored data."""
+
+
 class BenchmarkIdentity(StrictModel):
     """Exact identity of a benchmark's questions."""
 
-    name: str = Field(
-        pattern=rf"^[a-z0-9][a-z0-9_-]{{0,62}}$|{HARNESS_NAME}|{JUDGE_NAME}|{REPLAY_NAME}"
-    )
+    name: BenchmarkName
     version: int
     """Version of the benchmark's code: raised when prompts, targets or ids change. 0: the answers were imported."""
     source: str

@@ -12,6 +12,7 @@ from io import FileIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
+from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from regrade.settings.errors import SettingsError
@@ -21,15 +22,35 @@ CACHE_VARIABLE = "REGRADE_CACHE"
 """Environment variable naming the cache folder."""
 
 
+def at_home(path: str | Path) -> Path:
+    """Return a path with the folder of a user in place of `~`, or of `~` and a name.
+
+    Raises:
+        SettingsError: If there is no such user.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise SettingsError(
+            f"'{path}' begins in the folder of a user that this machine does not have."
+        ) from error
+
+
+def path_of(address: str) -> Path:
+    """Return the folder at an address, which may be a path or begin with `file://`; errors as in `at_home`."""
+    is_address = address.startswith("file://")
+    return at_home(unquote(urlsplit(address).path) if is_address else address)
+
+
 def named_folder(variable: str) -> Path | None:
     """Return the absolute folder that an environment variable names, in which `~` is the user's own; None if it names none."""
     name = os.environ.get(variable)
-    return Path(name).expanduser().absolute() if name else None
+    return at_home(name).absolute() if name else None
 
 
 def users_folder(variable: str, default: str) -> Path:
     """Return regrade's folder in the one that an environment variable of the XDG names, else in `default`."""
-    return (named_folder(variable) or Path(default).expanduser()) / "regrade"
+    return (named_folder(variable) or at_home(default)) / "regrade"
 
 
 def cache_folder() -> Path:

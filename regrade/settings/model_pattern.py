@@ -1,7 +1,8 @@
 """Names that stand for several models: `run/checkpoint-*`, `org/name@step*`, `org/name@a,b`, `org/*@main`. Needs no client of the Hub."""
 
 import re
-from pathlib import Path
+
+from regrade.settings.files import at_home
 
 MAGIC = re.compile(r"[*?\[]")
 """Matches what makes a name a pattern."""
@@ -9,7 +10,7 @@ MAGIC = re.compile(r"[*?\[]")
 
 def is_pattern(name: str) -> bool:
     """Return True if a name may stand for several models. The name of an existing folder stands for itself."""
-    if Path(name).expanduser().exists():
+    if at_home(name).exists():
         return False
     return MAGIC.search(name) is not None or (names_revision(name) and "," in name)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote, urlencode, urlsplit
 
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import path_of
 
 logger = logging.getLogger("regrade.view")
 VARIABLE = "REGRADE_VIEW_URL"
@@ -122,6 +123,6 @@ def _under_prefix(path: str, repository: str, revision: str | None) -> str | Non
 
 def _is_default(repository: str) -> bool:
     default = default_answers().removesuffix("/")
-    if "://" in default or "://" in repository:
-        return default.removeprefix("file://") == repository
-    return Path(default).expanduser().resolve() == Path(repository).resolve()
+    if default.startswith("hf://") or repository.startswith("hf://"):
+        return default == repository
+    return path_of(default).resolve() == Path(repository).resolve()

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import at_home
 from regrade.settings.marks import CODE, NAME, PATH, SCORER, OnWorker
 from regrade.settings.registry import IN_FILE, called
 
@@ -62,7 +63,7 @@ def check_parameters(job: BaseModel) -> None:
 
 def _is_name(value: str) -> bool:
     """Return True for a name of which no file exists."""
-    return bool(_NAME.fullmatch(value)) and not os.path.lexists(Path(value).expanduser())
+    return bool(_NAME.fullmatch(value)) and not os.path.lexists(at_home(value))
 
 
 def check_path(name: str, value: str, *, may_be_name: bool) -> None:
@@ -79,10 +80,10 @@ def check_path(name: str, value: str, *, may_be_name: bool) -> None:
     folders = os.environ.get(FOLDERS)
     if folders is None or (_ADDRESS.fullmatch(value) and ".." not in value.split("/")):
         return
-    path = Path(value.removeprefix(_SQLITE)).expanduser()
+    path = at_home(value.removeprefix(_SQLITE))
     if not _OTHER_SCHEME.match(str(path)):
         place = path.resolve()
-        shared = [Path(folder).expanduser() for folder in folders.split(os.pathsep) if folder]
+        shared = [at_home(folder) for folder in folders.split(os.pathsep) if folder]
         if any(place.is_relative_to(folder.resolve()) for folder in shared):
             return
         if may_be_name and _is_name(value):

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from regrade.answers.ownership import Busy, owned
 from regrade.processes.environment import TELEMETRY_OFF
 from regrade.settings.errors import SettingsError, TrackingError
+from regrade.settings.files import path_of
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -42,7 +43,7 @@ def default_tracking_uri(answers_uri: str) -> str:
     """Return `MLFLOW_TRACKING_URI`, else a SQLite database next to a local answer folder, else one in this folder."""
     if uri := os.environ.get("MLFLOW_TRACKING_URI"):
         return uri
-    folder = Path() if "://" in answers_uri else Path(answers_uri).expanduser().absolute().parent
+    folder = Path() if answers_uri.startswith("hf://") else path_of(answers_uri).absolute().parent
     return f"sqlite:///{folder.resolve() / 'mlflow.db'}"
 
 
@@ -68,8 +69,10 @@ def may_have_runs(uri: str) -> bool:
 
 
 def public_uri(uri: str) -> str:
-    """Return the URI without user and password."""
-    return uri.replace(_credentials(uri), "", 1)
+    """Return the URI without user and password, which a query may have, too."""
+    for secret in _secrets(uri):
+        uri = uri.replace(secret, "", 1)
+    return uri
 
 
 def preload() -> None:
@@ -195,11 +198,10 @@ def scoring_runs(client: "MlflowClient", experiment: str, tag: str, value: str) 
     return runs
 
 
-def _credentials(uri: str) -> str:
-    if uri.startswith(("sqlite:", "file:")):
-        return ""
-    match = re.match(r"[\w.+-]+://(\S*@)", uri)
-    return match.group(1) if match else ""
+def _secrets(uri: str) -> list[str]:
+    """Return the parts of an address that may hold a user or a password."""
+    match = re.match(r"(?!sqlite|file)[\w.+-]+://(\S*@)?[^?&]*([?&].*)?", uri)
+    return [*filter(None, match.groups())] if match else []
 
 
 def _sqlite_path(uri: str) -> Path | None:
@@ -242,7 +244,8 @@ def _translated(uri: str) -> Iterator[None]:
         yield
     # OSError: artifacts on disk, and all errors of requests. ImportError: missing driver of a database or store.
     except (MlflowException, SQLAlchemyError, OSError, ImportError) as error:
-        secret = _credentials(uri)
-        problem = " ".join(str(error).replace(secret, "").split()) if secret else str(error)
+        secrets, problem = _secrets(uri), str(error)
+        for secret in secrets:
+            problem = " ".join(problem.replace(secret, "").split())
         # The message of the cause contains the URI with the password, and would be printed too.
-        raise TrackingError(public_uri(uri), problem) from (None if secret else error)
+        raise TrackingError(public_uri(uri), problem) from (None if secrets else error)

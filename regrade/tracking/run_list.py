@@ -75,7 +75,7 @@ def _columns(stored: str | None) -> list[str]:
     """Return the columns of a stored view; empty if regrade did not write it."""
     try:
         view = json.loads(stored or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     columns = view.get("selectedColumns") if isinstance(view, dict) else None
     return [str(name) for name in columns] if isinstance(columns, list) else []

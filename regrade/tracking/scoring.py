@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from regrade.stats.metrics import Metrics, SubsetMetrics
 MAX_PARAMETER = 6000
 MAX_TAG = 8000
 MAX_NAME = 180
+MAX_KEY = 250
 
 
 _GROUPS = re.compile(
@@ -103,8 +104,10 @@ class Scoring:
             for metric in ("accuracy", "accuracy_stderr", "n"):
                 key = f"category/{keys[category.name]}/{metric}"
                 metrics[key] = getattr(category.metrics, metric)
-        for result in self.file.other_results:
-            path = "/".join(_part(name) for name in (result.subset, result.name) if name)
+        others = self.file.other_results
+        keys = metric_names(name for result in others for name in (result.subset, result.name))
+        for result in others:
+            path = "/".join(keys[name] for name in (result.subset, result.name) if name)
             metrics[f"other/{path}"] = result.value
             metrics[f"other/{path}_stderr"] = result.stderr
         metrics |= self.judged
@@ -226,23 +229,24 @@ def cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - len(mark)] + mark
 
 
-def metric_names(names: Iterable[str]) -> dict[str, str]:
-    """Return a part of an MLflow key for each name; names that would become equal get a hash appended."""
-    safe = {name: _part(name) for name in sorted(set(names))}
-    count = Counter(safe.values())
-    return {
-        name: part
-        if count[part] == 1
-        else f"{part}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
-        for name, part in safe.items()
-    }
-
-
-def _part(name: str) -> str:
+def metric_part(name: str) -> str:
+    """Return a name as a part of a metric's key in MLflow."""
     # MLflow accepts word characters, dots, dashes and blanks, and keys that are normalised paths.
     words = (words.strip() for words in re.split(r"[^\w. -]+", name))
     part = "_".join(words).strip("_ ")[:MAX_NAME]
     return part if part.strip(". ") else "_"
+
+
+def metric_names(names: Iterable[str], form: Callable[[str], str] = metric_part) -> dict[str, str]:
+    """Return a key of MLflow, or a part of one, for each name; names that would become equal get a hash appended."""
+    safe = {name: form(name) for name in sorted(set(names))}
+    count = Counter(safe.values())
+    return {
+        name: key
+        if count[key] == 1
+        else f"{key[: MAX_KEY - 9]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+        for name, key in safe.items()
+    }
 
 
 def _flatten(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:  # noqa: ANN401 (JSON)

@@ -23,15 +23,13 @@ from regrade.tracking.runs import (
     log_values,
     new_points,
 )
-from regrade.tracking.scoring import metric_names
+from regrade.tracking.scoring import MAX_KEY, metric_names
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 EXPERIMENT = "regrade-sweeps"
-_MAX_KEY = 250
-"""Longest name of a metric in MLflow, in characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +77,7 @@ def track_sweep(
         parent = _run(client, experiment, name, tags)
         parent_id = str(parent.info.run_id)
         curves: dict[int, dict[str, float]] = {}
+        keys = metric_names((_of_curve(k, point) for point in points for k in point.metrics), _key)
         for point in points:
             tags = {
                 "regrade.kind": "sweep point",
@@ -87,13 +86,13 @@ def track_sweep(
                 PARENT_TAG: parent_id,
             }
             child = _run(client, experiment, point.name, tags)
-            values = {metric_name(key): value for key, value in point.metrics.items()}
+            own = metric_names(point.metrics, _key)
+            values = {own[key]: value for key, value in point.metrics.items()}
             has_failed = point.failure is not None or "regrade.failure" in child.data.tags
             failure = {"regrade.failure": point.failure or ""} if has_failed else {}
             _update(client, child, {point.step: values}, point.parameters, failure)
             curves.setdefault(point.step, {}).update(
-                (metric_name(f"{key}/{point.curve}" if point.curve else key), value)
-                for key, value in point.metrics.items()
+                (keys[_of_curve(key, point)], value) for key, value in point.metrics.items()
             )
         _update(client, parent, curves, {}, {NOTE: page})
         return TrackedSweep(parent_id, run_url(uri, experiment, parent_id))
@@ -123,9 +122,13 @@ def _update(
         client.set_terminated(run.info.run_id)
 
 
-def metric_name(name: str) -> str:
+def _of_curve(metric: str, point: PointRun) -> str:
+    return f"{metric}/{point.curve}" if point.curve else metric
+
+
+def _key(name: str) -> str:
     """Return a name with the characters that MLflow allows in a metric."""
-    return re.sub(r"[^\w./ -]", "-", name)[:_MAX_KEY]
+    return re.sub(r"[^\w./ -]", "-", name)[:MAX_KEY]
 
 
 # Log several judges of the same answers to MLflow: a run below the evaluation of the judged model; logged again, it

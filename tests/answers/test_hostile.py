@@ -1,7 +1,10 @@
 """Untrusted answer repositories: no code runs, no file leaves its folder, no memory or page overflows."""
 
+import json
+import math
 import pickle
 import re
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from html import unescape
@@ -25,12 +28,13 @@ from regrade.benchmarks.questions.reading import UnreadableError, read_file
 from regrade.cli.terminal import stderr, stdout, visible
 from regrade.exchange.importing.files import SourceFile
 from regrade.records.columns import GENERATION_SCHEMA, SCHEMA_VERSION
+from regrade.records.specification import specification_id
 from regrade.scoring.score import score_answers
 from regrade.settings.errors import DamagedAnswersError, RegradeError, RepositoryError
 from regrade.stats.charts import accuracy_chart
 from regrade.stats.metrics import SubsetMetrics
 from regrade.text.markdown import escape
-from tests.builders import row
+from tests.builders import row, session
 from tests.memory import taking_at_most
 from tests.stored import (
     again,
@@ -129,6 +133,47 @@ def test_what_is_no_manifest_or_no_scoring_is_refused_by_name(
     assert {problem.path for problem in problems} == {bad, scoring}
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sessions": [session().model_dump(mode="json") | {"engine_settings": {"a": math.nan}}]},
+        {"n_samples": 10**30},
+        {"sessions": [session().model_dump(mode="json") | {"prompt_tokens": 10**400}]},
+    ],
+    ids=["nan", "samples", "tokens"],
+)
+def test_numbers_that_nobody_can_count_with_are_refused_and_block_no_other_set(
+    repository: LocalRepository, answers: AnswerSet, changes: dict[str, Any]
+) -> None:
+    head = commit_manifest(answers, **changes)
+
+    found, (damaged,) = readable_sets(repository, head)
+    assert (found, damaged.path) == ([], f"{answers.folder}/manifest.json")
+    publish(repository, numbers(0, 3), benchmark="others")
+
+
+def test_a_whole_number_that_no_id_can_have_is_damage(
+    repository: LocalRepository, answers: AnswerSet
+) -> None:
+    specified = answers.manifest.specification.model_dump(mode="json") | {"repeats": 10**30}
+    set_id = specification_id(specified | {"repeats": 1e30})
+    document = answers.manifest.model_dump(mode="json") | {"answer_set_id": set_id}
+    content = json.dumps(document | {"specification": specified}).encode()
+    bad = f"answers/sums/org--tiny/{set_id}/manifest.json"
+    head = repository.commit({bad: content}, "from a stranger", parent=repository.head())
+
+    found, (damaged,) = readable_sets(repository, head)
+    assert (len(found), damaged.path) == (1, bad)
+
+
+def test_more_repeats_than_the_format_has_are_verified_like_few(
+    repository: LocalRepository,
+) -> None:
+    publish(repository, numbers(0, 5), repeats=2**62, total=5)
+
+    assert verify(repository, str(repository.head())).problems == []
+
+
 def test_sizes_that_the_manifest_makes_up_are_refused_before_anything_is_read(
     repository: LocalRepository, answers: AnswerSet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,7 +223,7 @@ def test_a_bomb_is_refused_in_little_memory(answers: AnswerSet, rows: int, lengt
         taking_at_most(900 << 20),
         pytest.raises(DamagedAnswersError, match="decodes to more|claims"),
     ):
-        taking_less_than(20, lambda: [*armed.batches(COLUMNS)])
+        taking_less_than(20, lambda: deque(armed.batches(COLUMNS), maxlen=0))
 
 
 @pytest.mark.slow  # a child process takes 2 GiB
@@ -360,6 +405,7 @@ def test_a_card_that_is_hostile_is_kept_and_breaks_nothing(repository: LocalRepo
         "a: &a [*a]",
         "- " * 1000 + "x",
         "!!python/object/apply:os.system [true]",
+        "configs:\n- config_name: [a]",
     )
     for text in (*(f"---\n{yaml}\n---\n" for yaml in front), BEGIN * 2000, "\x1b]0;x\x07"):
         card.write_text(text)

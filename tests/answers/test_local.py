@@ -237,6 +237,74 @@ def test_a_manifest_changed_by_hand_reads_as_committed_and_is_put_back(
     assert not list(repository.differences())
 
 
+def test_links_in_a_stranger_s_copy_lead_no_file_out_of_the_folder(
+    folder: Path, tmp_path: Path
+) -> None:
+    head = LocalRepository(folder).commit({"aliases/authorized_keys": b"theirs"}, "x", parent=None)
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / ".profile").write_text("mine")
+    os.utime(home / ".profile", (0, 0))
+    shutil.rmtree(folder / "aliases")
+    (folder / "aliases").symlink_to(home)
+    (folder / ".regrade/commits/00009").symlink_to(home)
+
+    with pytest.raises(DamagedAnswersError, match="aliases' is damaged: it is a link"):
+        LocalRepository(folder).commit({MANIFEST: b"1"}, "ours", parent=head)
+
+    assert [path.name for path in home.iterdir()] == [".profile"]
+    (folder / ".regrade/objects").rename(tmp_path / "objects")
+    (folder / ".regrade/objects").symlink_to(tmp_path / "objects")
+    with pytest.raises(DamagedAnswersError, match="objects' is damaged: it is a link"):
+        LocalRepository(folder).tidy()
+
+
+def test_a_copy_with_a_link_to_nothing_lacks_that_file_and_no_other(
+    folder: Path, first: str, tmp_path: Path
+) -> None:
+    shutil.copytree(folder, tmp_path / "copy", ignore=lambda *_: {".regrade"})
+    (tmp_path / "copy" / SHARD).unlink()
+    (tmp_path / "copy" / SHARD).symlink_to(tmp_path / "blob")
+
+    copy = LocalRepository(tmp_path / "copy")
+
+    assert copy.files(str(copy.head())).keys() == {MANIFEST, "README.md"}
+
+
+def test_a_text_whose_differences_repeat_it_is_damaged_and_not_put_together(folder: Path) -> None:
+    repository = LocalRepository(folder)
+    base, path = b"x" * 2**16, "measurements/long.json"
+    head = repository.commit({path: base}, "base", parent=None)
+    bomb = hashlib.sha256(b"bomb").hexdigest()
+    edits = [[len(base), 0, ""]] * 1000
+    delta = {"base": hashlib.sha256(base).hexdigest(), "chain": 1, "weight": 0, "edits": edits}
+    (folder / f".regrade/objects/{bomb}.delta").write_text(json.dumps(delta))
+
+    with pytest.raises(DamagedAnswersError, match="does not tell the differences"):
+        Files(folder, folder / ".regrade").find(StoredFile(path, 1, bomb))
+    assert [path for path, _ in LocalRepository(folder).differences()] == [
+        f".regrade/objects/{bomb}.delta"
+    ]
+    assert repository.head() == head
+
+
+@pytest.mark.parametrize("at", ["00000/00000002.json", "zz/00000002.json", "zz"])
+def test_what_is_no_commit_in_a_copied_history_is_damage_or_passed_over(
+    folder: Path, first: str, at: str
+) -> None:
+    huge = {"sha256": "0" * 64, "size": 10**30}
+    commit = {"revision": "0" * 40, "parent": first, "date": None, "message": ""}
+    path = folder / ".regrade/commits" / at
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(json.dumps({**commit, "changes": {"answers/a": huge}}) + "\n")
+
+    if at.startswith("00000"):
+        with pytest.raises(DamagedAnswersError, match=r"00000002\.json.*not a commit"):
+            LocalRepository(folder).head()
+    else:
+        assert LocalRepository(folder).head() == first
+
+
 def test_a_copy_without_a_log_reads_the_same_until_it_is_written_to(
     folder: Path, tmp_path: Path, first: str
 ) -> None:

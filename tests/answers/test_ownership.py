@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from regrade.answers import ownership
-from regrade.answers.ownership import this_process
+from regrade.answers.ownership import Busy, Ownership, last_owner, owned, this_process
 from regrade.answers.spool import Spool, SpoolBusyError
 from regrade.settings.errors import TrackingError
 from regrade.tracking import connection
@@ -136,6 +136,16 @@ with owned(Path(sys.argv[1]), 60):
     print("held", flush=True)
     sys.stdin.readline()
 """
+
+
+@pytest.mark.usefixtures("locks")
+def test_a_database_whose_name_looks_like_a_pattern_has_an_owner(tmp_path: Path) -> None:
+    database = tmp_path / "runs[1].db"
+    with owned(database, 0):
+        assert last_owner(database) == this_process()
+    Ownership(database).take()  # and is never released
+    with pytest.raises(Busy), owned(database, 0):
+        pass
 
 
 @pytest.mark.usefixtures("locks")

@@ -240,6 +240,22 @@ def test_two_machines_add_to_the_same_private_repository(
     assert questions_at_hand("d" * 16, 4).lacks(4) == 0
 
 
+def test_a_longer_file_of_another_machine_takes_the_question_that_it_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGRADE_QUESTIONS_REPOSITORY", str(tmp_path / "private"))
+    theirs, ours = WithheldQuestions("d" * 16), WithheldQuestions("d" * 16)
+    theirs.take(rows(SAMPLES[:3]))
+    theirs.path.write_bytes(theirs.content() * 2)  # as by two processes that begin at once
+    publish_questions(theirs)
+    theirs.path.unlink()
+    ours.take(rows(SAMPLES[2:]))
+    publish_questions(ours)
+
+    monkeypatch.setenv("REGRADE_QUESTIONS", str(tmp_path / "another-machine"))
+    assert questions_at_hand("d" * 16, 4).lacks(4) == 0
+
+
 def test_a_private_repository_on_the_hub_takes_the_questions_and_a_public_one_does_not(
     hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

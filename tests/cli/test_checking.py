@@ -101,6 +101,8 @@ judge --judge m --min-coverage 2 -> `--min-coverage` should be 1 or less, not 2
 judge --judge m --answers /nowhere/at/all -> there is no such folder
 judge nobody --judge m --answers stored -> there are no answers of 'nobody'
 judge --judge m --config /nowhere.yaml -> cannot be read
+chart --gpu-hour m=2 --gpu-hour m=3 -> `--gpu-hour` is given twice for m.
+label 1f --out x.csv --seed 1000000000000000 -> `--seed 1000000000000000` should be 0 or more, and below
 score --stale --force -> `--stale`
 score --since yesterday -> `--since` should be a day, such as 2026-11-30, not 'yesterday'
 score --answers nowhere -> nowhere
@@ -264,6 +266,8 @@ def test_everything_is_checked_before_engine_server_and_mlflow_begin(
 REFUSED_IN_A_FILE = """
 evaluate -> benchmark: gsm8k -> Unknown parameter 'benchmark' in '{}'. Did you mean 'benchmarks'?
 evaluate -> stale: true -> Unknown parameter 'stale' in '{}'.
+evaluate -> model: n -> '{}' cannot be read as YAML: 'model' is given twice
+score -> since: 2026-02-30 -> '{}' cannot be read as YAML: day is out of range
 generate -> engin: {} -> Did you mean 'engine'?
 generate -> gate: {} -> run `regrade gate`
 evaluate -> gate: {promote: true, stop_when_sure: true} -> `gate.promote` in '{}' moves an alias to complete answers only, and `gate.stop_when_sure` in

@@ -115,9 +115,12 @@ def test_benchmarks_that_only_one_side_has_are_named(
     )
 
 
-def test_an_alias_stands_for_answer_sets_until_it_is_moved(repository: LocalRepository) -> None:
+@pytest.mark.parametrize("other", ["products", "lm_eval:arc_easy", "judge:correct:sums"])
+def test_an_alias_stands_for_answer_sets_until_it_is_moved(
+    repository: LocalRepository, other: str
+) -> None:
     first = answer(repository, "org/a", right=5, total=10)
-    product = answer(repository, "org/a", right=5, total=10, benchmark="products")
+    product = answer(repository, "org/a", right=5, total=10, benchmark=other)
     second = answer(repository, "org/b", right=5, total=10)
 
     move_alias(repository, "baseline", [first, product])
@@ -125,7 +128,7 @@ def test_an_alias_stands_for_answer_sets_until_it_is_moved(repository: LocalRepo
 
     assert alias.answer_sets == {
         "sums": second.manifest.answer_set_id,
-        "products": product.manifest.answer_set_id,
+        other: product.manifest.answer_set_id,
     }
     assert repository.head() == revision
     assert move_alias(repository, "baseline", [second])[1] == revision  # nothing to commit

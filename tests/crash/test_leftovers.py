@@ -65,6 +65,22 @@ def test_only_one_repository_is_published_where_one_is_named(spool_home: Path, t
     assert other.exists()
 
 
+@pytest.mark.parametrize("damaged", ["origin.json", "sealed-00001-000000000000.parquet"])
+def test_a_damaged_spool_is_named_and_the_others_are_published(
+    spool_home: Path, tmp_path: Path, damaged: str
+):
+    folder = leave(str(tmp_path / "broken"), range(2), 5)
+    leave(str(tmp_path / "whole"), range(3), 5)
+    (folder / damaged).write_bytes(b"{")
+
+    found = list(publish_leftovers())
+
+    (refused,) = (left for left in found if left.error is not None)
+    assert damaged in str(refused.error)
+    assert sum(left.published is not None for left in found) == 1
+    assert folder.exists()
+
+
 def test_a_spool_that_another_run_holds_is_left_to_it(spool_home: Path, tmp_path: Path):
     folder = leave(str(tmp_path / "answers"), range(2), 5)
     with Spool(folder):

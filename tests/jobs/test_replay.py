@@ -152,3 +152,26 @@ def test_the_model_that_answered_keeps_what_it_computed_and_is_not_read_again(
     assert own.max_model_len is None
     assert job.of("org/tiny", own, own=True).reuse == Reuse()
     assert job.of("org/tiny", engine, own=False).reuse.fresh
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"extra": ["trust_remote_code=true"]}, "`engine.extra trust_remote_code=true`, by which"),
+        ({"extra": ["seed=1", "worker-cls=their.Worker"]}, "`engine.extra worker-cls=their.W"),
+        ({"dtype": "int3"}, "settings of its engine that cannot be used"),
+        ({"extra": 3}, "settings of its engine that cannot be used"),
+    ],
+)
+def test_a_repository_brings_no_code_that_the_job_does_not_name(
+    repository: LocalRepository, settings: dict[str, Any], problem: str
+) -> None:
+    answers = publish(repository, numbers(0, 2))
+    stored = session(engine_settings=settings)
+    manifest = answers.manifest.model_copy(update={"sessions": (stored,)})
+
+    with pytest.raises(SettingsError, match=problem):
+        ReplayJob(answer_set="1234").own_engine(manifest)
+    if isinstance(extra := settings.get("extra"), list):
+        trusting = ReplayJob(answer_set="1234", engine=VllmEngine(extra=tuple(extra)))
+        assert trusting.own_engine(manifest).extra == tuple(extra)

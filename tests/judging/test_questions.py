@@ -10,7 +10,9 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.judging.choosing import judged
-from regrade.judging.questions import JudgeQuestions
+from regrade.judging.criteria import CriteriaSource
+from regrade.judging.questions import PROMPT, JudgeQuestions
+from regrade.judging.reusing import _is_same
 from regrade.judging.stored import LONGEST_TRAJECTORY, digest, stored_answers
 from regrade.records import Sample
 from regrade.records.messages import Part, PartedMessage
@@ -22,7 +24,7 @@ from regrade.settings.errors import SettingsError
 from tests.builders import row
 from tests.judging.scripted import FENCED, candidates
 from tests.pictures import image, publish_showing, showing
-from tests.stored import publish
+from tests.stored import commit_shards, publish
 
 
 def questions(answers: Any, rubric: str | Rubric = "correct", **options: Any) -> JudgeQuestions:
@@ -178,6 +180,33 @@ def test_criteria_come_from_the_stored_question_or_a_file(tmp_path: Path):
         questions(
             candidates(tmp_path / "d", ["It is 1."]), "criteria", criteria=str(file)
         ).samples()
+
+
+def test_a_stranger_s_row_without_json_and_choices_is_judged_without_them(tmp_path: Path):
+    repository = LocalRepository(tmp_path)
+    odd = row(1, doc="{", choices=["a", None], prompt_kind="messages", prompt="[")
+
+    (answer,) = stored_answers(commit_shards(publish(repository, [row(1)]), [odd]))
+
+    assert (answer.doc, answer.question) == (None, "[\nA. a\nB. ")
+
+
+@pytest.mark.parametrize("prompt", ["[", "5", "[]", "[1]"])
+def test_a_stranger_s_verdict_on_no_prompt_is_no_verdict_on_another(prompt: str):
+    verdict = {"text": "x", "error": None, "prompt_kind": "messages", "prompt": prompt}
+    asked = Sample("a", 0, "", {PROMPT: ({"role": "user", "content": "?"},)})
+
+    assert not _is_same(verdict, asked)
+
+
+def test_criteria_of_a_file_belong_to_the_id_as_it_is_written(tmp_path: Path):
+    file = tmp_path / "criteria.yaml"
+    file.write_text("010: [{criterion: a, points: 1}]\n8: [{criterion: b, points: 1}]\n")
+    assert CriteriaSource(str(file))._by_sample.keys() == {"010", "8"}
+    for twice in ("8: []\n'8': []\n", "[" * 10_000, "2026-02-30"):
+        file.write_text(twice)
+        with pytest.raises(SettingsError, match="cannot be read as JSON or YAML"):
+            CriteriaSource(str(file))
 
 
 def test_identity_is_that_of_rubric_and_answers(tmp_path: Path):

@@ -119,6 +119,21 @@ def test_other_files_do_not_change_the_revision(folder: Path, file: str):
     assert _revision(folder) == before
 
 
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", json.dumps(CONFIG | {"text_config": ["no", "object"]})),
+        ("tokenizer_config.json", json.dumps({"chat_template": ["no", {"name": "default"}]})),
+        ("chat_template.json", "[" * 100_000),
+    ],
+    ids=["config", "tokenizer", "template"],
+)
+def test_a_part_of_a_file_that_is_no_object_tells_nothing(folder: Path, file: str, content: str):
+    (folder / file).write_text(content)
+
+    assert resolve_here(str(folder)).dtype is None
+
+
 def test_a_chat_template_may_be_a_file(folder: Path):
     (folder / "tokenizer_config.json").write_text("{}")
     assert resolve_here(str(folder)).answers_chats is False
@@ -236,8 +251,9 @@ def test_dummy_weights_need_no_file(folder: Path):
     assert resolve_here(str(folder), needs_weights=False).identity
 
 
-def test_a_damaged_config_is_refused(folder: Path):
-    (folder / "config.json").write_text("{")
+@pytest.mark.parametrize("content", ["{", '{"a":' * 100_000])
+def test_a_damaged_config_is_refused(folder: Path, content: str):
+    (folder / "config.json").write_text(content)
 
     with pytest.raises(ModelError, match=r"'config\.json' cannot be read as JSON"):
         resolve_here(str(folder))
@@ -468,8 +484,9 @@ def test_a_served_model_is_its_name_and_not_its_address(url: str):
         ("small", "elsewhere", None, SettingsError, r"http://127\.0\.0\.1:9/v1/models.*vllm serve"),
         ("small", "without /v1", None, SettingsError, "usually ends in '/v1'"),
         ("small", "", ["hello"], OperationError, "OpenAI-compatible"),
+        ("small", "", b"[" * 100_000, OperationError, "OpenAI-compatible"),
     ],
-    ids=["another name", "no server", "no API", "no list"],
+    ids=["another name", "no server", "no API", "no list", "nested"],
 )
 def test_a_model_that_is_not_served_is_refused_with_what_to_change(
     url: str,

@@ -73,6 +73,14 @@ def test_code_in_another_repository_is_pinned_and_part_of_the_identity(hub: Hub,
     assert chosen == {"trust_remote_code": True, "code": {code: commits[0]}}
 
 
+def test_code_in_a_folder_of_another_repository_is_pinned_to_its_commit(hub: Hub, publish: Publish):
+    code = f"{hub.user}/code"
+    publish("model", config={"auto_map": {"AutoModel": f"{code}--src/modeling.Model"}})
+    commit = publish("code", **{"src/modeling": "1"})
+
+    assert resolved(f"{hub.user}/model")[1]["code"] == {code: commit}
+
+
 def test_a_branch_with_the_models_code_is_its_commit(hub: Hub, api: HfApi, publish: Publish):
     publish("model", config={"auto_map": OWN}, modeling_new="1")
     api.create_tag(f"{hub.user}/model", tag="old")

@@ -22,6 +22,8 @@ class Server:
     """A server with one model, started at `started`."""
 
     entry: dict[str, Any] = field(default_factory=dict)
+    before: list[dict[str, Any]] = field(default_factory=list)
+    """What it lists before the model."""
     started: float | None = None
     answers: list[list[tuple[str, float]]] | None = None
     """Tokens and log-probabilities of the answers to any prompts; None: it has no completions."""
@@ -40,7 +42,7 @@ def server() -> Iterator[Server]:
             if self.path == "/v1/models":
                 made.listings += 1
                 now = {"created": int(time.time())} | made.entry
-                self.reply({"data": [{"id": "m", **now}]})
+                self.reply({"data": [*made.before, {"id": "m", **now}]})
             elif self.path == "/metrics" and made.started is not None:
                 self.reply(f"# HELP x\nprocess_start_time_seconds {made.started}\n".encode())
             else:
@@ -78,6 +80,19 @@ def test_another_checkpoint_under_the_same_name_and_port_is_another_model(server
     server.entry = {"root": "/ckpt/3", "owned_by": "vllm"}
     assert revision(server) != first
     assert "127.0.0.1" not in first
+
+
+def test_a_model_is_told_by_its_own_entry_whatever_stands_before_it(server: Server):
+    server.before = [{"object": "model"}, {"id": "other", "root": "/other"}]
+    server.entry = {"root": "/mine", "created": 10**400}
+
+    assert revision(server) == "root=/mine"
+
+
+def test_a_server_whose_fixed_answers_are_no_numbers_gives_none(server: Server):
+    server.entry, server.answers = {"root": "/mine"}, [[("a", 10**400)]] * len(FIXED_PROMPTS)
+
+    assert resolved(server).fingerprint is None
 
 
 def test_a_model_that_was_created_once_is_known_by_that(server: Server):

@@ -1,5 +1,6 @@
 """The temporary Prefect server: one that does not start, and who may use it."""
 
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,13 @@ from uuid import uuid4
 import httpx
 import psutil
 import pytest
-from prefect.settings import PREFECT_HOME, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
 from regrade.answers.local import LocalRepository
 from regrade.orchestration import server
+from regrade.orchestration.optional import optional
 from regrade.orchestration.server import protection
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import OperationError, SettingsError
 from tests.builders import row
 from tests.command_line import DEMO, regrade
 from tests.prefect_login import LOGIN, Login
@@ -44,6 +46,29 @@ def test_a_temporary_server_that_does_not_start_is_named_with_what_it_said(
     (log,) = logs.glob("regrade-*.log")  # beside that of the engine, which begins meanwhile
     assert str(log) in ran.err
     assert "unable to open database file" in log.read_text()
+
+
+@pytest.mark.parametrize("status", [401, 500])
+def test_the_password_in_the_address_of_the_server_is_in_no_error(status: int) -> None:
+    url = "http://ann:s3cret@prefect.test/api"
+    response = httpx.Response(status, request=httpx.Request("GET", f"{url}/flows/"))
+
+    with temporary_settings({PREFECT_API_URL: url}), pytest.raises(OperationError) as caught:
+        server.flow_result(response.raise_for_status, {})
+
+    assert "http://prefect.test/api" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
+
+
+def test_what_a_run_can_do_without_is_told_without_the_password(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    request = httpx.Request("GET", "http://ann:s3cret@prefect.test/api")
+    with optional(logging.getLogger("regrade"), "no page"):
+        httpx.Response(500, request=request).raise_for_status()
+
+    assert "no page (Server error '500" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 def test_a_command_takes_the_server_that_was_imported_beside_its_checks_and_there_is_none_if_one_is_set(

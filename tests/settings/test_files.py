@@ -15,6 +15,7 @@ from regrade.settings.files import (
     log_file,
     spool_root,
 )
+from regrade.settings.model_pattern import is_pattern
 
 
 def _write(path: Path, content: bytes) -> None:
@@ -111,3 +112,8 @@ def test_folders_in_the_environment_may_begin_in_the_users_own(
     users = tmp_path / "users" / "regrade"
     own = [users, users / "spool", users / "questions", users / "logs"]
     assert folders == (own if xdg else [tmp_path / "mine"] * 4)
+
+
+def test_the_folder_of_an_unknown_user_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match="'~no-such-user/model' begins in the folder of a user"):
+        is_pattern("~no-such-user/model")

@@ -53,27 +53,18 @@ def test_what_it_prints_goes_to_the_log(tmp_path: Path):
     assert "printed on stdout" in log.read_text()
 
 
-@pytest.mark.parametrize("ending", ["os._exit(0)", "os.kill(os.getpid(), 9)"])
-def test_it_ends_with_its_owner_however_that_ends(ending: str):
-    code = (
-        "import os\n"
-        "from regrade.tracking import process\n"
-        "process._import_all = os.getpid\n"
-        f"print(process.call_in_process(os.getpid), flush=True)\n{ending}"
-    )
-    owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
-    pid = int(owner.stdout)
-    wait_until(lambda: not living([pid]))
+_CALLED = "process._import_all = os.getpid; pid = process.call_in_process(os.getpid)"
+_IMPORTING = (
+    "process._import_all = signal.pause; process.prepare(); pid = process._started[0].process.pid"
+)
 
 
-def test_it_ends_with_its_owner_in_the_middle_of_its_imports():
-    code = (
-        "import os, signal\n"
-        "from regrade.tracking import process\n"
-        "process._import_all = signal.pause\n"
-        "process.prepare()\n"
-        "print(process._started[0].process.pid, flush=True)\nos._exit(0)"
-    )
+@pytest.mark.parametrize(
+    ("begin", "end"),
+    [(_CALLED, "os._exit(0)"), (_CALLED, "os.kill(os.getpid(), 9)"), (_IMPORTING, "os._exit(0)")],
+)
+def test_it_ends_with_its_owner_however_that_ends(begin: str, end: str):
+    code = f"import os, signal; from regrade.tracking import process; {begin}; print(pid, flush=True); {end}"
     owner = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
     pid = int(owner.stdout)
     wait_until(lambda: not living([pid]))

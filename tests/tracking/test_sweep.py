@@ -83,3 +83,21 @@ def test_texts_that_a_search_of_mlflow_cannot_quote_are_runs_of_their_own(tmp_pa
         assert len(ids) == 2
 
     assert len(runs(uri)[1]) == 2 * (1 + len(points))
+
+
+def test_curves_whose_names_mlflow_would_write_alike_stay_apart(tmp_path: Path):
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    points = [
+        PointRun(name, name, 1, {}, {"tokens_per_second": value}, None)
+        for name, value in (
+            ("a=1", 1.0),
+            ("a:1", 2.0),
+            (300 * "m" + "1", 3.0),
+            (300 * "m" + "2", 4.0),
+        )
+    ]
+    tracked = track_sweep(uri, SWEEP, "/answers", "sweep", points, "# Page")
+
+    client, _ = runs(uri)
+    found = client.get_run(tracked.run_id).data.metrics
+    assert sorted(found.values()) == [1.0, 2.0, 3.0, 4.0]

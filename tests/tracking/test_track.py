@@ -28,8 +28,9 @@ from regrade.records.specification import (
 from regrade.settings import SamplingParams
 from regrade.settings.errors import TrackingError
 from regrade.stats.metrics import Metrics, SubsetMetrics, Summary
+from regrade.stats.named import Aggregate
 from regrade.tracking import Scoring, default_tracking_uri, track
-from regrade.tracking.connection import open_store
+from regrade.tracking.connection import open_store, public_uri
 from regrade.tracking.description import NOTES, Row, evaluation_text, verdict_in, with_verdict
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
@@ -613,6 +614,34 @@ def test_keys_that_would_become_equal_stay_apart() -> None:
     assert names["a,b"] != names["a;b"]
 
 
+def test_results_whose_names_differ_in_signs_alone_are_metrics_of_their_own() -> None:
+    results = [
+        Aggregate(subset="", name=name, value=v, n=9) for name, v in (("f@1", 0.1), ("f+1", 0.2))
+    ]
+    results.append(Aggregate(subset="a", name="plain", value=0.3, n=9))
+    file = scoring().file.model_copy(update={"aggregates": tuple(results)})
+    scored = replace(scoring(), file=file)
+
+    logged = {key: v for key, v in scored.results().items() if key.startswith("other/")}
+
+    assert sorted(logged.values()) == [0.1, 0.2, 0.3]
+    assert logged["other/a/plain"] == 0.3
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("postgresql://ann:s3cret@db/mlflow", "postgresql://db/mlflow"),
+        ("postgresql://db/mlflow?user=ann&password=s3cret", "postgresql://db/mlflow"),
+        ("postgresql://db/mlflow?user=a@b&password=s3cret", "postgresql://b"),
+        ("http://ann:s3cr/et@mlflow.test:5000/sub", "http://mlflow.test:5000/sub"),
+        ("sqlite:////data/a@b?c/mlflow.db", "sqlite:////data/a@b?c/mlflow.db"),
+    ],
+)
+def test_an_address_is_told_without_user_and_password(uri: str, shown: str) -> None:
+    assert public_uri(uri) == shown
+
+
 def test_scorings_of_two_models_are_refused(uri: str) -> None:
     with pytest.raises(ValueError, match=r"exactly one model.*org/model.*other"):
         track(uri, [scoring(), scoring(manifest(model="other"))])
@@ -742,6 +771,7 @@ def test_the_default_is_the_environment_else_sqlite_beside_the_answers(
     beside = f"sqlite:///{tmp_path.resolve()}"
     assert default_tracking_uri("answers") == f"{beside}/mlflow.db"
     assert default_tracking_uri(f"{tmp_path}/deep/answers") == f"{beside}/deep/mlflow.db"
+    assert default_tracking_uri(f"file://{tmp_path}/deep/answers") == f"{beside}/deep/mlflow.db"
     assert default_tracking_uri("hf://datasets/org/answers") == f"{beside}/mlflow.db"
 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://mlflow.test")

@@ -96,14 +96,18 @@ def _is_allowed(name: str, value: object) -> bool:
     )
 
 
+def may_be_code(extra: Mapping[str, Any]) -> list[str]:
+    """Return the names of the arguments that are not known to run no code."""
+    return [name for name in sorted(extra) if not _is_allowed(name, extra[name])]
+
+
 def refuse_code(extra: Mapping[str, Any]) -> None:
     """Refuse all arguments but those that are known to run no code, if this machine does not allow code of models.
 
     Raises:
         SettingsError: If `REGRADE_REMOTE_CODE` does not allow it, and an argument or its value is not known.
     """
-    refused = [name for name in sorted(extra) if not _is_allowed(name, extra[name])]
-    if refused and not may_run_code():
+    if (refused := may_be_code(extra)) and not may_run_code():
         raise RefusedParameterError(
             f"`engine.extra`: this worker does not accept {refused[0]}={extra[refused[0]]!r} from a run: it accepts numbers and "
             "choices of arguments that are known to run no code. Start the worker with "

@@ -1,6 +1,7 @@
 """Store people's labels beside the answers, one file for each import."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -66,17 +67,7 @@ def store_labels(labels: Sequence[Label], task: LabelTask, seed: int | None, siz
         seed: Seed of the random sample that people labelled. None: they chose the answers.
         size: Size of the sample.
     """
-    rows = [
-        {
-            "sample_id": label.key[0],
-            "repeat": label.key[1],
-            "label": label.label,
-            "value": label.value,
-            "rater": label.rater,
-            "labelled_at": label.labelled_at,
-        }
-        for label in labels
-    ]
+    rows = [asdict(label) | {"sample_id": label.key[0], "repeat": label.key[1]} for label in labels]
     content, sha256 = sealed_labels(pa.Table.from_pylist(rows, LABEL_SCHEMA))
     record = LabelFile(
         answer_set_id=task.answers.manifest.answer_set_id,

@@ -80,7 +80,7 @@ class Scheme:
             raise SettingsError(
                 f"'{given[:80]}' is no label here: expected {expected(tuple(self.labels), self.scale)}."
             )
-        return f"{value:g}", value
+        return str(value).removesuffix(".0"), value
 
 
 def expected(labels: Sequence[str], scale: Scale, words: Mapping[str, str] | None = None) -> str:

@@ -170,12 +170,14 @@ def _rows(path: Path, tasks: Sequence[LabelTask]) -> Iterator[Mapping[str, str |
     separator = max((",", ";", "\t"), key=header.count)
     csv.field_size_limit(_MAX_FIELD)
     reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=separator)
-    names = set(reader.fieldnames or ())
+    names = list(reader.fieldnames or ())
     labels = [column_of(LABEL, task) for task in tasks]
-    needed = KEYS if names.intersection(labels) else (*KEYS, labels[0])
+    if twice := [name for name in (*COLUMNS, *labels, RATER) if names.count(name) > 1]:
+        raise SettingsError(f"'{path}' has two columns '{twice[0]}'. Leave one of them.")
+    needed = KEYS if {*names}.intersection(labels) else (*KEYS, labels[0])
     lacking = [name for name in needed if name not in names]
     if lacking:
-        found = ", ".join(reader.fieldnames or ()) or "none"
+        found = ", ".join(names) or "none"
         raise SettingsError(
             f"'{path}' has no column '{lacking[0]}', its columns are {found[:200]}. "
             "`regrade label ANSWER_SET --sample 200 --out labels.csv` writes a sheet."

@@ -119,4 +119,4 @@ def _text(value: object, task: LabelTask) -> str:
     if isinstance(value, bool):
         labels = {number: label for label, number in task.verdicts.scheme.labels.items()}
         return labels.get(float(value), str(value))
-    return f"{value:g}" if isinstance(value, float | int) else str(value)
+    return str(value).removesuffix(".0")

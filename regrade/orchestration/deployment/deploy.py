@@ -17,7 +17,7 @@ from prefect.workers.process import ProcessWorker
 from regrade.orchestration.deployment.apply import Deployment, Outcome, recall, remember
 from regrade.orchestration.deployment.desired import read_desired
 from regrade.orchestration.events import SCORERS_DEPLOYED, announce
-from regrade.orchestration.remote.access import address, client_settings
+from regrade.orchestration.remote.access import address, client_settings, without_login
 from regrade.scorers import scorer_names
 from regrade.scoring.score import label_now
 from regrade.settings.errors import OperationError, SettingsError
@@ -171,7 +171,7 @@ def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
                 report(outcome)
             report(crash_silent_runs(client))
     except PrefectHTTPStatusError as error:
-        raise OperationError(f"The Prefect server {url} refused: {error}") from error
+        raise OperationError(f"The Prefect server {url} refused: {without_login(error)}") from error
     except httpx.TransportError as error:
         problem = f"{type(error).__name__}: {error}"
         raise OperationError(f"The Prefect server {url} does not answer ({problem}).") from error

@@ -1,5 +1,6 @@
 """Address of the Prefect server, and responses that do not come from its API, such as a proxy's login page."""
 
+import re
 from typing import Any
 
 import httpx
@@ -41,6 +42,11 @@ def address() -> str:
     if url.scheme not in ("http", "https") or not url.host:
         raise problem
     return str(url.copy_with(userinfo=b"")) if url.userinfo else str(text)
+
+
+def without_login(text: object) -> str:
+    """Return the text of an error, in which httpx repeats the address, without a user and password in it."""
+    return re.sub(r"(?<=://)[^\s/'\"]*@", "", str(text))
 
 
 def client_settings() -> dict[str, Any]:

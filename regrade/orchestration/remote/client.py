@@ -23,7 +23,13 @@ from prefect.utilities.urls import url_for
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from regrade.hub.http_client import Failure, failure_of
-from regrade.orchestration.remote.access import address, client_settings, detail, unexpected
+from regrade.orchestration.remote.access import (
+    address,
+    client_settings,
+    detail,
+    unexpected,
+    without_login,
+)
 from regrade.settings.errors import OperationError, SettingsError
 
 logger = logging.getLogger("regrade.trigger")
@@ -199,4 +205,4 @@ def _is_away(error: BaseException) -> bool:
 
 
 def _detail(error: PrefectHTTPStatusError) -> str:
-    return str(detail(error.response) or error.response.text or error).strip()
+    return without_login(detail(error.response) or error.response.text or error).strip()

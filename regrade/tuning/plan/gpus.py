@@ -77,7 +77,7 @@ def parse_memory(text: str) -> int:
     Raises:
         SettingsError: If it is not a number above 0 with a unit.
     """
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]+)?)\s*([a-zA-Z]+)\s*", text)
     unit = _UNITS.get(found[2].lower()) if found else None
     size = int(float(found[1]) * unit) if found and unit else 0
     if not size:

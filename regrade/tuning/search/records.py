@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import orjson
 from pydantic import Field
@@ -13,6 +13,7 @@ from regrade.answers.base import Repository
 from regrade.answers.documents import read_json
 from regrade.engines.base import BaseEngineSettings, parallel_by_hand
 from regrade.engines.vllm_process.hardware import Hardware, hardware, vllm_version
+from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.jobs.plan import Plan
 from regrade.records.specification import ModelIdentity
 from regrade.settings import Method, Seconds, StrictModel, Timestamp
@@ -25,6 +26,12 @@ _NO_VLLM = "a version of vLLM, and none is installed here. Install it"
 _NO_HARDWARE = "one kind of hardware, and `nvidia-smi` names no GPU here, or several kinds. Set CUDA_VISIBLE_DEVICES to GPUs of one kind"
 _LOOKED_AT = 200
 """Most questions whose prompts are read, evenly spaced."""
+
+
+TunedSetting = Annotated[
+    str, Field(pattern=rf"^({'|'.join(('max_num_seqs', 'max_num_batched_tokens', *PARALLEL))})$")
+]
+"""Engine settings that are tuned: a repository, which may be a stranger's, sets no others."""
 
 
 class Workload(StrictModel):
@@ -103,7 +110,7 @@ class Tuning(StrictModel):
     """Benchmark whose questions were answered."""
     measured_at: Timestamp
     regrade_version: str
-    settings: dict[str, int]
+    settings: dict[TunedSetting, Annotated[int, Field(ge=1)]]
     """Engine settings to use: `max_num_seqs`, and others that were better than the default."""
     in_flight: int = Field(ge=1)
     """Requests in flight that were chosen, over all copies of the model; `max_num_seqs` is that of a copy."""

@@ -17,11 +17,14 @@ from pydantic import Field, model_validator
 from regrade.engines.base import PromptRendering
 from regrade.jobs.job import EvaluationJob, make_job
 from regrade.settings.errors import SettingsError
+from regrade.settings.files import path_of
 from regrade.settings.marks import FIRST, NO_OPTION, NOT_MEASURED, SAME_ANSWERS, marked
 from regrade.tuning.sweep.axes import Axis, grid, with_values
 
 IN_FLIGHT = "in_flight"
 _HUB = "hf://datasets/"
+_OF_POINT = re.compile(r"/sweeps/[0-9a-f]{12}(/|$)")
+"""Matches the folder of a sweep, or of a point."""
 _LONGEST = 64
 """Longest name of a point's folder, in characters."""
 _LONGEST_ON_HUB = 96
@@ -163,7 +166,8 @@ def check_address(job: SweepJob) -> None:
     Raises:
         SettingsError: If it is one.
     """
-    if "/sweeps/" in job.answers:
+    place = job.answers if job.folder is None else str(path_of(job.answers).absolute())
+    if _OF_POINT.search(place):
         raise SettingsError(
             f"`--answers {job.answers}` is a point of another sweep. Name the repository above `sweeps`: this sweep gets a "
             "folder of its own in it."

@@ -15,6 +15,7 @@ from regrade.judging.labels.calibrated import Calibrated, calibrated
 from regrade.judging.labels.importing import RelabelledError, labels_of_rows, new_labels
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.labels.sampling import random_order, random_part
+from regrade.judging.labels.scheme import Scheme
 from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.labels.task import LabelTask
@@ -210,6 +211,23 @@ def test_a_sheet_with_semicolons_and_other_line_ends_is_read(
         writer.writerows(row | {"answer": "one\r\ntwo;\r\nthree"} for row in rows)
 
     assert len(read_sheet(path, [task], "anna")) == 3
+
+
+def test_of_two_columns_with_one_name_none_is_read(task: LabelTask, tmp_path: Path) -> None:
+    path = labelled(task, "right", tmp_path / "labels.csv", 3)
+    header, *lines = path.read_text().splitlines()
+    path.write_text("\n".join([f"{header},label", *(f"{line},wrong" for line in lines)]))
+
+    with pytest.raises(SettingsError, match=r"labels\.csv' has two columns 'label'"):
+        read_sheet(path, [task], "anna")
+
+
+def test_a_number_that_people_give_is_kept_as_it_is() -> None:
+    scheme = Scheme({}, Scale(low=0, high=10_000_000, unit=""))
+
+    read = [scheme.read(text) for text in ("0.12345678", "1234567", "7", "2.50")]
+
+    assert read == [("0.12345678", 0.12345678), ("1234567", 1234567.0), ("7", 7.0), ("2.5", 2.5)]
 
 
 def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> None:

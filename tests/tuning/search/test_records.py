@@ -98,12 +98,24 @@ def test_a_measurement_of_something_else_is_not_used(
     assert with_tuned(engine, plan, repository) is engine
 
 
-def test_a_measurement_of_a_newer_version_is_left_out_by_name(
-    repository: LocalRepository, plan: Any, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("known", "unknown"),
+    [
+        ('"schema_version":1', '"schema_version":2'),
+        ('"max_num_seqs":96', '"max_model_len":1'),
+        ('"max_num_seqs":96', '"max_num_seqs":0'),
+    ],
+)
+def test_a_measurement_of_a_newer_version_or_of_other_settings_is_left_out_by_name(
+    repository: LocalRepository,
+    plan: Any,
+    caplog: pytest.LogCaptureFixture,
+    known: str,
+    unknown: str,
 ):
     keep(repository, tuning(max_num_seqs=96))
     other = KEY.model_copy(update={"vllm": "0.31"})
-    newer = tuning(other).model_dump_json().replace('"schema_version":1', '"schema_version":2')
+    newer = tuning(other).model_dump_json().replace(known, unknown)
     repository.commit({other.path: newer.encode()}, "by hand", parent=repository.head())
 
     assert tuned(plan, repository).max_num_seqs == 96

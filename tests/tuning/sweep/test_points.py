@@ -1,5 +1,6 @@
 """The grid of a sweep: which points there are, where their answers are, and which share an engine."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +157,13 @@ def test_a_grid_that_makes_no_sense_is_refused(changes: dict[str, Any], message:
         job(**changes)
 
 
-def test_a_point_of_a_sweep_gets_no_sweep_inside():
-    with pytest.raises(SettingsError, match="repository above"):
-        check_address(job(in_flight=(1, 2), answers="/answers/sweeps/0123/in_flight-1"))
+def test_a_point_of_a_sweep_gets_no_sweep_inside_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    whole = job(in_flight=(1, 2), answers=str(tmp_path))
+    point = whole.points()[0].answers
+    monkeypatch.chdir(tmp_path)
+    for spelled in (point, f"file://{point}", str(Path(point).relative_to(tmp_path))):
+        with pytest.raises(SettingsError, match="repository above"):
+            check_address(job(in_flight=(1, 2), answers=spelled))
+    check_address(job(in_flight=(1, 2), answers="/home/sweeps/answers"))
