@@ -31,10 +31,10 @@ WITH_RE = {
     "exchange/importing/record jobs/shares judging/questions pages/viewer/parameters processes/metrics_endpoint records/patterns "
     "records/rubrics/own settings/model_pattern settings/settings settings/worker_limits tracking/connection",
     "questions, prompts, their templates, and pages about answers": "answers/overview benchmarks/gsm8k benchmarks/mbpp_plus "
-    "benchmarks/mmlu_pro benchmarks/questions/targets benchmarks/questions/visual benchmarks/realworldqa "
+    "benchmarks/mmlu_pro benchmarks/questions/problems benchmarks/questions/targets benchmarks/questions/visual benchmarks/realworldqa "
     "engines/vllm_process/prompts lm_eval/requests models/chat_template records/images scorers/extraction/continuing",
     "errors, logs and headers of servers and engines, of bounded length": "answers/hub_http engines/openai_api/bodies "
-    "engines/openai_api/transport engines/vllm_process/logs hub/client models/served",
+    "engines/openai_api/transport engines/vllm_process/logs hub/client models/served orchestration/remote/access",
     "an address of an image, for its beginning": "exchange/importing/messages",
     "reasons of a gate, for one class of characters": "comparing/junit",
     "nothing: the type of a match": "judging/labels/sheet scorers/mathematics/latex",
