@@ -1,6 +1,7 @@
 """A benchmark of additions, and an engine that answers without a model."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Self
 
 from regrade.engines.base import EngineInfo
@@ -8,9 +9,11 @@ from regrade.engines.openai import OpenAIEngine
 from regrade.jobs.plan import Plan, make_plan
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Message, RankingRule, Request, Sample
+from regrade.records.images import read_image
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
 from regrade.settings import Method, PromptSettings, SamplingParams, SamplingSettings, ScorerName
 from tests.builders import specification
+from tests.pictures import file_of
 
 
 class Sums:
@@ -58,6 +61,18 @@ class Sums:
 
     def contexts(self, sample: Sample) -> tuple[str | tuple[Message, ...], ...]:
         return ()
+
+
+class Seen(Sums):
+    """Questions that show an image after their text."""
+
+    def samples(self) -> list[Sample]:
+        return [
+            replace(sample, images=(read_image(file_of("PNG")),)) for sample in super().samples()
+        ]
+
+    def prompt(self, sample: Sample) -> tuple[Message, ...]:
+        return ({"role": "user", "content": f"What is it?{sample.images[0].mark}"},)
 
 
 class Answering:

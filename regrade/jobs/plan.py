@@ -478,20 +478,29 @@ def make_plan(
         repeats=asked.repeats,
         engine=engine.identity(model, truncate=truncate),
     )
+
+    def as_before(known: Specification) -> Specification:
+        if model.earlier_revision is None:
+            return known
+        identity = known.model.model_copy(update={"revision": model.earlier_revision})
+        return known.model_copy(update={"model": identity})
+
     sampled, repeated = asked.earlier
     changes = {"sampling": effective_sampling(sampled, benchmark.method), "repeats": repeated}
     by_rules = [specification, specification.model_copy(update=changes)]
     spelled = [engine.earlier(known, model, truncate=truncate) for known in by_rules]
-    earlier = dict.fromkeys(known.answer_set_id for known in (spelled[0], by_rules[1], spelled[1]))
-    by_id = {known.answer_set_id: known for known in (*spelled, *by_rules)}
+    before = map(as_before, (specification, spelled[0], by_rules[1], spelled[1]))
+    earlier = {known.answer_set_id: known for known in before}
     earlier.pop(specification.answer_set_id, None)
+    if model.earlier_revision is not None and any(sample.images for sample in samples):
+        earlier = {}  # they may be of another processor
     return Plan(
         benchmark,
         model,
         specification,
         samples,
-        earlier=tuple(by_id[known] for known in earlier),
-        version_1=version_1_folder(spelled[1], sampled),
+        earlier=tuple(earlier.values()),
+        version_1=version_1_folder(as_before(spelled[1]), sampled),
         prints_the_day=asked.reasoning.prints_the_day,
         reasons=bool(asked.reasoning.expected),
     )

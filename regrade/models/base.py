@@ -62,6 +62,8 @@ class ResolvedModel:
     """Commit of the repository with the model's code; None: not trusted, or in the model's folder."""
     code_commits: Mapping[str, str] = field(default_factory=dict)
     """Commit of each repository from which trusted code is run, except the model's repository at the model's commit."""
+    earlier_revision: str | None = None
+    """Revision in the identity by earlier versions, which left out how images become tokens; None if it is the same one."""
 
 
 def properties(

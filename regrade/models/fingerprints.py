@@ -16,6 +16,8 @@ LONG_BYTES = 2**30
 """Size in bytes from which hashing, which takes seconds or more, is announced."""
 REPORT_SECONDS = 10.0
 """Seconds between two log lines about the progress of hashing."""
+_KNOWN: dict[Path, str] = {}
+"""The sha256 that this process knows, by entry of the cache, which may be a folder that cannot be written."""
 N_THREADS = 4
 """Files hashed at once; hashlib releases the interpreter lock."""
 
@@ -32,9 +34,12 @@ def cached_sha256(path: Path, on_read: Callable[[int], None] = lambda _: None) -
     entry = _entry(path, path.stat())
     if entry.is_file() and len(known := entry.read_text()) == 64:
         return known
+    if entry in _KNOWN:
+        return _KNOWN[entry]
     digest = file_sha256(path, on_read)
     if _entry(path, path.stat()) == entry:  # unless the file changed meanwhile
         keep(entry, digest.encode())
+        _KNOWN[entry] = digest
     return digest
 
 
@@ -49,7 +54,8 @@ def files_sha256(folder: Path, files: Iterable[Path]) -> str:
     """Return a sha256 over the names and contents of files in a folder."""
     ordered = sorted(files)
     stats = [(path, path.stat()) for path in ordered]
-    size = sum(stat.st_size for path, stat in stats if not _entry(path, stat).is_file())
+    entries = [(stat.st_size, _entry(path, stat)) for path, stat in stats]
+    size = sum(bytes_ for bytes_, entry in entries if entry not in _KNOWN and not entry.is_file())
     read: list[int] = []  # sizes of parts; threads may append at once
 
     def report() -> None:

@@ -35,6 +35,12 @@ _TEMPLATES = (*FILES, "additional_chat_templates/*.jinja")
 _MISTRAL_WEIGHTS = "consolidated*.safetensors"
 _MISTRAL_TOKENIZERS = ("tekken.json", "tokenizer.model.v*")
 """Files of Mistral's own format; vLLM renders the chats of models that have them and weights of that format in code."""
+_PROCESSORS = (
+    "preprocessor_config.json",
+    "processor_config.json",
+    "video_preprocessor_config.json",
+)
+"""Settings by which images become tokens."""
 _SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -43,6 +49,7 @@ _SETTINGS = (
     "quantize_config.json",
     "quant_config.json",
     *_PARTS_OF_TOKENIZERS,
+    *_PROCESSORS,
     "*.safetensors.index.json",
     "*.bin.index.json",
     "*.py",
@@ -77,13 +84,19 @@ def resolve_folder(
     config = check_folder(folder, needs_weights=needs_weights, needs_tokenizer=needs_tokenizer)
     in_code = _is_rendered_in_code(folder)
     stated = properties(config, lambda file: _existing(folder / file), name=name, in_code=in_code)
+    files, processors = model_files(folder, weights=reads_weights), _matching(folder, _PROCESSORS)
     identity = ModelIdentity(
         name=folder_name(folder),
         kind="local",
-        revision=revision_of(folder, model_files(folder, weights=reads_weights)),
+        revision=revision_of(folder, files),
         quantization=quantization,
     )
-    return ResolvedModel(identity=identity, path=str(folder.resolve()), **stated)
+    return ResolvedModel(
+        identity=identity,
+        path=str(folder.resolve()),
+        earlier_revision=revision_of(folder, files.difference(processors)) if processors else None,
+        **stated,
+    )
 
 
 def revision_of(folder: Path, files: Iterable[Path]) -> str:

@@ -8,15 +8,14 @@ from regrade.answers.manifest import Session
 from regrade.engines.base import shows_images
 from regrade.jobs.plan import Plan, PooledRequests, make_plan, request_seed
 from regrade.models.base import ResolvedModel
-from regrade.records import Completion, Message, Sample
+from regrade.records import Completion, Sample
 from regrade.records.columns import generation_row
-from regrade.records.images import read_image
 from regrade.records.specification import BenchmarkIdentity, ModelIdentity
 from regrade.settings import PromptSettings, SamplingParams, SamplingSettings
 from regrade.settings.errors import SettingsError
 from tests.builders import session, specification
 from tests.records.test_images import file_of
-from tests.sums import MODEL, SERVER, Sums, plan_of
+from tests.sums import MODEL, SERVER, Seen, Sums, plan_of
 
 PNG = file_of("PNG")
 SERVED = replace(MODEL, identity=ModelIdentity(name="m", kind="served", revision="r"))
@@ -114,19 +113,15 @@ def test_a_day_that_the_template_prints_is_that_of_the_first_session_also_when_i
 FUNCTION = {"type": "function", "function": {"name": "look"}}
 
 
-class Seen(Sums):
-    """Questions that show an image after their text, and offer a function."""
+class Offering(Seen):
+    """They offer a function, too."""
 
     def samples(self) -> list[Sample]:
-        image = read_image(PNG)
-        return [replace(s, images=(image,), tools=(FUNCTION,)) for s in super().samples()]
-
-    def prompt(self, sample: Sample) -> tuple[Message, ...]:
-        return ({"role": "user", "content": f"What is it?{sample.images[0].mark}"},)
+        return [replace(s, tools=(FUNCTION,)) for s in super().samples()]
 
 
 def test_a_request_takes_the_images_and_functions_of_its_question_along() -> None:
-    plan = made(Seen(1), SERVED)
+    plan = made(Offering(1), SERVED)
 
     (request,) = plan.requests(plan.missing(set()))
 
@@ -135,7 +130,7 @@ def test_a_request_takes_the_images_and_functions_of_its_question_along() -> Non
     assert request.tools == (FUNCTION,)
 
 
-@pytest.mark.parametrize(("benchmark", "shows"), [(Seen(1), True), (Sums(1), False)])
+@pytest.mark.parametrize(("benchmark", "shows"), [(Offering(1), True), (Sums(1), False)])
 def test_requests_tell_without_being_read_whether_they_show_images(
     benchmark: Sums, shows: bool
 ) -> None:
@@ -149,7 +144,7 @@ def test_requests_tell_without_being_read_whether_they_show_images(
 
 
 def test_a_row_names_the_images_that_were_sent() -> None:
-    sample = Seen(1).samples()[0]
+    sample = Offering(1).samples()[0]
     mark = sample.images[0].mark
 
     def stored(prompt: str) -> object:

@@ -15,12 +15,13 @@ from regrade.answers.spool import Spool, spool_folder
 from regrade.engines.vllm import VllmEngine
 from regrade.jobs.continuing import Remaining, kept, log_version_1, remaining
 from regrade.jobs.plan import Plan, make_plan
+from regrade.models.base import ResolvedModel
 from regrade.records import Completion
 from regrade.records.columns import generation_row
 from regrade.settings import PromptSettings, Reuse, SamplingParams, SamplingSettings
 from regrade.settings.errors import DamagedAnswersError
 from tests.builders import session
-from tests.sums import MODEL, Sums, plan_of
+from tests.sums import MODEL, Seen, Sums, plan_of
 
 TOTAL = 4
 FAILED = {"text": None, "error": "500", "error_permanent": False}
@@ -153,6 +154,23 @@ def test_answers_under_the_id_of_an_earlier_spelling_are_taken_until_there_are_o
 
     store(spelled, repository, rows(spelled, range(1)))
     assert kept(spelled, repository) is spelled
+
+
+@pytest.mark.parametrize(("benchmark", "is_taken"), [(Sums(TOTAL), True), (Seen(TOTAL), False)])
+def test_answers_of_a_model_without_its_settings_of_images_are_taken_unless_images_were_shown(
+    repository: LocalRepository, benchmark: Sums, is_taken: bool
+):
+    def plan(model: ResolvedModel) -> Plan:
+        prompt = PromptSettings()
+        return make_plan(benchmark, model, VllmEngine(), sampling=None, prompt=prompt, repeats=1)
+
+    old = plan(MODEL)
+    identity = MODEL.identity.model_copy(update={"revision": "b" * 64})
+    new = plan(replace(MODEL, identity=identity, earlier_revision=MODEL.identity.revision))
+    store(old, repository, rows(old, range(2)))
+
+    assert new.specification != old.specification
+    assert (kept(new, repository).specification == old.specification) == is_taken
 
 
 def test_a_set_of_version_1_stays_as_it_is_and_the_log_says_so(

@@ -96,6 +96,7 @@ def test_the_revision_does_not_depend_on_where_the_folder_lies(folder: Path):
         ("hf_quant_config.json", '{"bits": 4}'),
         ("quantize_config.json", '{"bits": 4}'),
         ("quant_config.json", '{"bits": 4}'),
+        ("preprocessor_config.json", '{"max_pixels": 4}'),
     ],
 )
 def test_every_file_that_decides_the_answers_decides_the_revision(
@@ -106,6 +107,27 @@ def test_every_file_that_decides_the_answers_decides_the_revision(
     (folder / file).write_text(content)
 
     assert _revision(folder) != before
+
+
+def test_the_earlier_revision_is_that_without_the_settings_of_images(folder: Path):
+    before = resolve_folder(folder, None, needs_weights=True)
+    (folder / "processor_config.json").write_text('{"max_pixels": 4}')
+    now = resolve_folder(folder, None, needs_weights=True)
+
+    assert before.earlier_revision is None
+    assert now.earlier_revision == before.identity.revision != now.identity.revision
+
+
+def test_without_a_cache_a_file_is_read_once_by_a_process(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (folder / "occupied").touch()
+    monkeypatch.setenv("REGRADE_CACHE", str(folder / "occupied"))
+    read: list[int] = []
+    weights = folder / "model.safetensors"
+
+    assert cached_sha256(weights, read.append) == cached_sha256(weights, lambda _: 1 / 0)
+    assert sum(read) == weights.stat().st_size
 
 
 @pytest.mark.parametrize(
