@@ -1,6 +1,5 @@
 """The wheel of this checkout, installed in a new environment, and a user's Prefect project."""
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -49,7 +48,9 @@ def install(environment: Path, *what: str) -> None:
     venv.create(environment, symlinks=True)
     # Dependencies come from the tests' environment, whose .pth files, which name the checkout, are not read.
     (site_packages,) = environment.glob("lib/python*/site-packages")
-    (site_packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + os.linesep)
+    # One of them is: it lets torchvision be imported.
+    lines = (sysconfig.get_path("purelib"), "import torchvision_operators")
+    (site_packages / "dependencies.pth").write_text("\n".join(lines))
     pip = [sys.executable, "-m", "pip", "--python", str(environment / "bin/python"), "install"]
     # Of some hundred modules, the tests import a few.
     offline = ["--quiet", "--no-compile", "--no-index", "--no-deps", "--no-build-isolation"]
