@@ -133,7 +133,7 @@ def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) ->
 
 
 def _publish(running: RunningPoint) -> None:
-    """Publish what was generated; that of failed works is: a later run continues it."""
+    """Publish the answer sets that did not fail; the answers of the others are published already, and a later run continues them."""
     for work in running.works:
         if work.failure is not None:
             running.fail(work.failure)

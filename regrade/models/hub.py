@@ -104,9 +104,8 @@ def first_file(
         # By branch or tag, so that the cache stores its commit for offline use.
         path = hub_file(repository, revision, file)
         if path is not None:
-            return path.parents[
-                file.count("/")
-            ].name, path  # the branch may have a newer commit by now
+            snapshot = path.parents[file.count("/")]
+            return snapshot.name, path  # the branch may have a newer commit by now
     return commit, None
 
 

@@ -130,7 +130,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Replace a file of a cache; that none can be written there only costs time, and is logged once for a folder."""
+    """Replace a file of a cache. If its folder cannot be written, that only costs time, and is logged once for the folder."""
     try:
         write_atomically(path, content)
     except OSError as error:

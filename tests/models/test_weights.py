@@ -23,7 +23,7 @@ class Server:
 
     entry: dict[str, Any] = field(default_factory=dict)
     before: list[dict[str, Any]] = field(default_factory=list)
-    """What it lists before the model."""
+    """Entries that it lists before the model."""
     started: float | None = None
     answers: list[list[tuple[str, float]]] | None = None
     """Tokens and log-probabilities of the answers to any prompts; None: it has no completions."""

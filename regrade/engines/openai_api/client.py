@@ -300,9 +300,7 @@ class OpenAIClient:
             return await (self._rank if group[0].labels else self._generate)(group)
         except (RefusedError, RecursionError) as problem:
             error = problem
-            if isinstance(
-                error, RecursionError
-            ):  # of what is told of a response, deeper than Python writes
+            if isinstance(error, RecursionError):  # a message repeats the response
                 error = RefusedError(None, "The server's response is nested too deeply.")
             if len(group) == 1:
                 # A vLLM server may be started again with a longer context; others state the model's own.

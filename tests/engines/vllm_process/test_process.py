@@ -1,4 +1,4 @@
-"""What an engine's process takes before it runs is given back if it cannot be started."""
+"""An engine's process that cannot be started gives back its slot and its scratch folder."""
 
 import tempfile
 from pathlib import Path
