@@ -42,6 +42,7 @@ class SwitchingTestEngine(LimitedTestEngine):
 
     def __init__(self, model: ResolvedModel, requests: Sequence[Any], dies: bool) -> None:
         super().__init__(VllmEngine(), lambda *_: self.answer(), None)
+        self.info = replace(self.info, load_seconds=0.0)  # it loads nothing, and more cannot pass
         self._halts = (Path(model.path) / "halts").exists()
         self.model, self.planned, self._dies = model.identity.name, requests, dies
         self.events = [f"open {self.model}"]
