@@ -141,7 +141,10 @@ class _Running:
         while True:
             time.sleep(1)
             if time.monotonic() - tidied > TIDY_SECONDS:
-                logs.tidy(self.place.logs)
+                try:
+                    logs.tidy(self.place.logs)
+                except OSError as error:  # a full disk, or a log that was deleted meanwhile
+                    print(f"the logs are not tidied: {error}", flush=True)
                 tidied = time.monotonic()
             for number, part in enumerate(self.parts):
                 if part.process() is None:

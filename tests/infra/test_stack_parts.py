@@ -1,5 +1,6 @@
 """Errors and process handling of `make stack`, without starting a stack."""
 
+import errno
 import os
 import signal
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from infra.stack import parts, postgres, prometheus
+from infra.stack import logs, parts, postgres, prometheus
 from infra.stack.__main__ import RESTARTS, _Running, main
 from infra.stack.layout import Layout, StackError
 from infra.stack.processes import Known, end, known, read_state, start, write_state
@@ -55,15 +56,21 @@ def test_what_runs_is_remembered_in_the_order_of_its_start(place: Layout):
     assert read_state(place.state) == (ourselves, started)
 
 
-def test_a_part_that_ends_again_and_again_stops_the_stack_with_its_last_words(
-    place: Layout, capsys: pytest.CaptureFixture[str]
+def test_a_part_that_ends_again_and_again_stops_the_stack_with_its_last_words_but_a_full_disk_does_not(
+    place: Layout, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
+    def full(_: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(logs, "tidy", full)
     running = _Running(place)
     dying = [sys.executable, "-c", "print('no disk left')"]
     running.start(parts.Part("short", dying, dict(os.environ), lambda: True))
     with pytest.raises(StackError, match=r"(?s)short ended unexpectedly.*no disk left"):
         running.watch()
-    assert capsys.readouterr().out.count("restarting it") == RESTARTS
+    said = capsys.readouterr().out
+    assert said.count("restarting it") == RESTARTS
+    assert said.count("the logs are not tidied: [Errno 28] No space left on device") == 1
 
 
 def test_a_port_that_is_taken_is_named(
