@@ -32,8 +32,7 @@ class RunningPoint:
     """A point with what the sweep has done for it so far."""
 
     point: Point
-    job: EvaluationJob | None = None
-    """None if a value does not fit its setting."""
+    job: EvaluationJob
     works: Sequence[Work] = ()
     failure: str | None = None
     scored: dict[str, Result] = field(default_factory=dict)
@@ -52,7 +51,9 @@ def run_sweep(job: SweepJob) -> SweepResult:
 
     A point that fails has its reason in the result, and the others go on.
     """
-    groups = [[RunningPoint(point) for point in group] for group in starts(job.points())]
+    groups = [
+        [RunningPoint(point, point.job()) for point in group] for group in starts(job.points())
+    ]
     points = sorted((p for group in groups for p in group), key=lambda p: p.point.number)
     with EngineSession() as engines:
         for group in groups:
@@ -82,12 +83,11 @@ def _run_group(
     with ExitStack() as stack:
         for running in group:
             try:
-                running.job = running.point.job()
                 running.works = stack.enter_context(plan(running.job, running.point.name))
             except (UserError, OperationError) as error:
                 running.fail(error)
         show(lambda: states(points))
-        rounds = [_round(running, running.job) for running in group if running.job is not None]
+        rounds = [_round(running) for running in group]
         with suppress(UserError, OperationError):  # if all fail: it is the failure of each work
             generate_rounds(rounds, engines)
         engines.end()
@@ -97,18 +97,18 @@ def _run_group(
             _publish(running)
 
 
-def _round(running: RunningPoint, job: EvaluationJob) -> Round:
+def _round(running: RunningPoint) -> Round:
     """Return a point as a round in which each answer set is measured alone, and published after that."""
 
     def ask(engines: EngineSession, works: Sequence[Work]) -> None:
         (work,) = works
         logger.info("%s: measured now", work.title)
         engines.limit(running.point.in_flight)
-        engines.answer([work], job.goodput)
+        engines.answer([work], running.job.goodput)
         _measure_again(running, work, engines)
         publish_complete(work)
 
-    return Round(job, running.works, ask, alone=True)
+    return Round(running.job, running.works, ask, alone=True)
 
 
 def _measure_again(running: RunningPoint, work: Work, engines: EngineSession) -> None:
@@ -201,7 +201,7 @@ def _result(job: SweepJob, points: Sequence[RunningPoint], engine_starts: int) -
 
 
 def _point_result(running: RunningPoint, first: RunningPoint) -> PointResult:
-    gpus = 1 if running.job is None else gpus_of(running.job.engine)
+    gpus = gpus_of(running.job.engine)
     measured = [
         measure(scored, first.scored.get(benchmark), gpus=gpus)
         for benchmark, scored in running.scored.items()

@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Any
 
@@ -132,7 +131,7 @@ def sweep(*arguments: VALUES) -> None:
             chosen["in_flight"] = in_flight
         chosen["axes"] = _merged(chosen.get("axes") or (), axes)
         job = checked_job(SweepJob, chosen, options.config)
-        first = _first(job)
+        first = job.points()[0].job()
         result = run_flow(
             "sweep_settings", SweepResult, job, output, partial(_begin, job, first), first
         )
@@ -193,20 +192,12 @@ def _word(value: object) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
-def _begin(job: SweepJob, first: EvaluationJob | None) -> list[Plan] | None:
-    """Check the models of all points, and plan the first point whose values fit."""
+def _begin(job: SweepJob, first: EvaluationJob) -> list[Plan] | None:
+    """Check the models of all points, and plan the first one."""
     check_address(job)
     for point in job.points():
         check_model(job.engine, point.parameters["model"])
-    return None if first is None else begin_evaluation(first)
-
-
-def _first(job: SweepJob) -> EvaluationJob | None:
-    """Return the first point whose values fit; the others are rows of the result."""
-    for point in job.points():
-        with suppress(SettingsError):
-            return point.job()
-    return None
+    return begin_evaluation(first)
 
 
 def _page(sweep: SweepResult) -> list[Block]:

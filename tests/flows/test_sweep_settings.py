@@ -154,18 +154,11 @@ def test_the_log_names_each_point_before_its_answers_and_with_each_line_about_th
 def test_a_point_that_fails_is_a_row_with_its_reason(sweep: Any, engines: Engines):
     engines.refused = lambda settings: settings.max_num_batched_tokens == 64
     found = sweep(
-        axes=(
-            {"setting": "engine.max_num_batched_tokens", "values": ("512", "64", "-1")},
-            {"setting": "prompt.n_shots", "values": ("0", "many")},
-        )
+        axes=({"setting": "engine.max_num_batched_tokens", "values": ("512", "64", "128")},)
     )
-    many = "`prompt.n_shots` should be a whole number, not 'many'"
-    reasons = [point.failure for point in found.points]
-    assert (reasons[0], reasons[1], reasons[3]) == (None, f"{many}.", f"{many}.")
-    assert str(reasons[2]).startswith("The engine did not start")
-    wrong = "`engine.max_num_batched_tokens` should be 1 or more, not -1"
-    assert reasons[4] == f"{wrong}."
-    assert reasons[5] == f"{wrong}; {many}."
+    first, second, third = (point.failure for point in found.points)
+    assert (first, third) == (None, None)
+    assert str(second).startswith("The engine did not start")
     page = (Path(str(found.folder)) / "sweep.md").read_text()
     assert "out of memory" in page
 

@@ -15,6 +15,7 @@ def test_points_with_the_same_answer_set_id_are_told_apart():
         benchmark="gsm8k", model="org/name", answer_set="0123", planned=9, stored=0
     )
     work: Any = SimpleNamespace(state=state)
-    points = [RunningPoint(point, works=[work]) for point in make_job(SweepJob, given).points()]
-    found = [counted.answer_set for counted in states(points)]
+    points = make_job(SweepJob, given).points()
+    running = [RunningPoint(point, point.job(), works=[work]) for point in points]
+    found = [counted.answer_set for counted in states(running)]
     assert found == ["in_flight-1/0123", "in_flight-4/0123"]

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os.path import commonprefix
 from pathlib import Path
 
 from regrade.judging.labels.sampling import Key
@@ -200,9 +201,11 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
         )
     given, guarded = row.get("answer"), _guarded(item.answer)
     if given is not None and not any(map(_same, (given, _plain(given)), (guarded, item.answer))):
+        text = _plain(given) or ""
+        same = len(commonprefix([text, item.answer]))
         raise SettingsError(
-            f"the text of answer '{sample_id}', repeat {key[1]}, was changed: it begins with '{given[:40]}', stored is "
-            f"'{item.answer[:40]}'"
+            f"the text of answer '{sample_id}', repeat {key[1]}, was changed: after {same} characters it goes on with "
+            f"'{text[same : same + 40]}', stored is '{item.answer[same : same + 40]}'"
         )
     label, value = task.read(key, _plain(row[column_of(LABEL, task)] or ""))
     name = " ".join(_plain(row.get(RATER) or rater or "").split())

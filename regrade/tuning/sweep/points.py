@@ -31,10 +31,14 @@ _LONGEST_ON_HUB = 96
 """Longest name of a repository on the Hub, without its owner."""
 
 
-class SweepJob(EvaluationJob):
-    """An evaluation for each point of a grid of settings."""
+class PointJob(EvaluationJob):
+    """The evaluation of a model at a point."""
 
     lacks = (NOT_MEASURED,)
+
+
+class SweepJob(PointJob):
+    """An evaluation for each point of a grid of settings."""
 
     in_flight: Annotated[tuple[Annotated[int, Field(ge=1)], ...], FIRST, NO_OPTION] = Field(
         (), title="Requests in flight"
@@ -59,6 +63,15 @@ class SweepJob(EvaluationJob):
             raise ValueError(
                 "nothing varies: give a setting at least two values, such as `--in-flight 1,4,16`"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> Self:
+        for point in self.points():
+            try:
+                point.job()
+            except SettingsError as error:
+                raise ValueError(str(error).removesuffix(".")) from error
         return self
 
     @property
@@ -122,13 +135,9 @@ class Point:
         """Name for people, such as `max_num_batched_tokens=16384, in_flight=4`."""
         return named(self.settings)
 
-    def job(self) -> EvaluationJob:
-        """Return the evaluation of this point.
-
-        Raises:
-            SettingsError: If a value does not fit its setting.
-        """
-        return make_job(EvaluationJob, self.parameters)
+    def job(self) -> PointJob:
+        """Return the evaluation of this point."""
+        return make_job(PointJob, self.parameters)
 
     @property
     def engine_start(self) -> bytes:

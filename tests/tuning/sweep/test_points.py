@@ -112,13 +112,6 @@ def test_a_value_of_a_list_is_added_to_it():
     ]
 
 
-def test_a_value_that_does_not_fit_is_an_error_of_its_point():
-    wrong, right = points(axes=(axis("sampling.temperature", "hot", "0"),))
-    with pytest.raises(SettingsError, match=r"sampling\.temperature"):
-        wrong.job()
-    assert right.job().sampling is not None
-
-
 def test_a_greedy_point_has_one_answer_per_question_and_the_others_their_repeats():
     varied = axis("sampling.temperature", "0", "0.7", "default")
     found = points(repeats=4, axes=(varied,))
@@ -150,6 +143,11 @@ def test_the_same_command_has_the_same_id_wherever_its_answers_are():
             "measures the settings that it is given",
         ),
         ({"axes": (axis("repeats", "1"), axis("repeats", "2"))}, "give its values together"),
+        (
+            {"axes": (axis("engine.max_num_seqs", "8", "16"), axis("prompt.n_shots", "0", "many"))},
+            "^`prompt.n_shots` should be a whole number, not 'many'\\.$",
+        ),
+        ({"axes": (axis("model", "run", "run/checkpoint-*"),)}, "names several models"),
     ],
 )
 def test_a_grid_that_makes_no_sense_is_refused(changes: dict[str, Any], message: str):
