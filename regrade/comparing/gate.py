@@ -31,8 +31,8 @@ _SAME: dict[bool, tuple[Verdict, str]] = {
 """Verdict and reason for one and the same answers on both sides, by whether a run has just made the candidate's."""
 
 _NO_DROP = (
-    "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
-    "accept, such as `--max-drop-of {0}=0.1`."
+    "{name} is scored from {scale.low:g} to {scale.high:g}, so a drop {given} says nothing about it. Say which drop of that score "
+    "you accept, below {scale.span:g}, such as `--max-drop-of {name}=0.1`."
 )
 _ONE_SIDED = "The {1} has answers to {0}, the {2} has no complete answers to it."
 
@@ -140,8 +140,9 @@ def gate_report(
         scale = pair.comparison.scale
         if scale.unit != "%":
             drops[name] = accepted.get(name, 0.0) / scale.span
-            if name in others and name not in accepted:
-                told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+            if name in others and (name not in accepted or drops[name] >= 1):
+                given = f"of {accepted[name]:g}" if name in accepted else "in percentage points"
+                told[name] = "cannot tell", _NO_DROP.format(name=name, scale=scale, given=given)
                 del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
