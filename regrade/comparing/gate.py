@@ -1,6 +1,6 @@
 """The gate: compare a candidate with a baseline; the verdict is pass, regression or cannot tell."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from regrade.answers.manifest import Stopped
@@ -170,7 +170,7 @@ def gate_report(
         if name not in asked
     )
     lacking = tuple(side.lacking for side in (compared.base, compared.candidate) if side.lacking)
-    overall = _worst(benchmark.verdict for benchmark in ordered)
+    overall: Verdict = max((b.verdict for b in ordered), key=SEVERITY.index, default="cannot tell")
     return GateReport(
         verdict=overall,
         summary=_summary(overall, ordered),
@@ -188,10 +188,6 @@ def _sure_reason(early: Stopped, points: float) -> str:
         f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
         f"{points:g}."
     )
-
-
-def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    return max(verdicts, key=SEVERITY.index, default="cannot tell")
 
 
 def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:

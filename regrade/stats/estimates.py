@@ -131,7 +131,7 @@ def majority(sample_ids: IntArray, answers: IntArray) -> IntArray:
 
 
 def check_shapes(*arrays: FloatArray | IntArray) -> None:
-    """Refuse three arrays or more of different shapes.
+    """Refuse arrays of different shapes.
 
     Raises:
         ValueError: If their shapes differ.

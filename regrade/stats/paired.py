@@ -78,12 +78,10 @@ def paired_difference(
     gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
     low: float | None
     high: float | None
-    if n == n_samples:
-        low, high = bonett_price_interval(gained * n, lost * n, n)
+    if n == n_samples or error == 0:
+        low, high = bonett_price_interval(gained * n_samples, lost * n_samples, n_samples)
     elif error is None:
         low, high = None, None
-    elif error == 0:
-        low, high = bonett_price_interval(gained * n_samples, lost * n_samples, n_samples)
     else:
         low = max(-1.0, difference - Z_95 * error)
         high = min(1.0, difference + Z_95 * error)
