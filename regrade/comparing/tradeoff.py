@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, combinations
 
 from regrade.comparing.candidates import Candidate, Made, candidates, complete_sets, key_of
-from regrade.comparing.comparison import CompareOptions, compare_sets
+from regrade.comparing.comparison import LEVEL, CompareOptions, compare_sets
 from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Part
@@ -16,7 +16,6 @@ from regrade.settings.errors import DamagedAnswersError, RepositoryError, Settin
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.significance import holm
 
-LEVEL = 0.05
 _OnDamage = Callable[[DamagedAnswersError], object]
 
 

@@ -17,7 +17,7 @@ class NamedMetric(StrictModel):
 
     value: float
     stderr: float | None
-    """Standard error of the mean, clustered by sample if questions were repeated; None below 2 samples."""
+    """Standard error of the mean, clustered by question if questions were repeated or have turns; None below 2 questions."""
     n: int
     """Rows that have the value."""
 

@@ -42,7 +42,7 @@ class PairedDifference:
     difference: float | None
     """`after - before`."""
     stderr: float | None
-    """Standard error of the difference, clustered by sample if questions were repeated; None below 2 samples."""
+    """Standard error of the difference, clustered by question if questions were repeated; None below 2 questions."""
     low: float | None
     """Lower end of the 95 % interval; see `paired_difference`."""
     high: float | None
