@@ -70,8 +70,11 @@ def blocks(diff: Diff) -> list[Block]:
         ("all answers", diff.overall),
         *((subset.name, subset.changes) for subset in diff.subsets),
     ]
-    counts = (*GRADED, *COUNTS) if diff.overall.is_graded else COUNTS
-    counts += tuple(name for name in SCORED if _count(diff.overall, name))
+    counts = (
+        *(GRADED if diff.overall.is_graded else ()),
+        *COUNTS,
+        *(name for name in SCORED if _count(diff.overall, name)),
+    )
     rows = [
         (name, *(f"{_count(part, kind):,}" for kind in counts), change_text(part, diff.scale))
         for name, part in changes
