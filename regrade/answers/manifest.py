@@ -204,9 +204,10 @@ class Manifest(StrictModel):
 
     @property
     def answered(self) -> str:
-        """Number of its answers that exist, and why no more: `228 of 400 answers, stopped after 169 of 400: regression`."""
+        """Number of its answers that exist, and why no more: `228 of 400 answers, 2 failed, stopped after 169 of 400: regression`."""
+        failed = f", {self.failed:,} failed" if self.failed else ""
         why = f", {self.stopped}" if self.stopped else ""
-        return f"{self.rows:,} of {self.expected:,} answers{why}"
+        return f"{self.rows:,} of {self.expected:,} answers{failed}{why}"
 
     def to_score(self, options: str = "") -> str:
         """Return the command that scores it, with commands in backticks.

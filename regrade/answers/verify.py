@@ -30,6 +30,8 @@ from regrade.stats.metrics import summarise
 
 _COUNTS = {"unfinished": "unfinished", "timeout": "timeouts"}
 """Fields of `Metrics` that a later version added, by the prefix of all fields about them."""
+_BY_TURN = ("pass_at_stderr", "majority_stderr")
+"""Errors for which earlier versions took the turns of a conversation for independent."""
 
 
 def verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> None:
@@ -67,6 +69,9 @@ def _differences(
         later = [  # counts that scorings of earlier versions do not have
             prefix for prefix, field in _COUNTS.items() if recorded.get(field, 0) is None
         ]
+        low, high = recorded.get("accuracy_low"), recorded.get("accuracy_high")
+        if low is not None and high is not None and high - low < 1e-9:
+            later += ["accuracy_low", "accuracy_high"]  # earlier versions had ends without a width
         pairs = (
             (name, recorded.get(name), computed.get(name))
             for name in names
@@ -116,6 +121,9 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
         recorded, computed = (
             {name: summary["overall"][name] for name in names} for summary in (recorded, computed)
         )
+    elif answers.manifest.specification.benchmark.converses:
+        for name in _BY_TURN:
+            computed[name] = recorded[name]
     difference = next(_differences(recorded, computed), None)
     if difference is not None:
         where, stored, given = difference

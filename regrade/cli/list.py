@@ -144,7 +144,6 @@ def _rows(
     apart = ", ".join(f"{setting}={value}" for setting, value in row.apart.items())
     state = [f"alias {name}" for name in aliases]
     state += [manifest.answered] if manifest.state != "complete" else []
-    state += [f"{manifest.failed:,} failed"] if manifest.failed else []
     state += [f"{manifest.refused:,} refused"] if manifest.refused else []
     state += [f"mixed: {'; '.join(manifest.mixed)}"] if manifest.mixed else []
     state += [f"refused by the server: {', '.join(manifest.not_sent)}"] if manifest.not_sent else []

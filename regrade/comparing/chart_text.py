@@ -7,7 +7,7 @@ from regrade.comparing.text import p_text
 from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff, Tradeoffs
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.text.blocks import Block, Heading, Line, Table
-from regrade.text.text import counted
+from regrade.text.text import counted, significant
 
 _MOST_SENTENCES = 12
 
@@ -42,7 +42,7 @@ def choice_table(tradeoff: Tradeoff, currency: str) -> Table:
 def cost_text(tradeoff: Tradeoff, choice: PricedModel, currency: str) -> str:
     """Return the cost of a question with its unit."""
     units = {"seconds": " s", "tokens": " tokens", "money": f" {currency}"}
-    return f"{choice.cost:,.4g}{units[tradeoff.over]}"
+    return f"{significant(choice.cost, 4)}{units[tradeoff.over]}"
 
 
 def sentences(tradeoff: Tradeoff, currency: str) -> Iterator[str]:

@@ -358,7 +358,8 @@ def _subsets(
     if len(names) < 2 or len(np.unique(clusters)) == len(names):
         return ()  # each subset is a passage, which is not tested by itself
     rows = [np.flatnonzero(codes == code) for code in range(len(names))]
-    p_values = [sign_flip_p(pairs.change[row] * factor) for row in rows]
+    sums = (np.bincount(clusters[row], weights=pairs.change[row] * factor) for row in rows)
+    p_values = [sign_flip_p(of_subset.astype(np.float64)) for of_subset in sums]
     adjusted = benjamini_hochberg(p_values)
     return tuple(
         SubsetComparison(

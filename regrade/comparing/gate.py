@@ -1,6 +1,6 @@
 """The gate: compare a candidate with a baseline; the verdict is pass, regression or cannot tell."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 
 from regrade.answers.manifest import Stopped
@@ -31,8 +31,8 @@ _SAME: dict[bool, tuple[Verdict, str]] = {
 """Verdict and reason for one and the same answers on both sides, by whether a run has just made the candidate's."""
 
 _NO_DROP = (
-    "{0} is scored from {1:g} to {2:g}, so a drop in percentage points says nothing about it. Say which drop of that score you "
-    "accept, such as `--max-drop-of {0}=0.1`."
+    "{name} is scored from {scale.low:g} to {scale.high:g}, so a drop {given} says nothing about it. Say which drop of that score "
+    "you accept, below {scale.span:g}, such as `--max-drop-of {name}=0.1`."
 )
 _ONE_SIDED = "The {1} has answers to {0}, the {2} has no complete answers to it."
 
@@ -140,8 +140,9 @@ def gate_report(
         scale = pair.comparison.scale
         if scale.unit != "%":
             drops[name] = accepted.get(name, 0.0) / scale.span
-            if name in others and name not in accepted:
-                told[name] = "cannot tell", _NO_DROP.format(name, scale.low, scale.high)
+            if name in others and (name not in accepted or drops[name] >= 1):
+                given = f"of {accepted[name]:g}" if name in accepted else "in percentage points"
+                told[name] = "cannot tell", _NO_DROP.format(name=name, scale=scale, given=given)
                 del others[name]
     sure = [early.verdict for early in stopped.values()]
     verdicts = {verdict.benchmark: verdict for verdict in judge(others, drops, settings, sure)}
@@ -169,7 +170,7 @@ def gate_report(
         if name not in asked
     )
     lacking = tuple(side.lacking for side in (compared.base, compared.candidate) if side.lacking)
-    overall = _worst(benchmark.verdict for benchmark in ordered)
+    overall: Verdict = max((b.verdict for b in ordered), key=SEVERITY.index, default="cannot tell")
     return GateReport(
         verdict=overall,
         summary=_summary(overall, ordered),
@@ -187,10 +188,6 @@ def _sure_reason(early: Stopped, points: float) -> str:
         f"after {early.questions:,} of {early.of:,} questions it was sure: {worse} by more than the accepted drop of "
         f"{points:g}."
     )
-
-
-def _worst(verdicts: Iterable[Verdict]) -> Verdict:
-    return max(verdicts, key=SEVERITY.index, default="cannot tell")
 
 
 def _summary(overall: Verdict, benchmarks: Sequence[BenchmarkVerdict]) -> str:

@@ -13,6 +13,7 @@ from regrade.comparing.models import Comparison, Part
 from regrade.tracking.labels import tag_answer_sets
 
 Verdict = Literal["pass", "regression", "cannot tell"]
+Limited = Literal["unparsed", "truncated"]
 SEVERITY: tuple[Verdict, ...] = ("pass", "cannot tell", "regression")
 """Verdicts from best to worst."""
 EXIT_CODES: dict[Verdict, int] = {"pass": 0, "regression": 1, "cannot tell": 2}
@@ -25,7 +26,7 @@ REPORT_VERSION = 4
 class Check(Part):
     """A limit on the candidate's answers."""
 
-    name: Literal["unparsed", "truncated"]
+    name: Limited
     value: float
     limit: float
     verdict: Verdict

@@ -105,7 +105,7 @@ def _pairs(base: Manifest, candidate: Manifest) -> Iterator[tuple[Difference, st
             old, new = getattr(left.benchmark, name), getattr(right.benchmark, name)
             yield "questions", f"benchmark {name}", old or "none", new or "none"
     yield "prompt", "method", left.method, right.method
-    for name in ("format", "template", "truncate", "cut"):
+    for name in ("format", "template", "truncate", "cut", *(() if imported else ("labels",))):
         yield "prompt", f"prompt {name}", getattr(left.prompt, name), getattr(right.prompt, name)
     no_system = None if imported else "none"
     systems = left.prompt.system or no_system, right.prompt.system or no_system
@@ -140,7 +140,8 @@ def _sampling(specification: Specification) -> dict[str, object]:
     Those without effect are equal for all, because version 1 of the format and other tools store them.
     """
     if specification.sampling is not None:
-        return effective_sampling(specification.sampling, specification.method).model_dump()
+        params = effective_sampling(specification.sampling, specification.method).model_dump()
+        return {name: "none" if value is None else value for name, value in params.items()}
     given = specification.benchmark.parameters.get("sampling")
     recorded = given if isinstance(given, dict) else {}
     found = {name: recorded[name] for name in SamplingParams.model_fields if name in recorded}

@@ -180,7 +180,7 @@ class Comparison(Part):
     coverage: float
     """Share of the questions of the larger side that were compared."""
     clusters: int
-    """Independent groups of questions; equals `n` unless clustered by subset."""
+    """Independent groups of questions; fewer than `n` if they are turns of a conversation, or clustered by subset."""
     base_accuracy: float
     """Mean over the `n` questions, as are all fields below."""
     candidate_accuracy: float

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from regrade.comparing.models import Asking, NoiseFloor
 from regrade.comparing.noise import MeasuredFloor, NoiseReport
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Quote, Table, with_code
-from regrade.text.text import counted, tail
+from regrade.text.text import counted, significant, tail
 
 COLUMNS = (
     "benchmark",
@@ -51,10 +51,11 @@ def _row(floor: NoiseFloor) -> tuple[str, ...]:
 
 
 def _per_thousand(count: int, n: int, interval: tuple[float, float]) -> str:
-    low, high = (f"{1000 * end:.3g}" for end in interval)
+    low, high = (significant(1000 * end, 3) for end in interval)
     if not n:
         return "-"
-    return f"{1000 * count / n:.3g} ({low} to {high})" if count else f"0 (at most {high})"
+    share = significant(1000 * count / n, 3)
+    return f"{share} ({low} to {high})" if count else f"0 (at most {high})"
 
 
 def _news(floor: NoiseFloor) -> Iterator[str]:
@@ -65,7 +66,7 @@ def _news(floor: NoiseFloor) -> Iterator[str]:
         yield f"{name}: no question has an answer on both sides"
         return
     if not floor.scores_differ:
-        high = f"{1000 * floor.scores[1]:.3g}"
+        high = significant(1000 * floor.scores[1], 3)
         yield f"{name}: no score differs. An unchanged model differs in at most {high} of 1,000 answers (95 %)"
     if floor.logprob_difference is not None:
         yield f"{name}: log-probabilities of the choices differ by at most {floor.logprob_difference:.2g}"

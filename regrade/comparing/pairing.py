@@ -51,8 +51,9 @@ class Pairs:
 
     @property
     def change(self) -> FloatArray:
-        """Candidate minus baseline."""
-        return self.candidate - self.base
+        """Candidate minus baseline; 0 if only rounding tells two means of several answers apart."""
+        change = self.candidate - self.base
+        return np.where(np.abs(change) > 1e-9, change, 0.0)
 
     @property
     def subset_codes(self) -> IntArray:

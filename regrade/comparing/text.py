@@ -8,7 +8,7 @@ from regrade.settings.view_address import comparison_address
 from regrade.stats.numbers import average_text
 from regrade.stats.scale import percent
 from regrade.text.blocks import Block, Fold, Heading, Items, Line, Link, Quote, Table, with_code
-from regrade.text.text import tail
+from regrade.text.text import significant, tail
 
 COLUMNS = (
     "benchmark",
@@ -76,10 +76,10 @@ def remarks(comparison: Comparison) -> Iterator[str]:
 
 def share_text(count: int, n: int, interval: tuple[float, float]) -> str:
     """Return a share with its interval in per cent; without one of them, the upper end is the news."""
-    low, high = (f"{100 * end:.2g}" for end in interval)
+    share, low, high = (significant(100 * part, 2) for part in (count / n, *interval))
     if not count:
         return f"in none of {n:,} answers, so in at most {high} % (95 %)"
-    return f"in {100 * count / n:.2g} % of the answers ({low} to {high} %, n = {n:,})"
+    return f"in {share} % of the answers ({low} to {high} %, n = {n:,})"
 
 
 def noise_lines(comparison: Comparison) -> list[str]:

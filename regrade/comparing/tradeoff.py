@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, combinations
 
 from regrade.comparing.candidates import Candidate, Made, candidates, complete_sets, key_of
-from regrade.comparing.comparison import CompareOptions, compare_sets
+from regrade.comparing.comparison import LEVEL, CompareOptions, compare_sets
 from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Part
@@ -16,7 +16,6 @@ from regrade.settings.errors import DamagedAnswersError, RepositoryError, Settin
 from regrade.stats.scale import SHARES, Scale
 from regrade.stats.significance import holm
 
-LEVEL = 0.05
 _OnDamage = Callable[[DamagedAnswersError], object]
 
 
@@ -193,7 +192,7 @@ def _tradeoff(
             pairs.append(_difference(left, right, options))
         except NotComparableError as error:
             left_out.append(f"{left.name} and {right.name} are not compared: {error}")
-    adjusted = holm([pair.p_value for pair in pairs]) if pairs else []
+    adjusted = holm([pair.p_value for pair in pairs])
     return Tradeoff(
         benchmark=benchmark,
         over=over,
@@ -231,18 +230,15 @@ def _choice(
     specification, set_id = candidate.answers.manifest.specification, key_of(candidate.answers)[1]
     if candidate.scorer == JUDGE and judge_run(specification) is None:
         return f"a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
-    scored = score_answers(candidate.answers, candidate.scorer)
-    file, model = scored.file, candidate.model
-    metrics = file.summary.overall
+    model = candidate.model
     cost = candidate.costs.per_question(over, model, prices)
+    if cost is None:
+        has_price = over != "money" or {model, ""} & {*prices.gpu_hour, *prices.tokens}
+        return f"its {over} are not known" if has_price else "no price is given for it"
+    scored = score_answers(candidate.answers, candidate.scorer)
+    file, metrics = scored.file, scored.file.summary.overall
     if metrics.accuracy is None:
         return "it has no scored answer"
-    if cost is None:
-        return (
-            "no price is given for it"
-            if _has_no_price(model, over, prices)
-            else f"its {over} are not known"
-        )
     labelled = calibrate(candidate.answers, file, scored.table, on_damage=on_damage)
     return PricedModel(
         name=candidate.name,
@@ -263,10 +259,6 @@ def _choice(
         scale=file.scale,
         calibration="" if labelled is None else labelled.text,
     )
-
-
-def _has_no_price(model: str, over: Over, prices: Prices) -> bool:
-    return over == "money" and not {model, ""} & {*prices.gpu_hour, *prices.tokens}
 
 
 def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> PairedDifference:

@@ -1,12 +1,11 @@
 """Derive the gate's verdicts from comparisons. Error rates and reasons for the method: docs/compare.md."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import floor
-from typing import Literal
 
 from regrade.comparing.comparison import Compared
-from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Verdict
+from regrade.comparing.gate_report import SEVERITY, BenchmarkVerdict, Check, Limited, Verdict
 from regrade.comparing.text import mark
 from regrade.settings import GateSettings
 from regrade.stats.decision import lower_end, pass_p, regression_p, upper_end
@@ -14,18 +13,6 @@ from regrade.stats.power import can_pass, detectable_drop, questions_needed, wha
 from regrade.stats.scale import percent
 from regrade.stats.sequential import Sure, final_rate
 from regrade.stats.significance import holm
-
-Limited = Literal["unparsed", "truncated"]
-
-
-@dataclass(frozen=True, slots=True)
-class _Rate:
-    """The rate of unparsed or truncated answers, tested against its limit."""
-
-    name: Limited
-    value: float
-    limit: float
-    p: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +23,7 @@ class _Tested:
     compared: Compared
     max_drop: float
     p_regression: float
-    rates: tuple[_Rate, ...]
+    checks: tuple[Check, ...]
 
 
 def judge(
@@ -55,14 +42,14 @@ def judge(
     """
     alpha = error_at_end(settings)
     tested = [_test(name, pair, drops[name], settings) for name, pair in compared.items()]
-    family = [p for test in tested for p in (test.p_regression, *(rate.p for rate in test.rates))]
+    family = [p for test in tested for p in (test.p_regression, *(c.p for c in test.checks))]
     # A test that has said regression is out of the family, as Holm's first steps; one that has not, stays in it.
     family += [0.0 if verdict == "regression" else 1.0 for verdict in sure]
     decisions = zip(holm(family), _levels(family, alpha), strict=True)
     verdicts = []
     for test in tested:
         adjusted, level = next(decisions)
-        checks = [_check(rate, next(decisions)[0], alpha) for rate in test.rates]
+        checks = [_decided(check, next(decisions)[0], alpha) for check in test.checks]
         verdicts.append(_verdict(test, adjusted, checks, alpha, level))
     return verdicts
 
@@ -82,7 +69,7 @@ def by_interval(low: float, high: float, max_drop: float) -> Verdict:
 
 def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings) -> _Tested:
     side = compared.comparison.candidate
-    rates: list[_Rate] = []
+    checks: list[Check] = []
     limits: tuple[tuple[Limited, float | None, int], ...] = (
         ("unparsed", settings.max_unparsed, side.unparsed),
         ("truncated", settings.max_truncated, side.truncated),
@@ -92,9 +79,13 @@ def _test(name: str, compared: Compared, max_drop: float, settings: GateSettings
             rate = count / side.rows
             # Repeats of a question are not independent, so each question counts once.
             p = _at_least(rate, min(side.rows, side.questions), limit / 100)
-            rates.append(_Rate(kind, rate, limit / 100, p))
+            verdict: Verdict = "pass" if rate <= limit / 100 else "cannot tell"
+            check = Check(
+                name=kind, value=rate, limit=limit / 100, verdict=verdict, p=p, p_adjusted=p
+            )
+            checks.append(check)
     p_regression = regression_p(compared.changes, max_drop)
-    return _Tested(name, compared, max_drop, p_regression, tuple(rates))
+    return _Tested(name, compared, max_drop, p_regression, tuple(checks))
 
 
 def _at_least(rate: float, n: int, limit: float) -> float:
@@ -107,11 +98,10 @@ def _at_least(rate: float, n: int, limit: float) -> float:
     return float(bdtrc(count - 1, n, limit))
 
 
-def _check(rate: _Rate, adjusted: float, alpha: float) -> Check:
-    verdict: Verdict = "pass" if rate.value <= rate.limit else "cannot tell"
-    if rate.value > rate.limit and adjusted < alpha:
-        verdict = "regression"
-    return Check(**asdict(rate), verdict=verdict, p_adjusted=adjusted)
+def _decided(check: Check, adjusted: float, alpha: float) -> Check:
+    broken = check.verdict != "pass" and adjusted < alpha
+    verdict = "regression" if broken else check.verdict
+    return check.model_copy(update={"verdict": verdict, "p_adjusted": adjusted})
 
 
 def _levels(family: Sequence[float], alpha: float) -> list[float]:

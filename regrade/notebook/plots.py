@@ -21,6 +21,7 @@ from regrade.stats.drawing import (
     draw_steps,
     draw_subsets,
 )
+from regrade.stats.scale import Scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -35,10 +36,10 @@ def set_axes(stored: StoredSet, scoring: ScoreFile, ax: "Axes | None") -> "Axes"
     parts = [part for part in summary.subsets or summary.categories if part.metrics.n]
     if len(parts) < 2:
         axes = ax or _axes(6, 1.2)
-        draw_accuracies(axes, [bar_of(title, summary)])
+        draw_accuracies(axes, [bar_of(title, summary)], scoring.scale)
         return axes
     axes = ax or _axes(8, 1.8 + 0.2 * min(len(parts), MAX_BARS))
-    draw_subsets(axes, summary, title)
+    draw_subsets(axes, summary, scoring.scale, title)
     return axes
 
 
@@ -48,22 +49,22 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
     if not comparison.subsets:
         axes = ax or _axes(6, 1.8)
         names = ("baseline", comparison.base), ("candidate", comparison.candidate)
-        draw_accuracies(
-            axes, [bar for name, side in names if (bar := _side_bar(name, side))], title
-        )
+        bars = [bar for name, side in names if (bar := _side_bar(name, side, comparison.scale))]
+        draw_accuracies(axes, bars, comparison.scale, title)
         return axes
     changes = [
         Change(subset.name, subset.n, subset.difference, subset.moved)
         for subset in comparison.subsets
     ]
     axes = ax or _axes(8, 1.2 + 0.2 * min(len(changes), MAX_CHANGES))
-    draw_changes(axes, changes, title)
+    draw_changes(axes, changes, comparison.scale, title)
     return axes
 
 
 def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axes":
     """Draw the headline accuracy of checkpoints over their steps, a line for each benchmark."""
     lines: dict[str, list[Point]] = {}
+    scales: dict[str, Scale] = {}
     for stored in sets:
         spec, file = stored.answers.manifest.specification, stored.headline
         step = training_step(answering_model(spec).name)
@@ -71,6 +72,7 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
             continue
         bar = bar_of(model_title(spec), file.summary)
         lines.setdefault(spec.benchmark.name, []).append(Point(step, bar))
+        scales[spec.benchmark.name] = file.scale
     for name, found in lines.items():
         if len({point.step for point in found}) < len(found):
             raise SettingsError(
@@ -81,19 +83,24 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
         raise SettingsError(
             f"'{title}' has no scored checkpoints: their names end in `checkpoint-<step>`, as trainers write them."
         )
+    scale, *others = scales.values()
+    if any(other != scale for other in others):
+        raise SettingsError(
+            f"{', '.join(scales)} are scored on several scales, which one line over steps cannot show. Name the answer sets of "
+            "some of them with `sets=[...]`."
+        )
     axes = ax or _axes(7, 4)
-    draw_steps(axes, lines, title)
+    draw_steps(axes, lines, scale, title)
     return axes
 
 
-def _side_bar(name: str, side: ComparedSide) -> Bar | None:
+def _side_bar(name: str, side: ComparedSide, scale: Scale) -> Bar | None:
     accuracy, error = side.accuracy, side.accuracy_stderr or 0.0
     if accuracy is None:
         return None
     label = f"{name}: {side.model}"
-    return Bar(
-        label, accuracy, max(0.0, accuracy - 1.96 * error), min(1.0, accuracy + 1.96 * error)
-    )
+    low, high = max(scale.low, accuracy - 1.96 * error), min(scale.high, accuracy + 1.96 * error)
+    return Bar(label, accuracy, low, high)
 
 
 def _axes(width: float, height: float) -> "Axes":

@@ -45,9 +45,9 @@ _REPEATS = (
     "is right. maj@k: the most frequent answer is right."
 )
 _CALIBRATED = (
-    "Verdicts of a judge are uncalibrated until people label some answers (`regrade label`). Corrected figures are means of "
-    "people's labels, estimated with 95 % intervals: PPI++ from labels of a random part of these answers, Rogan-Gladen from the "
-    "judge's errors on other labelled answers."
+    "A judge's reply without a verdict is missing, not wrong. Verdicts are uncalibrated until people label some answers (`regrade "
+    "label`). Corrected figures are means of people's labels, estimated with 95 % intervals: PPI++ from labels of a random part of "
+    "these answers, Rogan-Gladen from the judge's errors on other labelled answers."
 )
 _OTHER_COLUMNS = ("benchmark", "scorer", "part", "result", "value", "n")
 MOST_ROWS = 40

@@ -61,6 +61,10 @@ class Changes(_Part):
     newly_parsed: int
     """Unparsed before, parsed now, right or wrong."""
     newly_unparsed: int
+    newly_scored: int
+    """Without a value before, such as answers at which the scorer failed, and with one now; in none of the means."""
+    no_longer_scored: int
+    """With a value before, and without one now; in none of the means."""
     read_differently: int
     """Parsed before and now, with different extracted answers; may also be right to wrong or wrong to right."""
     before: float | None
@@ -92,7 +96,8 @@ class Example(_Part):
     """An answer whose score changed."""
 
     kind: str
-    """`right to wrong`, `wrong to right`, `value fell`, `value rose`, `newly parsed` or `newly unparsed`: the first that fits."""
+    """`right to wrong`, `wrong to right`, `value fell`, `value rose`, `newly parsed`, `newly unparsed`, `newly scored` or `no longer
+    scored`: the first that fits."""
     sample_id: str
     repeat: int
     subset: str
@@ -221,6 +226,8 @@ class _Rows:
             "value rose": valued & (self.value[1] > self.value[0]),
             "newly parsed": valued & unparsed[0] & ~unparsed[1],
             "newly unparsed": valued & ~unparsed[0] & unparsed[1],
+            "newly scored": failed[0] & ~failed[1],
+            "no longer scored": ~failed[0] & failed[1],
         }
         self.read_differently: Mask = parsed & np.asarray(extracted[0] != extracted[1], np.bool_)
 

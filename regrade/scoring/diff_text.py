@@ -12,6 +12,8 @@ _EXPLAINED = "Answers that are newly parsed or newly unparsed may also be counte
 COUNTS = ("right to wrong", "wrong to right", "newly parsed", "newly unparsed", "read differently")
 GRADED = ("value fell", "value rose")
 """Counts shown if a value moved that is neither right before nor right now, as of a scorer that gives 0.5."""
+SCORED = ("newly scored", "no longer scored")
+"""Counts shown if an answer has a value on one side only."""
 
 
 def what_changed(diff: Diff) -> str:
@@ -31,10 +33,13 @@ def diff_line(diff: Diff) -> str:
     moved = ""
     if overall.is_graded:
         moved = f"{overall.value_rose} values rose, {overall.value_fell} fell, "
+    scored = "".join(
+        f", {_count(overall, name)} {name}" for name in SCORED if _count(overall, name)
+    )
     return (
         f"{after.scorer} {versions}: {diff.scale.text(overall.before)} -> {diff.scale.text(overall.after)}, "
         f"{moved}{overall.wrong_to_right} wrong to right, {overall.right_to_wrong} right to wrong, "
-        f"{overall.newly_parsed} newly parsed, {overall.newly_unparsed} newly unparsed; see "
+        f"{overall.newly_parsed} newly parsed, {overall.newly_unparsed} newly unparsed{scored}; see "
         f"`{diff_command(diff)}`"
     )
 
@@ -65,8 +70,15 @@ def blocks(diff: Diff) -> list[Block]:
         ("all answers", diff.overall),
         *((subset.name, subset.changes) for subset in diff.subsets),
     ]
-    counts = (*GRADED, *COUNTS) if diff.overall.is_graded else COUNTS
-    rows = [(name, *_counts(part, counts), change_text(part, diff.scale)) for name, part in changes]
+    counts = (
+        *(GRADED if diff.overall.is_graded else ()),
+        *COUNTS,
+        *(name for name in SCORED if _count(diff.overall, name)),
+    )
+    rows = [
+        (name, *(f"{_count(part, kind):,}" for kind in counts), change_text(part, diff.scale))
+        for name, part in changes
+    ]
     sides = [
         f"{side.label}: {f'stored {side.scored_at}' if side.stored else 'scored just now, not stored'}"
         for side in (diff.before, diff.after)
@@ -82,8 +94,9 @@ def blocks(diff: Diff) -> list[Block]:
     ]
 
 
-def _counts(changes: Changes, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"{getattr(changes, name.replace(' ', '_')):,}" for name in names)
+def _count(changes: Changes, name: str) -> int:
+    count: int = getattr(changes, name.replace(" ", "_"))
+    return count
 
 
 def _example(example: Example, diff: Diff) -> Iterator[Block]:

@@ -102,7 +102,7 @@ def notes(answers: AnswerSet, file: ScoreFile) -> Iterator[str]:
         names = ", ".join(f"`--scorer {name}`" for name in file.better_scorers)
         yield f"{counted} and does not fit these answers: this is no headline score. {names} finds right ones."
     elif overall.accuracy == 0 and overall.n >= _MIN_ANSWERS:
-        yield f"{counted}; no other installed scorer does better."
+        yield f"{counted}; no other scorer that was tried does better."
     difference = _difference(answers, file)
     if difference is not None:
         yield difference

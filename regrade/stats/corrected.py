@@ -273,6 +273,6 @@ def _independent(verdict: FloatArray, cluster: IntArray) -> float:
     if n == n_clusters:
         return float(n)
     sums = np.bincount(codes, weights=verdict - verdict.mean())
-    variance = float(np.square(sums).sum()) / n**2
-    spread = float(verdict.var())
-    return float(n_clusters) if variance == 0 else min(float(n), spread / variance)
+    if np.allclose(sums, 0):  # all questions have one mean, up to rounding
+        return float(n_clusters)
+    return min(float(n), float(verdict.var()) * n**2 / float(np.square(sums).sum()))

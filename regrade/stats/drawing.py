@@ -6,10 +6,11 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Literal
 
 from regrade.stats.metrics import SubsetMetrics, Summary
-from regrade.stats.scale import percent
+from regrade.stats.scale import Scale, percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.text import Text
 
 # Palette of Okabe and Ito (https://jfly.uni-koeln.de/color/), readable with colour blindness.
@@ -35,7 +36,7 @@ def css() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An accuracy with the ends of its 95 % interval, all in [0, 1]."""
+    """An accuracy with the ends of its 95 % interval, in the unit of its scale."""
 
     name: str
     accuracy: float
@@ -50,7 +51,7 @@ class Change:
     name: str
     n: int
     difference: float
-    """Candidate minus baseline, in [-1, 1]."""
+    """Candidate minus baseline, in the unit of their scale."""
     moved: bool
     """The change is significant after correction for testing all subsets."""
 
@@ -92,38 +93,52 @@ def image_of(
     return buffer.getvalue()
 
 
-def draw_accuracies(axes: "Axes", bars: Sequence[Bar], title: str = "") -> None:
-    """Draw a bar and an interval for each accuracy, in percent."""
+def _show(axis: "Axis", scale: Scale) -> None:
+    """Label an axis of points, which for shares are per cent."""
+    axis.set_major_formatter(
+        lambda value, _: percent(value / 100, None) if scale.unit == "%" else f"{value:g}"
+    )
+
+
+def _on_scale(axes: "Axes", scale: Scale, bars: Sequence[Bar]) -> dict[str, Any]:
+    """Give the x axis the range of a scale, and return width, left end and error of horizontal bars, in its points."""
+    points = scale.points_per_unit
+    axes.set_xlim(points * scale.low, points * scale.high)
+    _show(axes.xaxis, scale)
+    return {
+        "width": [points * (bar.accuracy - scale.low) for bar in bars],
+        "left": points * scale.low,
+        "xerr": _errors(bars, scale),
+    }
+
+
+def draw_accuracies(axes: "Axes", bars: Sequence[Bar], scale: Scale, title: str = "") -> None:
+    """Draw a bar and an interval for each accuracy."""
     axes.barh(
         [bar.name for bar in bars],
-        [100 * bar.accuracy for bar in bars],
-        xerr=_errors(bars),
+        **_on_scale(axes, scale, bars),
         color=BAR,
         error_kw=WHISKERS | {"ecolor": INTERVAL},
         height=0.6,
     )
     axes.invert_yaxis()
-    axes.set_xlim(0, 100)
-    axes.xaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
     axes.set_xlabel("accuracy, 95 % interval")
     style(axes, title)
 
 
-def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
+def draw_subsets(axes: "Axes", summary: Summary, scale: Scale, title: str) -> None:
     """Draw the accuracy by subset, coloured by category, with 95 % intervals.
 
     Without subsets, the chart shows the categories. Of more than 80 subsets, it shows the 40 best and the 40 worst.
 
     Raises:
-        ValueError: If there are neither subsets nor categories with an accuracy, or the accuracies are no shares.
+        ValueError: If there are neither subsets nor categories with an accuracy.
     """
     from matplotlib.patches import Patch
 
     parts = _sorted(summary.subsets or summary.categories)
     if not parts:
         raise ValueError("a chart needs subsets or categories with an accuracy, found none")
-    if any(not 0 <= (part.metrics.accuracy or 0.0) <= 1 for part in parts):
-        raise ValueError("a chart shows shares from 0 to 1, found scores of another scale")
     left_out = max(len(parts) - MAX_BARS, 0)
     if left_out:
         parts = parts[: MAX_BARS // 2] + parts[-MAX_BARS // 2 :]
@@ -132,8 +147,7 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
     bars = [bar_of(part.name, part) for part in parts]
     axes.barh(
         range(len(bars)),
-        [100 * bar.accuracy for bar in bars],
-        xerr=_errors(bars),
+        **_on_scale(axes, scale, bars),
         color=[colours.get(part.category or part.name, BAR) for part in parts],
         error_kw=WHISKERS | {"ecolor": INTERVAL},
         height=0.75,
@@ -141,13 +155,11 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
     labels = [f"{_short(part.name, 60)} (n={part.metrics.n:,})" for part in parts]
     axes.set_yticks(range(len(bars)), labels, fontsize=SMALL)
     axes.set_ylim(-0.6, len(bars) - 0.4)
-    axes.set_xlim(0, 100)
-    axes.xaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
     overall = summary.overall.accuracy
     note = "accuracy, 95 % interval"
     if overall is not None:
-        axes.axvline(100 * overall, color=REFERENCE, linestyle="--", linewidth=1)
-        note += f"; dashed: all questions, {percent(overall)}"
+        axes.axvline(scale.points_per_unit * overall, color=REFERENCE, linestyle="--", linewidth=1)
+        note += f"; dashed: all questions, {scale.text(overall)}"
     if left_out:
         note += f"; {left_out} subsets between the best and the worst left out"
     axes.set_xlabel(note, fontsize=SMALL)
@@ -169,8 +181,8 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         plain(legend.get_texts())
 
 
-def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
-    """Draw the change of each subset in percentage points, the largest drop on top; significant ones are filled.
+def draw_changes(axes: "Axes", changes: Sequence[Change], scale: Scale, title: str) -> None:
+    """Draw the change of each subset in points, the largest drop on top; significant ones are filled.
 
     Of more than 40 subsets, the chart shows the 20 largest drops and the 20 largest gains.
 
@@ -186,7 +198,7 @@ def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
     colours = [DROP if change.difference < 0 else BAR for change in shown]
     axes.barh(
         range(len(shown)),
-        [100 * change.difference for change in shown],
+        [scale.points_per_unit * change.difference for change in shown],
         color=[
             colour if change.moved else "none"
             for colour, change in zip(colours, shown, strict=True)
@@ -198,15 +210,18 @@ def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
     axes.set_yticks(range(len(shown)), labels, fontsize=SMALL)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     axes.axvline(0, color=REFERENCE, linewidth=1)
-    note = "change in percentage points; filled: significant among all subsets"
+    unit = "percentage points" if scale.unit == "%" else "points of the score"
+    note = f"change in {unit}; filled: significant among all subsets"
     if left_out:
         note += f"; {left_out} subsets in between left out"
     axes.set_xlabel(note, fontsize=SMALL)
     style(axes, title)
 
 
-def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -> None:
-    """Draw a line over the training steps for each benchmark, with 95 % intervals, in percent.
+def draw_steps(
+    axes: "Axes", lines: Mapping[str, Sequence[Point]], scale: Scale, title: str
+) -> None:
+    """Draw a line over the training steps for each benchmark, with 95 % intervals; all have one scale.
 
     Raises:
         ValueError: If there is no point.
@@ -218,8 +233,8 @@ def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -
         bars = [point.bar for point in ordered]
         axes.errorbar(
             [point.step for point in ordered],
-            [100 * bar.accuracy for bar in bars],
-            yerr=_errors(bars),
+            [scale.points_per_unit * bar.accuracy for bar in bars],
+            yerr=_errors(bars, scale),
             color=COLOURS[number % len(COLOURS)],
             marker="o",
             markersize=4,
@@ -228,7 +243,7 @@ def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -
             **WHISKERS,
         )
     axes.set_xlabel("training step")
-    axes.yaxis.set_major_formatter(lambda value, _: percent(value / 100, None))
+    _show(axes.yaxis, scale)
     axes.set_ylabel("accuracy, 95 % interval")
     style(axes, title, grid="both")
     plain(axes.legend(fontsize=SMALL).get_texts())
@@ -254,11 +269,11 @@ def plain(texts: "Iterable[Text]") -> None:
         text.set_parse_math(False)
 
 
-def _errors(bars: Sequence[Bar]) -> list[list[float]]:
+def _errors(bars: Sequence[Bar], scale: Scale) -> list[list[float]]:
     # An interval may end at the value: rounding must not make the error negative.
     return [
-        [100 * max(bar.accuracy - bar.low, 0.0) for bar in bars],
-        [100 * max(bar.high - bar.accuracy, 0.0) for bar in bars],
+        [scale.points_per_unit * max(bar.accuracy - bar.low, 0.0) for bar in bars],
+        [scale.points_per_unit * max(bar.high - bar.accuracy, 0.0) for bar in bars],
     ]
 
 

@@ -19,7 +19,6 @@ from regrade.stats.estimates import (
     majority,
     normal_interval,
     pass_at_k,
-    standard_error,
     wilson_interval,
 )
 from regrade.stats.named import NamedMetric, named_metrics
@@ -91,14 +90,14 @@ class Summary(StrictModel):
     pass_at: dict[int, float] = Field(default_factory=dict)
     """pass@k by k (unbiased estimator, Chen et al. 2021, arXiv 2107.03374); empty without repeats."""
     pass_at_stderr: dict[int, float | None] = Field(default_factory=dict)
-    """Standard error of pass@k over the questions, by k; None below 2 questions."""
+    """Standard error of pass@k, clustered by question, by k; None below 2 questions."""
     pass_at_samples: dict[int, int] = Field(default_factory=dict)
-    """Questions behind pass@k, by k: those with k scored answers or more. The other `samples` are left out."""
+    """Questions, or turns of conversations, behind pass@k, by k: those with k scored answers or more. The others are left out."""
     majority_accuracy: float | None = None
     """Accuracy of the most frequent extracted answer per question; None without repeats."""
     majority_stderr: float | None = None
     majority_samples: int | None = None
-    """Questions behind the majority: those with a scored answer."""
+    """Questions, or turns of conversations, behind the majority: those with a scored answer."""
     metrics: dict[str, NamedMetric] = Field(default_factory=dict)
     """Means of the named values that the scorer gives each answer beside its score, by name."""
 
@@ -178,18 +177,20 @@ def summarise(
     n_repeats = int(repeat.max(initial=0)) + 1
     if n_repeats == 1:
         return summary
+    question = np.zeros(int(rows.sample.max()) + 1, np.int64)
+    question[rows.sample] = rows.question
     passed = _pass_at(rows, n_repeats) if passes else {}
     further: dict[str, Any] = {
-        "pass_at": {k: float(values.mean()) for k, values in passed.items()},
-        "pass_at_stderr": {k: _error(values) for k, values in passed.items()},
-        "pass_at_samples": {k: values.size for k, values in passed.items()},
+        "pass_at": {k: float(np.nanmean(values)) for k, values in passed.items()},
+        "pass_at_stderr": {k: _error(values, question) for k, values in passed.items()},
+        "pass_at_samples": {k: int((~np.isnan(values)).sum()) for k, values in passed.items()},
     }
     if votes:
         voted = _majority_values(rows, repeat, scores)
-        error = _error(voted)
-        further["majority_accuracy"] = scale.value_of(float(voted.mean())) if voted.size else None
+        error, n = _error(voted, question), int((~np.isnan(voted)).sum())
+        further["majority_accuracy"] = scale.value_of(float(np.nanmean(voted))) if n else None
         further["majority_stderr"] = None if error is None else scale.span * error
-        further["majority_samples"] = voted.size
+        further["majority_samples"] = n
     return summary.model_copy(update=further)
 
 
@@ -200,8 +201,11 @@ def score_values(scores: pa.Table) -> FloatArray:
     return np.where(np.isfinite(value) & ~failed, value, np.nan)
 
 
-def _error(values: FloatArray) -> float | None:
-    return standard_error(values) if values.size > 1 else None
+def _error(values: FloatArray, question: IntArray) -> float | None:
+    """Return the standard error of the mean of the values that are known, clustered by question; None below 2 questions."""
+    known = ~np.isnan(values)
+    several = len(np.unique(question[known])) > 1
+    return clustered_standard_error(values[known], question[known]) if several else None
 
 
 def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
@@ -211,7 +215,7 @@ def _macro(subsets: Sequence[Metrics]) -> dict[str, Any]:
         return {}
     accuracies = np.array([subset.accuracy for subset in known])
     errors = [subset.accuracy_stderr for subset in known]
-    error = _error(accuracies)
+    error = _error(accuracies, np.arange(len(known)))
     if None not in errors:
         error = float(np.sqrt(np.square(np.array(errors, np.float64)).sum()) / len(known))
     return {
@@ -281,19 +285,12 @@ def _uncertainty(
     value: FloatArray, sample: IntArray, n_samples: int
 ) -> tuple[float | None, float | None, float | None]:
     """Return the standard error and the ends of the 95 % interval; None if undefined."""
-    n = len(value)
-    if n == 0:
+    n, error = len(value), _error(value, sample)
+    if n == 0 or n_samples == 1 < n:
         return None, None, None
-    if n == n_samples:
-        error = standard_error(value) if n > 1 else None
-        return error, *wilson_interval(float(value.sum()), n)
-    if n_samples < 2:
-        return None, None, None
-    error = clustered_standard_error(value, sample)
-    mean = float(value.mean())
-    if error == 0:  # all values are equal: a normal interval would have no width
-        return error, *wilson_interval(mean * n_samples, n_samples)
-    return error, *normal_interval(mean, error)
+    if n == n_samples or not error:  # a normal interval with an error of 0 would have no width
+        return error, *wilson_interval(float(value.sum()) * n_samples / n, n_samples)
+    return error, *normal_interval(float(value.mean()), error)
 
 
 def _breakdown(
@@ -326,7 +323,7 @@ def _breakdown(
 
 
 def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, FloatArray]:
-    """Return pass@k of each sample with k values or more, by k; only k with such a sample."""
+    """Return pass@k of each sample by k, NaN with fewer than k values; only k that a sample has values for."""
     counted = ~np.isnan(rows.value)
     n_counted = np.bincount(rows.sample, weights=counted).astype(np.int64)
     n_right = np.bincount(rows.sample, weights=rows.value == 1).astype(np.int64)
@@ -335,12 +332,13 @@ def _pass_at(rows: _Rows, n_repeats: int) -> dict[int, FloatArray]:
     for k in sorted(powers | {n_repeats}):
         enough = n_counted >= k
         if enough.any():
-            passed[k] = pass_at_k(n_counted[enough], n_right[enough], k)
+            passed[k] = np.full(len(enough), np.nan)
+            passed[k][enough] = pass_at_k(n_counted[enough], n_right[enough], k)
     return passed
 
 
 def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatArray:
-    """Return the value of the most frequent answer of each scored sample."""
+    """Return the value of the most frequent answer of each sample; NaN without a scored one."""
     answer, _ = _codes(scores, "extracted")
     counted = ~np.isnan(rows.value)
     unread = rows.kinds["unparsed"] | rows.kinds["unfinished"] | rows.kinds["timeout"]
@@ -350,8 +348,7 @@ def _majority_values(rows: _Rows, repeat: IntArray, scores: pa.Table) -> FloatAr
     values[rows.sample[counted]] = 0.0
     winners = votes[majority(rows.sample[votes], answer[votes])]
     values[rows.sample[winners]] = rows.value[winners]
-    voted: FloatArray = values[~np.isnan(values)]
-    return voted
+    return values
 
 
 # Averages over several answers to each question, with the names that papers give them: avg@k, pass@k and maj@k.

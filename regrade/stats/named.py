@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from regrade.settings import StrictModel
 from regrade.settings.turn_ids import question_ids
-from regrade.stats.estimates import FloatArray, clustered_standard_error, standard_error
+from regrade.stats.estimates import FloatArray, clustered_standard_error
 
 
 class NamedMetric(StrictModel):
@@ -17,7 +17,7 @@ class NamedMetric(StrictModel):
 
     value: float
     stderr: float | None
-    """Standard error of the mean, clustered by sample if questions were repeated; None below 2 samples."""
+    """Standard error of the mean, clustered by question if questions were repeated or have turns; None below 2 questions."""
     n: int
     """Rows that have the value."""
 
@@ -65,12 +65,5 @@ def row_metrics(text: str | None) -> Mapping[str, float]:
 def _mean(values: FloatArray, samples: list[str]) -> NamedMetric:
     _, cluster = np.unique(np.array(samples), return_inverse=True)
     n_samples = int(cluster.max()) + 1
-    error = None
-    if n_samples > 1:
-        repeated = n_samples < len(values)
-        error = (
-            clustered_standard_error(values, cluster.astype(np.int64))
-            if repeated
-            else standard_error(values)
-        )
+    error = clustered_standard_error(values, cluster) if n_samples > 1 else None
     return NamedMetric(value=float(values.mean()), stderr=error, n=len(values))

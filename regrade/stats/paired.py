@@ -42,7 +42,7 @@ class PairedDifference:
     difference: float | None
     """`after - before`."""
     stderr: float | None
-    """Standard error of the difference, clustered by sample if questions were repeated; None below 2 samples."""
+    """Standard error of the difference, clustered by question if questions were repeated; None below 2 questions."""
     low: float | None
     """Lower end of the 95 % interval; see `paired_difference`."""
     high: float | None
@@ -78,12 +78,10 @@ def paired_difference(
     gained, lost = float(change.clip(min=0).mean()), float((-change).clip(min=0).mean())
     low: float | None
     high: float | None
-    if n == n_samples:
-        low, high = bonett_price_interval(gained * n, lost * n, n)
+    if n == n_samples or error == 0:
+        low, high = bonett_price_interval(gained * n_samples, lost * n_samples, n_samples)
     elif error is None:
         low, high = None, None
-    elif error == 0:
-        low, high = bonett_price_interval(gained * n_samples, lost * n_samples, n_samples)
     else:
         low = max(-1.0, difference - Z_95 * error)
         high = min(1.0, difference + Z_95 * error)

@@ -26,7 +26,7 @@ def sign_flip_p(sums: FloatArray, alternative: Alternative = "two-sided") -> flo
         sums: Shape (n_clusters,), sum of the changes in each cluster; no NaN.
         alternative: `less` tests for a drop only.
     """
-    changed = sums[sums != 0]
+    changed = sums[np.abs(sums) > 1e-9]  # 0.1 + 0.2 - 0.3 is not 0
     if len(changed) == 0:
         return 1.0
     for unit in (1.0, float(np.abs(changed).min())):

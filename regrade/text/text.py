@@ -25,6 +25,11 @@ def duration_text(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{rest} s"
 
 
+def significant(number: float, digits: int) -> str:
+    """Return a number with so many significant digits; a large one without an exponent: `0.0123`, `100`, `12,350`."""
+    return f"{float(f'{number:.{digits}g}'):,.15g}"
+
+
 def counted(number: int | float, noun: str) -> str:
     """Return a number with its noun, in the plural unless it is 1: `1 test`, `1,200 tests`, `0.5 points`."""
     value = f"{number:g}" if isinstance(number, float) else f"{number:,}"

@@ -346,7 +346,8 @@ def _log_artifacts(client: "MlflowClient", run_id: str, scoring: Scoring) -> Non
             model = scoring.manifest.specification.model
             title = f"{scoring.manifest.specification.benchmark.name} · {model.name}"
             try:
-                (Path(folder) / _CHART).write_bytes(accuracy_chart(scoring.file.summary, title))
+                chart = accuracy_chart(scoring.file.summary, scoring.file.scale, title)
+                (Path(folder) / _CHART).write_bytes(chart)
             except DRAWING_ERRORS as error:
                 logger.warning("%s: no chart: %s", title, error)
         client.log_artifacts(run_id, folder)

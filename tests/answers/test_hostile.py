@@ -33,6 +33,7 @@ from regrade.scoring.score import score_answers
 from regrade.settings.errors import DamagedAnswersError, RegradeError, RepositoryError
 from regrade.stats.charts import accuracy_chart
 from regrade.stats.metrics import SubsetMetrics
+from regrade.stats.scale import SHARES
 from regrade.text.markdown import escape
 from tests.builders import row, session
 from tests.memory import taking_at_most
@@ -451,7 +452,7 @@ def test_a_chart_takes_any_name_as_text(answers: AnswerSet) -> None:
     part = SubsetMetrics(name=name, category=name, metrics=summary.overall)
     named = summary.model_copy(update={"subsets": (part,), "categories": (part,)})
 
-    assert accuracy_chart(named, name).startswith(b"\x89PNG")
+    assert accuracy_chart(named, SHARES, name).startswith(b"\x89PNG")
 
 
 def test_a_folder_named_from_outside_is_an_error_and_no_path(tmp_path: Path) -> None:

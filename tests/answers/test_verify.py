@@ -19,8 +19,10 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import check_rows, verify
 from regrade.cli.main import run
 from regrade.records.columns import GENERATION_SCHEMA
+from regrade.scoring.score import score_answers
+from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
-from tests.builders import row, session
+from tests.builders import row, session, specification
 from tests.stored import (
     again,
     commit_manifest,
@@ -264,6 +266,30 @@ def test_scores_that_do_not_follow_from_their_rows_are_found(
     name, problem = only_problem(answers)
     assert name == f"{file.label}.json"
     assert problem == f"its {'.'.join(map(str, place))} is {wrong}, its rows give {right}."
+
+
+def test_errors_and_intervals_as_earlier_versions_had_them_are_no_damage(
+    repository: LocalRepository,
+) -> None:
+    identity = specification().benchmark.model_copy(update={"parameters": {"turns": 2}})
+    rows = [
+        row(n, "#### 9" if repeat else "", repeat=repeat, sample_id=f"q{n // 2}#{n % 2 + 1}/2")
+        for n in range(4)
+        for repeat in range(3)
+    ]
+    sampling = SamplingParams(temperature=1.0)
+    answers = publish(repository, rows, benchmark=identity, repeats=3, sampling=sampling)
+    now = score_answers(answers, "number").file.summary
+    third = {"accuracy_low": 1 / 3, "accuracy_high": 1 / 3}
+    changes = {
+        "overall": now.overall.model_copy(update=third),
+        "pass_at_stderr": dict.fromkeys((1, 2, 3), 0.1),
+        "majority_stderr": 0.1,
+    }
+
+    score_with_an_older_scorer(answers, lambda _: {}, summary=now.model_copy(update=changes))
+
+    assert verified(answers).problems == []
 
 
 def test_scores_of_other_rows_or_other_shards_are_found(answers: AnswerSet) -> None:

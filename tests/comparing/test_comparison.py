@@ -76,9 +76,15 @@ def with_changes(manifest: Manifest, **changes: object) -> Manifest:
         ({"n_shots": 5}, "few_shot", "worked examples: '0' against '5'"),
         ({"temperature": 0.7}, "sampling", "temperature: '0.0' against '0.7'"),
         ({"sampling": SamplingParams(max_tokens=9)}, "sampling", "max_tokens: '512' against '9'"),
+        (
+            {"sampling": SamplingParams(thinking_token_budget=9)},
+            "sampling",
+            "thinking_token_budget: 'none' against '9'",
+        ),
         ({"repeats": 2}, "sampling", "answers per question: '1' against '2'"),
         ({"method": "rank"}, "prompt", "method: 'generate' against 'rank'"),
         (prompt(format="completion"), "prompt", "prompt format: 'chat' against 'completion'"),
+        (prompt(labels="turn"), "prompt", "prompt labels: 'appended' against 'turn'"),
         (prompt(system="Be brief."), "prompt", "system message: 'none' against 'Be brief.'"),
         (
             prompt(chat_template_args={"enable_thinking": False}),
@@ -348,6 +354,24 @@ def test_only_subsets_that_moved_more_than_looking_at_all_explains_are_said_to_h
     assert [name for name, subset in subsets.items() if subset.moved] == ["s00"]
     assert subsets["s01"].p_value == pytest.approx(2 / 2**6)
     assert subsets["s00"].p_adjusted == pytest.approx(30 * 2 / 2**12)
+
+
+def test_turns_of_a_conversation_are_one_question_in_its_subset_too(
+    repository: LocalRepository,
+) -> None:
+    def side(model: str, *wrong: int) -> AnswerSet:
+        rows = [row(n, f"#### {n + 1}" if n // 2 in wrong else "") for n in range(80)]
+        turns = [
+            row | {"sample_id": f"q{n // 2}#{n % 2 + 1}/2", "subset": f"s{n // 40}"}
+            for n, row in enumerate(rows)
+        ]
+        return publish(repository, turns, model=model)
+
+    comparison = compared(side("org/a"), side("org/b", *range(5))).comparison
+
+    assert (comparison.n, comparison.clusters) == (80, 40)
+    assert comparison.p_value == pytest.approx(2 / 2**5)
+    assert [subset.p_value for subset in comparison.subsets] == pytest.approx([2 / 2**5, 1])
 
 
 def test_sides_without_a_common_scorer_need_one_to_be_named(repository: LocalRepository) -> None:

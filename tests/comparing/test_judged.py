@@ -182,18 +182,25 @@ def test_the_gate_takes_the_accepted_drop_in_points_of_the_score(
     name = "judge:accuracy_style:sums"
 
     unset = gate(candidate, GateSettings(baseline=base), answers=repository.uri)
-    strict, lenient, same = (
+    strict, lenient, all_of_it, same = (
         gate(
             judged,
             GateSettings(baseline=base, max_drop_of=(f"{name}={drop}",)),
             answers=repository.uri,
         )
-        for judged, drop in ((candidate, "0.1"), (candidate, "0.8"), (base, "0.1"))
+        for judged, drop in (
+            (candidate, "0.1"),
+            (candidate, "0.8"),
+            (candidate, "2"),
+            (base, "0.1"),
+        )
     )
 
     assert unset.verdict == "cannot tell"
     assert f"--max-drop-of {name}=0.1" in unset.summary
     assert (strict.verdict, lenient.verdict) == ("regression", "pass")
+    assert all_of_it.verdict == "cannot tell"
+    assert "from 1 to 3, so a drop of 2 says nothing about it" in all_of_it.summary
     assert strict.benchmarks[0].max_drop == pytest.approx(0.1)
     assert (same.verdict, same.benchmarks[0].max_drop) == ("cannot tell", pytest.approx(0.1))
     assert "the accepted drop of 0.1" in strict.summary

@@ -10,7 +10,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.comparing.pairing import pair, score_sides
 from regrade.scoring import score as scoring
 from regrade.scoring.score import score_answers
-from regrade.settings import SandboxName, ScoringOptions
+from regrade.settings import SamplingParams, SandboxName, ScoringOptions
 from tests.builders import row
 from tests.scoring.test_session_scorers import Length
 from tests.stored import again, publish
@@ -80,6 +80,20 @@ def test_a_side_without_a_scoring_is_scored_in_the_sandbox_that_is_asked_for(
     assert scorer.sessions == 1
     assert first.file.environment == second.file.environment
     assert first.file.environment["sandbox"] == "landlock"
+
+
+def test_the_same_grades_in_another_order_are_no_change(tmp_path: Path, scorer: CountedLength):
+    sampling = SamplingParams(temperature=1.0)
+
+    def side(model: str, *letters: int) -> AnswerSet:
+        texts = [(0, "x" * 10, 3), *((1, "x" * n, repeat) for repeat, n in enumerate(letters))]
+        rows = [row(number, text, repeat=repeat) for number, text, repeat in texts]
+        return publish(LocalRepository(tmp_path), rows, model=model, repeats=4, sampling=sampling)
+
+    pairs = pair(*score_sides(side("one", 2, 4, 6), side("two", 6, 4, 2), "number"))
+
+    assert pairs.base[1] != pairs.candidate[1]  # by rounding
+    assert pairs.change.tolist() == [0.0, 0.0]
 
 
 def test_ids_that_differ_by_a_nul_at_their_end_are_two_questions(tmp_path: Path):

@@ -11,9 +11,10 @@ from regrade.answers.verify import verify
 from regrade.comparing.sides import find_side, named_id
 from regrade.comparing.together import compare_sides
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from tests.builders import row
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
-from tests.stored import commit_manifest
+from tests.stored import commit_manifest, publish
 
 
 def test_a_quick_look_never_takes_the_place_of_a_full_run(repository: LocalRepository) -> None:
@@ -46,11 +47,15 @@ def test_a_model_with_incomplete_answers_only_is_refused_with_their_ids(
     repository: LocalRepository,
 ) -> None:
     answers = answer(repository, "org/a", right=5, total=10, declared=20)
+    rows = [row(0), row(1, error="timeout")]
+    failed = publish(repository, rows, model="org/c")
 
-    with pytest.raises(
-        RepositoryError, match=rf"{answers.manifest.answer_set_id} \(10 of 20 answers\)"
+    for name, found, state in (
+        ("a", answers, "10 of 20 answers"),
+        ("c", failed, "2 of 2 answers, 1 failed"),
     ):
-        find_side("a", repository.uri)
+        with pytest.raises(RepositoryError, match=rf"{found.manifest.answer_set_id} \({state}\)"):
+            find_side(name, repository.uri)
     assert find_side(answers.manifest.answer_set_id, repository.uri).one_set
     with pytest.raises(RepositoryError, match="no answers of 'b', and no alias"):
         find_side("b", repository.uri)

@@ -104,6 +104,24 @@ def test_a_scorer_of_right_and_wrong_has_no_grades_to_show(repository: LocalRepo
     assert "value rose" not in markdown(blocks(diff))
 
 
+def test_answers_with_a_value_on_one_side_only_are_no_change_of_a_mean_and_told(
+    repository: LocalRepository,
+) -> None:
+    answers = publish(repository, [row(n, "#### 9" if n < 2 else "") for n in range(6)])
+    missing = {"value": None, "extracted": None, "outcome": "failed"}
+    score_with_an_older_scorer(
+        answers, lambda scored: missing if scored["sample_id"].endswith("0") else {}
+    )
+
+    diff = diff_scorings(again(answers), None, None)
+
+    assert (diff.overall.newly_scored, diff.overall.no_longer_scored) == (1, 0)
+    assert (diff.overall.n, diff.overall.difference, diff.before.n, diff.after.n) == (5, 0, 5, 6)
+    assert "0 newly unparsed, 1 newly scored; see" in diff_line(diff)
+    assert "| newly scored |" in markdown(blocks(diff))
+    assert [example.kind for example in diff.examples] == ["newly scored"]
+
+
 def test_without_names_the_two_newest_scorings_of_a_scorer_of_a_file_are_compared(
     repository: LocalRepository,
 ) -> None:

@@ -71,7 +71,7 @@ def test_a_model_that_is_simply_wrong_keeps_its_zero_as_headline_and_it_is_said(
 
     assert scored.file.better_scorers == ()
     assert score_result(scored, None).headline
-    assert "no other installed scorer does better" in score_result(scored, None).notes[0]
+    assert "no other scorer that was tried does better" in score_result(scored, None).notes[0]
 
 
 def test_a_few_wrong_answers_and_scorers_beside_the_default_are_no_reason_to_doubt(

@@ -6,6 +6,7 @@ from pathlib import Path
 from regrade.pages.viewer.templating import style_sheet
 from regrade.stats import drawing
 from regrade.stats.drawing import BAR, COLOURS, draw_accuracies, draw_changes, style
+from regrade.stats.scale import SHARES, Scale
 from tests.command_line import ROOT
 
 HEX = re.compile(r"#[0-9a-fA-F]{3,8}\b")
@@ -46,11 +47,25 @@ def test_plots_share_the_labels_of_percentages_and_the_form_of_intervals():
     bars = [drawing.Bar("sums", 0.5, 0.4, 0.6)]
     figure = Figure()
     shares, changes = figure.subplots(1, 2)
-    draw_accuracies(shares, bars)
-    draw_changes(changes, [drawing.Change("sums", 4, -0.5, moved=True)], "changes")
+    draw_accuracies(shares, bars, SHARES)
+    draw_changes(changes, [drawing.Change("sums", 4, -0.5, moved=True)], SHARES, "changes")
     assert shares.xaxis.get_major_formatter()(50) == "50 %"
     assert shares.patches[0].get_facecolor() == _rgba(BAR)
     assert changes.patches[0].get_facecolor() == _rgba(drawing.DROP)
+
+
+def test_grades_are_drawn_on_their_own_scale():
+    from matplotlib.figure import Figure
+
+    grades = Scale(low=1, high=3, unit="")
+    means, changes = Figure().subplots(1, 2)
+    draw_accuracies(means, [drawing.Bar("sums", 2.5, 2.2, 2.8)], grades)
+    draw_changes(changes, [drawing.Change("sums", 4, -0.5, moved=True)], grades, "changes")
+    [mean] = means.patches
+    assert (mean.get_x(), mean.get_x() + mean.get_width(), means.get_xlim()) == (1, 2.5, (1, 3))
+    assert means.xaxis.get_major_formatter()(2.5) == "2.5"
+    assert changes.patches[0].get_width() == -0.5
+    assert changes.get_xlabel().startswith("change in points of the score;")
 
 
 def test_a_style_has_no_frame():

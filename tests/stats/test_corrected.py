@@ -164,12 +164,14 @@ def test_a_judge_that_tells_nothing_gives_no_correction(calibration: Calibration
     assert rogan_gladen(np.ones(10), np.arange(10), calibration) is None
 
 
-def test_repeats_widen_rogan_and_gladens_interval() -> None:
-    verdict = np.repeat(np.arange(100) % 2, 5).astype(float)
+@pytest.mark.parametrize(
+    "verdict", [np.repeat(np.arange(100) % 2, 5), np.tile([1, 0, 0, 0, 0], 100)]
+)
+def test_repeats_widen_rogan_and_gladens_interval(verdict: np.ndarray) -> None:
     known = Calibration(100, 90, 100, 90)
 
-    alone = rogan_gladen(verdict, np.arange(500), known)
-    grouped = rogan_gladen(verdict, np.repeat(np.arange(100), 5), known)
+    alone = rogan_gladen(verdict.astype(float), np.arange(500), known)
+    grouped = rogan_gladen(verdict.astype(float), np.repeat(np.arange(100), 5), known)
 
     assert grouped[2] - grouped[1] > 1.2 * (alone[2] - alone[1])
 

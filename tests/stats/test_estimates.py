@@ -15,7 +15,6 @@ from regrade.stats.estimates import (
     majority,
     normal_interval,
     pass_at_k,
-    standard_error,
     wilson_interval,
 )
 
@@ -27,21 +26,21 @@ def test_the_standard_error_agrees_with_a_slow_twin(values: np.ndarray) -> None:
     mean = sum(values) / len(values)
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
 
-    assert standard_error(values) == pytest.approx(sqrt(variance / len(values)), abs=1e-12)
+    error = clustered_standard_error(values, np.arange(len(values)))
+    assert error == pytest.approx(sqrt(variance / len(values)), abs=1e-12)
 
 
 @pytest.mark.parametrize("n", [2, 3, 1000])
-def test_equal_scores_have_no_error_at_all(n: int) -> None:
-    assert standard_error(np.full(n, 0.1)) == 0.0
+def test_clusters_of_one_mean_have_no_error_at_all(n: int) -> None:
     assert clustered_standard_error(np.full(n, 0.1), np.arange(n)) == 0.0
+    one_of_three = np.tile([1.0, 0.0, 0.0], n)  # no float is a third
+    assert clustered_standard_error(one_of_three, np.repeat(np.arange(n), 3)) == 0.0
 
 
 @pytest.mark.parametrize(
     ("function", "arguments", "says"),
     [
-        (standard_error, ([],), "2 scores or more"),
-        (standard_error, ([1.0],), "2 scores or more"),
-        (standard_error, ([0.0, np.nan],), "not finite"),
+        (clustered_standard_error, ([0.0, np.nan], [0, 1]), "not finite"),
         (clustered_standard_error, ([0.0, np.inf], [0, 1]), "not finite"),
         (clustered_standard_error, ([0.0, 1.0], [7, 7]), "2 clusters or more, got 1"),
         (clustered_standard_error, ([], []), "2 clusters or more, got 0"),
@@ -86,7 +85,8 @@ def test_answers_copied_within_clusters_add_no_certainty() -> None:
     values = np.array([1.0, 0.0, 1.0, 1.0, 0.0])
     copied, clusters = np.repeat(values, 8), np.repeat(np.arange(5), 8)
 
-    assert clustered_standard_error(copied, clusters) == pytest.approx(standard_error(values))
+    alone = clustered_standard_error(values, np.arange(5))
+    assert clustered_standard_error(copied, clusters) == pytest.approx(alone)
 
 
 @given(st.integers(1, 3000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.stats.estimates import clustered_standard_error, standard_error, wilson_interval
+from regrade.stats.estimates import clustered_standard_error, wilson_interval
 from regrade.stats.metrics import Summary, further_averages, summarise
 
 
@@ -30,6 +30,11 @@ def summary(rows: list[dict[str, Any]], groups: dict[str, list[str]] | None = No
     return summarise(pa.Table.from_pylist(rows, schema=SCORING_SCHEMA), groups or {})
 
 
+def standard_error(values: list[float]) -> float:
+    """Standard error of the mean of independent values."""
+    return float(np.std(values, ddof=1) / np.sqrt(len(values)))
+
+
 def test_accuracy_has_its_n_its_error_and_what_is_missing() -> None:
     rows = [
         score("a", 1.0),
@@ -42,7 +47,7 @@ def test_accuracy_has_its_n_its_error_and_what_is_missing() -> None:
 
     assert (overall.rows, overall.n, overall.samples, overall.failed) == (4, 3, 3, 1)
     assert overall.accuracy == pytest.approx(1 / 3)
-    assert overall.accuracy_stderr == pytest.approx(standard_error(np.array([1.0, 0.0, 0.0])))
+    assert overall.accuracy_stderr == pytest.approx(standard_error([1.0, 0.0, 0.0]))
     assert (overall.accuracy_low, overall.accuracy_high) == wilson_interval(1, 3)
     assert (overall.unparsed, overall.unparsed_rate) == (1, 0.25)
     assert (overall.truncated, overall.truncated_rate) == (2, 0.5)
@@ -81,6 +86,31 @@ def test_equal_values_of_repeats_have_the_interval_of_the_questions() -> None:
 
     assert (overall.n, overall.samples, overall.accuracy_stderr) == (50, 10, 0.0)
     assert overall.accuracy_low == pytest.approx(wilson_interval(10, 10)[0])
+
+
+def test_questions_that_are_right_equally_often_have_the_interval_of_the_questions() -> None:
+    rows = [score(str(i), float(repeat == 0), repeat) for i in range(6) for repeat in range(3)]
+
+    overall = summary(rows).overall
+
+    assert overall.accuracy_stderr == 0.0
+    assert overall.accuracy_low == pytest.approx(wilson_interval(2, 6)[0])
+
+
+def test_the_turns_of_a_conversation_are_one_question_in_every_error() -> None:
+    rows = [
+        score(f"{question}#{turn}/2", float(question % 2), repeat)
+        for question in range(4)
+        for turn in (1, 2)
+        for repeat in (0, 1)
+    ]
+
+    result = summary(rows)
+
+    expected = pytest.approx(standard_error([0.0, 1.0, 0.0, 1.0]))
+    assert result.overall.accuracy_stderr == expected
+    assert (result.pass_at_stderr, result.majority_stderr) == ({1: expected, 2: expected}, expected)
+    assert result.pass_at_samples == {1: 8, 2: 8}
 
 
 def test_one_sample_with_repeats_says_nothing_about_other_samples() -> None:
@@ -132,7 +162,7 @@ def test_macro_counts_subsets_and_micro_counts_questions() -> None:
     assert [subset.metrics.n for subset in result.subsets] == [9, 1, 0]
     assert (result.macro_subsets, result.samples) == (2, 11)  # every answer of chess failed
     # One question of botany has no error: the spread of the subsets instead.
-    assert result.macro_stderr == pytest.approx(standard_error(np.array([1.0, 0.0])))
+    assert result.macro_stderr == pytest.approx(standard_error([1.0, 0.0]))
 
 
 def test_the_error_of_a_macro_average_is_that_of_independent_subsets() -> None:
@@ -145,7 +175,7 @@ def test_the_error_of_a_macro_average_is_that_of_independent_subsets() -> None:
 
     result = summary(rows)
 
-    errors = [standard_error(np.array(chosen)) for chosen in values.values()]
+    errors = [standard_error(chosen) for chosen in values.values()]
     assert result.macro_accuracy == pytest.approx((0.75 + 0.5 + 1) / 3)
     assert result.macro_stderr == pytest.approx(np.sqrt(np.square(errors).sum()) / 3)
     assert result.macro_subsets == 3
@@ -189,7 +219,7 @@ def test_pass_at_k_is_over_every_sample_with_k_answers() -> None:
     assert result.pass_at == pytest.approx({1: 2.2 / 3, 2: 2.4 / 3, 4: 2.8 / 3, 5: 1.0})
     assert result.pass_at_samples == {1: 3, 2: 3, 4: 3, 5: 1}
     assert (result.samples, result.overall.samples, result.overall.failed) == (4, 3, 6)
-    assert result.pass_at_stderr[1] == pytest.approx(standard_error(np.array([0.2, 1, 1])))
+    assert result.pass_at_stderr[1] == pytest.approx(standard_error([0.2, 1, 1]))
     assert result.pass_at_stderr[5] is None
     assert result.averages()["pass_at_5_samples"] == 1
 
@@ -231,7 +261,7 @@ def test_the_majority_decides_and_the_first_of_equals_wins() -> None:
     for order in (rows, rows[::-1]):
         result = summary(order)
         assert result.majority_accuracy == 0.75
-        assert result.majority_stderr == pytest.approx(standard_error(np.array([0.0, 1, 1, 1])))
+        assert result.majority_stderr == pytest.approx(standard_error([0.0, 1, 1, 1]))
         assert result.majority_samples == 4
 
 

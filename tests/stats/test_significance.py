@@ -74,6 +74,14 @@ def test_an_empty_or_unchanged_pair_is_no_evidence() -> None:
     assert sign_flip_p(np.zeros(5)) == sign_flip_p(np.array([])) == 1.0
 
 
+def test_grades_that_add_up_to_nothing_but_rounding_have_not_changed() -> None:
+    nothing = 0.1 + 0.2 - 0.3
+
+    assert nothing > 0
+    assert sign_flip_p(np.array([nothing])) == 1.0
+    assert sign_flip_p(np.array([nothing, -1.0, -1.0]), "less") == 0.25
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_corrections_agree_with_statsmodels(seed: int) -> None:
     p = np.random.default_rng(seed).random(7) ** 3

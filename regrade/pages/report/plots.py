@@ -41,15 +41,19 @@ def _bars(report: Report) -> list[Bar]:
 
 def _of_set(item: ReportedSet) -> Iterator[Plot | None]:
     title, scoring, comparison = item.stored.title, item.scoring, item.comparison
-    if scoring is not None and item.subsets and item.scale == SHARES:
-        yield _plot(f"{title}: subsets", lambda: accuracy_chart(scoring.summary, title))
+    if scoring is not None and item.subsets:
+        yield _plot(
+            f"{title}: subsets", lambda: accuracy_chart(scoring.summary, scoring.scale, title)
+        )
     if comparison is not None and comparison.subsets:
         changes = [
             Change(subset.name, subset.n, subset.difference, subset.moved)
             for subset in comparison.subsets
         ]
         heading = f"{title} against {comparison.base.model}"
-        yield _plot(f"{heading}: changed subsets", lambda: change_chart(changes, heading))
+        yield _plot(
+            f"{heading}: changed subsets", lambda: change_chart(changes, comparison.scale, heading)
+        )
 
 
 def _plot(text: str, draw: Callable[[], bytes]) -> Plot | None:
