@@ -21,6 +21,7 @@ from regrade.stats.drawing import (
     draw_steps,
     draw_subsets,
 )
+from regrade.stats.estimates import normal_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,13 +88,10 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
 
 
 def _side_bar(name: str, side: ComparedSide) -> Bar | None:
-    accuracy, error = side.accuracy, side.accuracy_stderr or 0.0
-    if accuracy is None:
+    if side.accuracy is None:
         return None
-    label = f"{name}: {side.model}"
-    return Bar(
-        label, accuracy, max(0.0, accuracy - 1.96 * error), min(1.0, accuracy + 1.96 * error)
-    )
+    interval = normal_interval(side.accuracy, side.accuracy_stderr or 0.0)
+    return Bar(f"{name}: {side.model}", side.accuracy, *interval)
 
 
 def _axes(width: float, height: float) -> "Axes":
