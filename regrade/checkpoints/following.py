@@ -16,7 +16,7 @@ from regrade.checkpoints import ENDED
 from regrade.checkpoints.found import Found, in_folder, on_hub
 from regrade.models.patterns import matching
 from regrade.settings import StrictModel
-from regrade.settings.errors import HubError
+from regrade.settings.errors import HubError, ModelError
 from regrade.settings.files import at_home, cache_folder, keep
 from regrade.settings.model_pattern import has_models, is_pattern, names_revision
 
@@ -101,7 +101,7 @@ class Following:
         """Yield each model.
 
         Raises:
-            ModelError: If a model or branch on the Hub does not exist, or the token has no access.
+            ModelError: If a model or branch on the Hub that is named does not exist, or the token has no access.
             HubError: If the Hub fails for that long.
             RefusedParameterError: If the worker that started this run shares none of the folders with it.
         """
@@ -154,8 +154,10 @@ class Following:
                 for name in matching(pattern):
                     if name in seen:
                         continue
-                    # A folder may be deleted between the two looks.
-                    found = in_folder(at_home(name), SETTLE) if is_in_folder else on_hub(name)
+                    try:  # a folder or a branch may be deleted between two looks
+                        found = in_folder(at_home(name), SETTLE) if is_in_folder else on_hub(name)
+                    except ModelError as error:
+                        found = Found(name, name, "", error.problem)
                     if found.waits_for is not None:
                         waiting.append(found)
                     elif found.model not in seen:

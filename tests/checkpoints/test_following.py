@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable
+from itertools import chain, repeat
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -88,18 +89,14 @@ def test_a_checkpoint_that_was_removed_is_no_model_of_the_hub_and_may_come_again
     assert names(coming) == ["checkpoint-1"]
 
 
-def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_is_asked_again_and_stops_no_folder(
+def test_each_new_commit_of_a_branch_is_a_model_and_a_hub_that_fails_or_lacks_it_is_asked_again_and_stops_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    commits = iter(["a", "a", None, None, "b"])
-
-    def hub_head(name: str) -> HubHead:
-        commit = next(commits, "b")
-        if commit is None:
-            raise HubError("org/name", "asking", "The Hub does not answer.", retryable=True)
-        return HubHead(name, commit, ("config.json", "model.safetensors"))
-
-    monkeypatch.setattr(found, "hub_head", hub_head)
+    silent = HubError("org/name", "asking", "The Hub does not answer.", retryable=True)
+    gone = ModelError("org/name", "not a model on the Hub")
+    heads = [HubHead("org/name", commit, ("config.json", "model.safetensors")) for commit in "ab"]
+    answers = chain([heads[0]] * 2, [silent] * 2, [gone] * 2, repeat(heads[1]))
+    monkeypatch.setattr(found, "hub_head", Mock(side_effect=answers))
     save(tmp_path, 1)
     coming = Following(["org/name", f"{tmp_path}/checkpoint-*"], 0.4)
     assert names(coming) == ["name@a", "checkpoint-1", "name@b"]
@@ -129,7 +126,7 @@ def noted(run: Path, notes: Notes, *, elsewhere: bool = False) -> list[str]:
     return names(models)
 
 
-def test_a_later_run_leaves_out_what_was_evaluated_and_takes_other_revisions_and_parameters(
+def test_a_later_run_leaves_out_what_was_evaluated_and_takes_other_revisions_and_parameters_and_damaged_notes(
     tmp_path: Path, notes: Notes
 ):
     first = save(tmp_path, 1)
@@ -140,6 +137,9 @@ def test_a_later_run_leaves_out_what_was_evaluated_and_takes_other_revisions_and
     assert noted(tmp_path, Notes({"limit": 6})) == ["checkpoint-1", "checkpoint-2"]
     os.utime(first / "model.safetensors", (1e9, 1e9))
     assert noted(tmp_path, notes) == ["checkpoint-1"]
+    for note in (tmp_path / "cache" / "followed").iterdir():
+        note.write_text("{")
+    assert noted(tmp_path, notes) == ["checkpoint-1", "checkpoint-2"]
 
 
 def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever_as_one_that_another_run_generates(
@@ -151,11 +151,3 @@ def test_a_revision_whose_runs_are_killed_is_begun_again_but_not_forever_as_one_
     for _ in range(ATTEMPTS):
         next(iter(following_of(tmp_path, notes=notes)))  # killed here
     assert noted(tmp_path, notes) == []
-
-
-def test_a_damaged_note_counts_as_none(tmp_path: Path, notes: Notes):
-    save(tmp_path, 1)
-    noted(tmp_path, notes)
-    (note,) = (tmp_path / "cache" / "followed").iterdir()
-    note.write_text("{")
-    assert noted(tmp_path, notes) == ["checkpoint-1"]
