@@ -147,7 +147,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
                 call_later(partial(open_store, uri))  # while the engine loads, too
                 call_later(prepare_report)
             # Each answer set is published and scored while the others are generated.
-            generating.generate(job, planned, score_published, session)
+            others_follow = job.judge is not None
+            generating.generate(job, planned, score_published, session, others_follow=others_follow)
             sets = generating.publish(generating.answered(planned))
     else:
         planned, sets = generating.generate_on_machines(job, job.machines, check)
@@ -180,6 +181,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             chosen, works = [*chosen, *verdicts], [*works, *judged]
         else:
             logger.warning("None of these answers are texts with a rubric: nothing is judged.")
+        if session is None:
+            engine_no_longer_needed()
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
     left_out = [ScoredSet(answers) for answers in early]  # shown, and not scored

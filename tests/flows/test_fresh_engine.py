@@ -8,10 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any, ClassVar, Self
+from unittest.mock import Mock
 
 import pytest
 
 from flows import generating
+from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool, SpoolBusyError
@@ -108,6 +110,23 @@ def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path)
     engine = MortalEngine(ROWS)
     evaluate(engine)
     assert engine.done is False
+    assert done.exists()
+
+
+def test_the_worker_is_told_after_the_engine_of_the_last_judge(
+    flows_on_server: str,
+    spool_home: Path,
+    done: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    engines = [MortalEngine(ROWS), MortalEngine(ROWS)]
+    monkeypatch.setattr(VllmEngine, "open", Mock(side_effect=engines))
+    given = demo_asked(tmp_path, ROWS, "mine")
+    judge = {"judges": [given["model"]], "rubric": "correct"}
+    evaluate_model(**given, judge=judge, return_state=True)
+    assert [engine.done for engine in engines] == [False, False]
+    assert [len(engine.asked) for engine in engines] == [ROWS, ROWS]
     assert done.exists()
 
 
