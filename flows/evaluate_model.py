@@ -147,7 +147,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
                 call_later(partial(open_store, uri))  # while the engine loads, too
                 call_later(prepare_report)
             # Each answer set is published and scored while the others are generated.
-            generating.generate(job, planned, score_published, session)
+            others_follow = job.judge is not None
+            generating.generate(job, planned, score_published, session, others_follow=others_follow)
             sets = generating.publish(generating.answered(planned))
     else:
         planned, sets = generating.generate_on_machines(job, job.machines, check)
@@ -180,6 +181,8 @@ def _evaluate(job: EvaluationJob, session: EngineSession | None = None) -> tuple
             chosen, works = [*chosen, *verdicts], [*works, *judged]
         else:
             logger.warning("None of these answers are texts with a rubric: nothing is judged.")
+        if session is None:
+            engine_no_longer_needed()
     scorings = score(chosen, works=works, options=job.scoring_options)
     publish(scorings)
     left_out = [ScoredSet(answers) for answers in early]  # shown, and not scored
@@ -229,16 +232,16 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
         ModelError: If none came.
     """
     done: list[Evaluation] = []
-    failed: list[str] = []
+    failed: dict[str, str] = {}
     aliases: dict[str, str] = {}
     display = current_display()
-    names = (job.model, *job.more_models)
-    following = Following(names, quiet, Notes(job.decisive) if job.only_new else None)
+    notes = Notes(job.decisive if job.only_new else None)
+    following = Following((job.model, *job.more_models), quiet, notes)
     if "sleep" in job.between:
         job = job.model_copy(update={"engine": job.engine.able_to_sleep()})
     with EngineSession(following) as engines:
         for found in following:
-            error: str | None = None
+            error: RegradeError | None = None
             display.came(found.model, ended=False)
             try:
                 of_found = job.of(found.model, _gate_of(found, job, aliases))
@@ -246,47 +249,49 @@ def _follow(job: EvaluationJob, quiet: float) -> tuple[str, Evaluation]:
                     done.append(_evaluate(of_found, engines)[1])
                 display.finished(done[-1])  # with its verdict
             except (OperationError, UserError) as problem:
-                error = str(problem)
+                error = problem
+                failed[found.model] = str(error)
                 watch_logger.error("%s: %s", found.model, error)  # noqa: TRY400 - raised at the end
-                failed.append(found.model)
-                if isinstance(problem, SpoolBusyError):
-                    following.leave(found)
+            notes.end(found, elsewhere=isinstance(error, SpoolBusyError))
             if job.between != "stay" and following.peek() is None:
                 engines.rest(job.between)
-            display.came(found.model, error, ended=True)
+            display.came(found.model, None if error is None else str(error), ended=True)
     engine_no_longer_needed()
-    if done and not job.only_new:  # a later run on the schedule finds it
-        failed += following.incomplete
-    if failed:
-        count = len(done) + len(failed)
-        raise OperationError(f"{len(failed)} of {count} models failed: {', '.join(failed)}.")
-    if not done and following.left_out:
-        watch_logger.info(
-            "nothing new: an earlier run evaluated %s, or failed",
-            counted(following.left_out, "model"),
-        )
-        return "no new models", Evaluation(answer_sets=(), repository=job.answers)
-    if not done:
-        raise ModelError(job.model, f"no complete model came within {quiet:g} s.")
-    evaluation = _all_of(done)
+    evaluation = _all_of(done) if done else Evaluation(answer_sets=(), repository=job.answers)
     if len(done) > 1:
         artifacts.report(evaluation)
-    message = f"{counted(len(done), 'model')}, {counted(engines.starts, 'engine start')}"
-    return "; ".join(
-        part for part in (message, evaluation.gate and evaluation.gate.summary) if part
-    ), evaluation
+        name_run(evaluation)
+    if not job.only_new:  # a later run on the schedule finds it
+        failed |= following.incomplete
+    if failed:
+        count, names = len(done) + len(failed), ", ".join(failed)
+        first = next(iter(failed.values()))
+        raise OperationError(f"{len(failed)} of {count} models failed: {names}. The first: {first}")
+    if done:
+        message = f"{counted(len(done), 'model')}, {counted(engines.starts, 'engine start')}"
+        return message + (f"; {evaluation.gate.summary}" if evaluation.gate else ""), evaluation
+    if not following.left_out and not following.incomplete:
+        raise ModelError(job.model, f"no complete model came within {quiet:g} s.")
+    watch_logger.info(
+        "nothing new: %s evaluated before, or failed; %d not complete yet",
+        counted(following.left_out, "model"),
+        len(following.incomplete),
+    )
+    return "no new models", evaluation
 
 
 def _all_of(done: Sequence[Evaluation]) -> Evaluation:
     """Return the results of all models as one, with the last verdict that is not pass, if there is one."""
-    answer_sets = tuple(answers for evaluation in done for answers in evaluation.answer_sets)
     verdicts = [evaluation.gate for evaluation in done if evaluation.gate is not None]
     others = [gate for gate in verdicts if gate.verdict != "pass"]
-    gate = next(reversed(others or verdicts), None)
     parts = [evaluation.time_spent for evaluation in done if evaluation.time_spent is not None]
     tokens, lost = sum(part.tokens for part in parts), sum(part.lost_tokens for part in parts)
-    spent = current_clock().spent(tokens, lost) if parts else None
-    changes = {"answer_sets": answer_sets, "time_spent": spent, "gate": gate}
+    changes = {
+        "answer_sets": tuple(answers for evaluation in done for answers in evaluation.answer_sets),
+        "panels": tuple(panel for evaluation in done for panel in evaluation.panels),
+        "time_spent": current_clock().spent(tokens, lost) if parts else None,
+        "gate": next(reversed(others or verdicts), None),
+    }
     return done[-1].model_copy(update=changes)
 
 

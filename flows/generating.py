@@ -121,6 +121,8 @@ def generate(
     works: Sequence[Work],
     after: Callable[[Work], None] = lambda _: None,
     session: EngineSession | None = None,
+    *,
+    others_follow: bool = False,
 ) -> None:
     """Generate missing answers; each answer set is published when it is complete, while the others are generated.
 
@@ -131,6 +133,7 @@ def generate(
         works: Planned answer sets, their spools open.
         after: Called with each answer set that is being published.
         session: Keeps the engine for models that come later, which are asked the same.
+        others_follow: This run will need another engine; the worker is not told that it needs none any more.
     """
 
     def complete(work: Work) -> None:
@@ -141,13 +144,16 @@ def generate(
         engines.answer(asked, job.goodput, complete)
 
     rounds = [Round(job, model, ask) for model in by_model(works)]
-    generate_rounds(rounds, session, [] if session is None else [_whole(works)])
+    later = [] if session is None else [_whole(works)]
+    generate_rounds(rounds, session, later, others_follow=others_follow)
 
 
 def generate_rounds(
     rounds: Sequence[Round],
     session: EngineSession | None = None,
     later: Sequence[PooledRequests] = (),
+    *,
+    others_follow: bool = False,
 ) -> None:
     """Generate missing answers in rounds, one after the other, with as few engine starts as possible.
 
@@ -161,10 +167,12 @@ def generate_rounds(
         rounds: The rounds, also those of complete answer sets.
         session: Keeps the engine after the last one.
         later: Requests that may be planned once these are answered.
+        others_follow: As in `generate`.
 
     Raises:
         OperationError, UserError: As the last one failed, if no answer set is complete.
     """
+    is_last = session is None and not others_follow
     todo = [found for found in rounds if found.missing]
     if todo:
         parquet.prepare()  # while the engine loads
@@ -198,13 +206,13 @@ def generate_rounds(
                     continue
                 failing = todo if str(error) == problem else failing
                 todo, problem = [r for r in todo if r not in failing], str(error)
-                if not todo and session is None:
+                if not todo and is_last:
                     engine_no_longer_needed()
                 works = [work for found in rounds for work in found.works]
                 _fail(failing, error, works)
                 if not answered(works):
                     raise
-    if session is None:
+    if is_last:
         engine_no_longer_needed()
 
 

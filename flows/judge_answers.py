@@ -8,6 +8,7 @@ from flows.scoring import finish, score
 from regrade.jobs import plans_of_job
 from regrade.jobs.job import JudgeJob
 from regrade.orchestration.form import form, takes
+from regrade.orchestration.worker import engine_no_longer_needed
 from regrade.results.display import timed
 from regrade.results.results import Evaluation, check_answered
 from regrade.tracking.process import prepare
@@ -39,6 +40,7 @@ def judge_answers(job: JudgeJob) -> Evaluation:
     """Let judge models grade stored answers: generate the missing verdicts, then publish, score and track them."""
     prepare()  # imports MLflow while the engine loads
     chosen, works = judge_sets(job)
+    engine_no_longer_needed()
     evaluation = finish(score(chosen, works=works, options=job.scoring), job.tracking_uri)
     check_answered(evaluation)
     return evaluation

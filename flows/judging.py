@@ -16,6 +16,8 @@ logger = logging.getLogger("regrade.judge")
 def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], list[Work]]:
     """Generate and publish the verdicts of each judge; its engine is ended before the next one starts.
 
+    The caller tells the worker when no engine is needed any more.
+
     Returns:
         The verdicts with their scorers, and the work of each set.
 
@@ -30,7 +32,7 @@ def judge_sets(job: JudgeJob) -> tuple[list[tuple[AnswerSet, tuple[str, ...]]], 
         with generating.opened(plan_judging(job, judge)) as planned:
             for work in planned:
                 take_known(work)
-            generating.generate(job.of(judge), planned)
+            generating.generate(job.of(judge), planned, others_follow=True)
             sets = generating.publish(planned)
             generating.check_failures(planned)
         works += planned

@@ -45,7 +45,7 @@ def replay_answers(job: ReplayJob) -> Replay:
             continue
         settings, work = replay
         with generating.opened([work]) as works:
-            generating.generate(settings, works)
+            generating.generate(settings, works, others_follow=replay is not planned[-1])
             replays += generating.publish(works)
             made += works
     own, other = replays

@@ -283,8 +283,7 @@ def time_spent(works: Iterable[Work], measured: Iterable[Progress] = ()) -> Time
         works: What it generated.
         measured: What it generated only to measure.
     """
-    made = (work.progress for work in works if work.progress is not None)
-    return spent_on([*made, *measured])
+    return spent_on([*(made for work in works for made in work.made), *measured])
 
 
 def spent_on(measured: Iterable[Progress]) -> TimeSpent | None:
@@ -321,7 +320,7 @@ def _result(scored_set: ScoredSet, scorings: Scorings) -> AnswerSetResult:
     )
     work = scorings.works.get(answer_set_id)
     progress = work.progress if work else None
-    generated = progress.new if progress else 0
+    generated = sum(made.new for made in work.made) if work else 0
     run = judge_run(manifest.specification)
     return AnswerSetResult(
         benchmark=manifest.specification.benchmark.name,

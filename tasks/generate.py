@@ -146,7 +146,7 @@ class _Set:
         self._ending = Lock()
         """Held while it is decided whether the last rows are there or are left out."""
         self._ended = False
-        work.live = self.filling.progress
+        work.made.append(self.filling.progress)
         self._artifact, self._reported = ProgressArtifact(work), -1
 
     def _advance(self, progress: Progress) -> None:
@@ -236,7 +236,7 @@ class _Set:
             work.speed = speed.model_copy(update={"goodput": goodput})
         if work.speed is not None:
             note(work.spool, str(self._session.id), speed=work.speed)
-        work.generate_seconds = progress.seconds
+        work.generate_seconds = sum(made.seconds for made in work.made)
         logger.info(
             "%s: %s in %.1f s%s%s",
             work.title,

@@ -75,7 +75,7 @@ class Work:
         self.mixed: tuple[str, ...] = ()
         """Differences to what they computed, which `reuse.mix` accepted."""
         self.progress: Progress | None = None
-        """Generation by this flow run; None before it."""
+        """Generation by the engine that completed the answer set; None before it."""
         self.publishing: PrefectFuture[None] | None = None
         """Task run that publishes the answers; None before it is submitted."""
         self.published: AnswerSet | None = None
@@ -91,8 +91,8 @@ class Work:
         self.full_rate: float | None = None
         """Tokens per second while the engine was full; None: it was not, or they are not known."""
         self.publish_seconds = 0.0
-        self.live: Progress | None = None
-        """Progress of the current engine, while it generates and after it."""
+        self.made: list[Progress] = []
+        """Generation by this flow run with each engine; the last one also while it generates."""
         self.scoring: Started[ScoredSet | None] | None = None
         """Step that scores the answers once they are published; None if none was started."""
         self.watch: Watch | None = None
@@ -141,14 +141,14 @@ class Work:
     @property
     def state(self) -> AnswerSetState:
         """Counts for Prometheus."""
-        specified, live = self.plan.specification, self.live or Progress(0)
+        specified, live = self.plan.specification, self.made[-1] if self.made else Progress(0)
         return AnswerSetState(
             benchmark=specified.benchmark.name,
             model=specified.model.name,
             answer_set=specified.answer_set_id,
             planned=self.plan.rows,
             stored=live.resumed + live.elsewhere
-            if self.live
+            if self.made
             else self.plan.rows - len(self.requests),
             answers=live.new,
             failed=live.failed,

@@ -35,9 +35,14 @@ def evaluate(model: str, benchmarks: Sequence[str] = (), **parameters: Any) -> E
             `answers`; None means the default.
 
     Raises:
-        SettingsError: If a setting is wrong.
+        SettingsError: If a setting is wrong, or `follow` is given.
         OperationError: If something failed; answers generated so far are kept.
     """
+    if parameters.get("follow") is not None:
+        raise SettingsError(
+            "`follow` gives each model's result when it is done, and a notebook gets one at the end. Leave it out, or run "
+            "`regrade evaluate --follow` in a terminal."
+        )
     return _run(
         "evaluate", EvaluationJob, {"model": model, "benchmarks": list(benchmarks)} | parameters
     )

@@ -1,13 +1,17 @@
 """Make untrusted texts safe to show: no control characters, limited length."""
 
+from unicodedata import category
+
 SHOWN_CHARACTERS = 600
 """Characters of a prompt or answer shown in an example: its end, which holds the question or the final answer."""
 
 
 def visible(text: str) -> str:
     """Return a text with its control characters replaced, such as those that begin terminal escape codes."""
+    # Python calls no other space printable than " ".
     return "".join(
-        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+        c if c.isprintable() or c in "\n\t" or category(c) == "Zs" else "\N{REPLACEMENT CHARACTER}"
+        for c in text
     )
 
 

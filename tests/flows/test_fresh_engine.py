@@ -4,13 +4,16 @@ repository."""
 import os
 import threading
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 from typing import Any, ClassVar, Self
+from unittest.mock import Mock
 
 import pytest
 
 from flows import generating
+from flows.evaluate_model import evaluate_model
 from flows.generate_answers import generate_answers
 from regrade.answers.local import LocalRepository
 from regrade.answers.spool import Spool, SpoolBusyError
@@ -18,6 +21,7 @@ from regrade.engines.base import EngineInfo
 from regrade.engines.vllm import VllmEngine
 from regrade.orchestration.worker import ENGINE_DONE
 from regrade.records import Completion, Request
+from regrade.results.results import Evaluation
 from regrade.settings.errors import EngineError
 from tests.crash.harness import stored
 from tests.limited_engine import demo_asked
@@ -51,7 +55,7 @@ class MortalEngine:
                 raise EngineError("The engine ended.", "", self._fresh_helps)
             self.asked.append(request.prompt)
             done = Completion(request.key, str(request.prompt), text="#### 1", finish_reason="stop")
-            yield [done]
+            yield [replace(done, completion_tokens=4)]
 
 
 @pytest.fixture
@@ -60,19 +64,27 @@ def evaluate(
 ) -> Any:
     given = demo_asked(tmp_path, ROWS, "mine")
 
-    def run(*engines: MortalEngine) -> LocalRepository:
+    def run(*engines: MortalEngine) -> Evaluation:
         MortalEngine.opened = []
         waiting = iter(engines)
         monkeypatch.setattr(VllmEngine, "open", lambda *_, **__: next(waiting))
-        generate_answers(**given)
-        return LocalRepository(tmp_path / "answers")
+        return generate_answers(**given)
 
     return run
 
 
-def test_a_fresh_engine_goes_on_where_the_other_ended(evaluate: Any):
+def rows_in(folder: Path) -> list[Any]:
+    return stored(LocalRepository(folder / "answers"))
+
+
+def test_a_fresh_engine_goes_on_where_the_other_ended_and_the_answers_of_both_count(
+    evaluate: Any, tmp_path: Path
+):
     first, second = MortalEngine(2), MortalEngine(ROWS)
-    answers = stored(evaluate(first, second))
+    evaluation = evaluate(first, second)
+    assert evaluation.answer_sets[0].generated == ROWS
+    assert evaluation.time_spent.tokens == 4 * ROWS
+    answers = rows_in(tmp_path)
     assert len(answers) == len(dict(answers)) == ROWS
     assert len(first.asked) == 2
     assert len(second.asked) == ROWS - 2
@@ -101,6 +113,23 @@ def test_the_worker_is_told_when_the_engine_has_ended(evaluate: Any, done: Path)
     assert done.exists()
 
 
+def test_the_worker_is_told_after_the_engine_of_the_last_judge(
+    flows_on_server: str,
+    spool_home: Path,
+    done: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    engines = [MortalEngine(ROWS), MortalEngine(ROWS)]
+    monkeypatch.setattr(VllmEngine, "open", Mock(side_effect=engines))
+    given = demo_asked(tmp_path, ROWS, "mine")
+    judge = {"judges": [given["model"]], "rubric": "correct"}
+    evaluate_model(**given, judge=judge, return_state=True)
+    assert [engine.done for engine in engines] == [False, False]
+    assert [len(engine.asked) for engine in engines] == [ROWS, ROWS]
+    assert done.exists()
+
+
 def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_published_without_one(
     evaluate: Any, done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -111,7 +140,7 @@ def test_the_second_engine_that_ends_is_the_last_and_what_it_answered_is_publish
     )
     with pytest.raises(EngineError, match="The engine ended"):
         evaluate(MortalEngine(2), MortalEngine(1), MortalEngine(ROWS))
-    assert len(stored(LocalRepository(tmp_path / "answers"))) == 3
+    assert len(rows_in(tmp_path)) == 3
     assert told == [False, True]  # the first engine is replaced
     assert [engine.done for engine in MortalEngine.opened] == [False, False]
 
@@ -120,6 +149,7 @@ def test_a_run_of_a_worker_waits_for_another_run_of_the_same_answers(
     evaluate: Any,
     done: Path,
     spool_home: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ):
@@ -147,7 +177,7 @@ def test_a_run_of_a_worker_waits_for_another_run_of_the_same_answers(
     monkeypatch.setattr(generating, "SPOOL_POLL", 0.1)
     monkeypatch.setattr(generating, "runs_under_worker", lambda: True)
     free.set()
-    answers = stored(evaluate(MortalEngine(ROWS)))
+    evaluate(MortalEngine(ROWS))
     other.join()
-    assert len(answers) == ROWS
+    assert len(rows_in(tmp_path)) == ROWS
     assert "waiting for another run of the same answer set" in caplog.text

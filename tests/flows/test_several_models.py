@@ -2,14 +2,16 @@
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from prefect import State
+from prefect.client.orchestration import SyncPrefectClient
 
 from flows import generating
 from flows.evaluate_model import evaluate_model
@@ -19,14 +21,14 @@ from perf.workloads import checkpoint
 from regrade.answers.aliases import aliased_sets, read_alias
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
-from regrade.answers.spool import Spool, SpoolBusyError
+from regrade.answers.spool import SpoolBusyError
 from regrade.checkpoints import following
 from regrade.engines.vllm import VllmEngine
+from regrade.jobs.time_spent import TimeSpent
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
 from regrade.records.computed import LoadedWeights
 from regrade.results.display import NoDisplay
-from regrade.results.results import Evaluation
 from regrade.settings.errors import EngineError, ModelError, OperationError, SettingsError
 from regrade.tuning.sweep import measuring
 from tests.limited_engine import LimitedTestEngine, questions
@@ -99,6 +101,9 @@ class Evaluated:
             return self.engines[-1]
 
         monkeypatch.setattr(VllmEngine, "open", opened)
+        monkeypatch.setattr(following, "SETTLE", 0.0)
+        monkeypatch.setattr(following, "POLL", 0.05)
+        monkeypatch.setenv("REGRADE_CACHE", str(folder / "cache"))  # without notes of earlier runs
 
     def run(
         self,
@@ -117,6 +122,10 @@ class Evaluated:
             answers=str(self._folder / "answers"),
             return_state=True,
         )
+
+    def follow(self, training: Path, **parameters: Any) -> State[Any]:
+        given = {"follow": 0.0, **parameters}
+        return self.run(f"{training}/checkpoint-*", flow=evaluate_model, **given)
 
     @property
     def repository(self) -> Path:
@@ -325,71 +334,8 @@ def test_a_model_that_is_asked_otherwise_gets_an_engine_of_its_own(
     ]
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look for models often."""
-    monkeypatch.setattr(following, "SETTLE", 0.0)
-    monkeypatch.setattr(following, "POLL", 0.05)
-
-
-def at_the_end(monkeypatch: pytest.MonkeyPatch, action: Callable[[], object]) -> None:
-    """Call an action when the result of each model that came is told."""
-    monkeypatch.setattr(NoDisplay, "came", lambda *_, ended: action() if ended else None)
-
-
 def without_reading_ahead(engine: SwitchingTestEngine) -> list[str]:
     return [event for event in engine.events if not event.startswith("ahead")]
-
-
-def test_models_that_come_later_are_evaluated_in_the_same_engine_and_one_that_fails_stops_no_other(
-    evaluated: Evaluated,
-    training: Path,
-    demo_model: Path,
-    quick: None,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    told: list[tuple[str, str | None, bool]] = []
-
-    def came(_: NoDisplay, model: str, error: str | None = None, *, ended: bool) -> None:
-        told.append((Path(model).name, error, ended))
-        if len(told) == 6:  # all three are done
-            checkpoint(demo_model, training / "checkpoint-2000", seed=2000)
-
-    monkeypatch.setattr(NoDisplay, "came", came)
-    switch = SwitchingTestEngine.switch
-
-    def refuse(self: SwitchingTestEngine, model: ResolvedModel, requests: Any) -> None:
-        if model.identity.name == "run/checkpoint-200":
-            raise SettingsError("The weights cannot be read.")
-        switch(self, model, requests)
-
-    monkeypatch.setattr(SwitchingTestEngine, "switch", refuse)
-    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0)
-
-    assert [without_reading_ahead(engine) for engine in evaluated.engines] == [
-        ["open run/checkpoint-100", "end"],
-        ["open run/checkpoint-1000", "switch run/checkpoint-2000, 1 streams", "end"],
-    ]
-    errors = {100: None, 200: "The weights cannot be read.", 1000: None, 2000: None}
-    assert told == [
-        (f"checkpoint-{step}", *outcome)
-        for step, error in errors.items()
-        for outcome in ((None, False), (error, True))
-    ]
-    with pytest.raises(OperationError, match="1 of 4 models failed: .*checkpoint-200"):
-        state.result()
-    assert len(evaluated.answers) == 3
-
-
-def test_a_checkpoint_that_never_became_complete_fails_the_run(
-    evaluated: Evaluated, training: Path, quick: None
-):
-    shorten(training / "checkpoint-200")
-    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.2)
-
-    assert len(evaluated.answers) == 2
-    with pytest.raises(OperationError, match="^1 of 3 models failed: .*checkpoint-200"):
-        state.result()
 
 
 def shorten(checkpoint: Path) -> bytes:
@@ -400,105 +346,116 @@ def shorten(checkpoint: Path) -> bytes:
     return whole
 
 
-def test_an_evaluation_to_which_no_model_comes_says_so(evaluated: Evaluated, tmp_path: Path):
-    state = evaluated.run(f"{tmp_path}/checkpoint-*", flow=evaluate_model, follow=0.0)
-    with pytest.raises(ModelError, match="no complete model came within 0 s"):
-        state.result()
-
-
-def test_a_checkpoint_that_comes_while_another_is_answered_is_read_ahead(
+def test_models_that_come_later_get_the_same_engine_which_rests_meanwhile_and_those_that_fail_are_told(
     evaluated: Evaluated,
     training: Path,
-    demo_model: Path,
-    quick: None,
+    prefect_client: SyncPrefectClient,
     monkeypatch: pytest.MonkeyPatch,
 ):
-    answer = SwitchingTestEngine.answer
+    """The engine leaves the GPU before a result is told, if no model waits."""
+    monkeypatch.setattr(VllmEngine, "able_to_sleep", lambda self: self)
+    (training / "checkpoint-200" / "broken").write_text("a tensor has another shape")
+    shorten(checkpoint(training / "checkpoint-100", training / "checkpoint-3000", seed=3000))
+    told: list[tuple[str, str, str | None]] = []
+
+    def came(_: NoDisplay, model: str, error: str | None = None, *, ended: bool) -> None:
+        event = without_reading_ahead(evaluated.engines[-1])[-1] if ended else "begins"
+        told.append((Path(model).name, event, error))
+        if len(told) == 6:  # all three are done
+            checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=2000)
+
+    monkeypatch.setattr(NoDisplay, "came", came)
+    state = evaluated.follow(training, follow=1.0, between="deep-sleep")
+
+    reason = "The engine did not start: a tensor has another shape."
+    ends = [("open run/checkpoint-100", None), ("end", reason), *[("deep sleep", None)] * 2]
+    assert told == [
+        (f"checkpoint-{step}", *event)
+        for step, end in zip((100, 200, 1000, 2000), ends, strict=True)
+        for event in (("begins", None), end)
+    ]
+    second = ["deep sleep", "switch run/checkpoint-2000, 1 streams", "deep sleep", "end"]
+    assert [without_reading_ahead(engine) for engine in evaluated.engines] == [
+        ["open run/checkpoint-100", "end"],
+        ["open run/checkpoint-1000", *second],
+    ]
+    failed = f"^2 of 5 models failed: .*checkpoint-200, .*checkpoint-3000. The first: {reason}"
+    with pytest.raises(OperationError, match=failed):
+        state.result()
+    assert len(evaluated.answers) == 3
+    run = prefect_client.read_flow_run(state.state_details.flow_run_id)
+    assert [f"checkpoint-{step}:" in run.name for step in (100, 1000, 2000)] == [True] * 3
+
+
+def test_an_evaluation_to_which_no_complete_model_comes_says_so(
+    evaluated: Evaluated, demo_model: Path, tmp_path: Path
+):
+    with pytest.raises(ModelError, match="no complete model came within 0 s"):
+        evaluated.follow(tmp_path).result()
+    shorten(checkpoint(demo_model, tmp_path / "checkpoint-1", seed=1))
+    with pytest.raises(
+        OperationError, match="^1 of 1 models failed: .*-1. The first: 'model.safet"
+    ):
+        evaluated.follow(tmp_path).result()
+    state = evaluated.follow(tmp_path, only_new=True)
+    assert (state.type, state.message) == ("COMPLETED", "no new models"), "the next run finds it"
+
+
+def test_a_checkpoint_that_comes_while_another_is_answered_is_read_ahead_once(
+    evaluated: Evaluated, training: Path, monkeypatch: pytest.MonkeyPatch
+):
+    answer, name = SwitchingTestEngine.answer, "run/checkpoint-2000"
+    # Whole from its first moment: one that changes is announced again.
+    made = checkpoint(training / "checkpoint-100", training.parent / "made", seed=2000)
 
     def slow(self: SwitchingTestEngine) -> str:
-        """Answer the questions to the last of the checkpoints when the next one is there and was announced."""
-        name = "run/checkpoint-2000"
-        if self.model == "run/checkpoint-1000" and f"ahead {name}" not in self.events:
-            if not (training / "checkpoint-2000").exists():
-                # Whole from its first moment: one that changes is announced again.
-                made = checkpoint(demo_model, training.parent / "made", seed=2000)
-                made.rename(training / "checkpoint-2000")
+        if self.model == "run/checkpoint-1000" and made.exists():
+            made.rename(training / "checkpoint-2000")
             wait_until(lambda: f"ahead {name}" in self.events)
         return answer(self)
 
     monkeypatch.setattr(SwitchingTestEngine, "answer", slow)
-    evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0).result()
+    evaluated.follow(training).result()
 
     (engine,) = evaluated.engines
-    assert engine.events.index("ahead run/checkpoint-2000") < engine.events.index(
-        "switch run/checkpoint-2000, 1 streams"
-    )
-    assert engine.events.count("ahead run/checkpoint-2000") == 1
+    assert engine.events[-3:] == [f"ahead {name}", f"switch {name}, 1 streams", "end"]
+    assert engine.events.count(f"ahead {name}") == 1
     assert len(evaluated.answers) == 4
 
 
-def test_the_engine_leaves_the_gpu_before_a_result_is_told_if_no_model_waits(
-    evaluated: Evaluated,
-    demo_model: Path,
-    tmp_path: Path,
-    quick: None,
-    monkeypatch: pytest.MonkeyPatch,
-):
-    checkpoint(demo_model, tmp_path / "run" / "checkpoint-100", seed=100)
-    monkeypatch.setattr(VllmEngine, "able_to_sleep", lambda self: self)
-    told: list[list[str]] = []
-
-    def end() -> None:
-        told.append([e for engine in evaluated.engines for e in without_reading_ahead(engine)])
-        if len(told) == 1:
-            checkpoint(demo_model, tmp_path / "run" / "checkpoint-200", seed=200)
-
-    at_the_end(monkeypatch, end)
-    evaluated.run(
-        f"{tmp_path}/run/checkpoint-*", flow=evaluate_model, follow=0.5, between="deep-sleep"
-    ).result()
-
-    first = ["open run/checkpoint-100", "deep sleep"]
-    assert told == [first, [*first, "switch run/checkpoint-200, 1 streams", "deep sleep"]]
-    assert evaluated.engines[-1].events[-1] == "end"
-
-
-def test_a_cpu_cannot_sleep_which_is_said_before_anything_starts(
-    evaluated: Evaluated, training: Path
-):
-    state = evaluated.run(
-        f"{training}/checkpoint-*", flow=evaluate_model, follow=1.0, between="sleep"
-    )
+def test_a_cpu_that_cannot_sleep_starts_nothing(evaluated: Evaluated, training: Path):
     with pytest.raises(SettingsError, match="vLLM cannot sleep on a CPU: use `between=stay`"):
-        state.result()
+        evaluated.follow(training, between="sleep").result()
     assert not evaluated.engines
 
 
 def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
-    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    evaluated: Evaluated, training: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """A checkpoint that is not complete is left to the next run."""
-    monkeypatch.setenv("REGRADE_CACHE", str(training / "cache"))  # without notes of earlier runs
+    """What is not complete, or generated by another run, is left to the next run."""
     last = checkpoint(training / "checkpoint-100", training / "checkpoint-2000", seed=2000)
     whole = shorten(last)
-    found: list[Evaluation] = []
+    spent: list[TimeSpent | None] = []
     seconds: list[float] = []
 
     def look() -> list[str]:
-        drained = {"follow": 0.0, "only_new": True}
         begun = monotonic()
-        state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, **drained)
-        found.append(state.result())
+        found = evaluated.follow(training, only_new=True).result()
         seconds.append(monotonic() - begun)
-        return [answers.model for answers in found[-1].answer_sets]
+        spent.append(found.time_spent)
+        return [answers.model for answers in found.answer_sets]
 
+    with monkeypatch.context() as patch, pytest.raises(OperationError, match="3 of 3 models fai"):
+        busy = SpoolBusyError("spool", "process 1")
+        patch.setattr(generating, "_open_spool", Mock(side_effect=busy))
+        look()
     assert look() == [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
     assert len(evaluated.engines) == 1
     assert look() == []
     (last / "model.safetensors").write_bytes(whole)
     assert look() == ["run/checkpoint-2000"]
     assert len(evaluated.engines) == 2
-    three, none, one = (evaluation.time_spent for evaluation in found)
+    three, none, one = spent
     assert three is not None
     assert one is not None
     assert three.tokens > one.tokens > 0
@@ -507,29 +464,8 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     assert 0.8 * seconds[0] < three.seconds < seconds[0]
 
 
-def test_a_revision_that_another_run_generates_is_left_to_a_later_run(
-    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setenv("REGRADE_CACHE", str(training / "cache"))  # without notes of earlier runs
-
-    def busy(spool: Spool, *_: object) -> None:
-        raise SpoolBusyError(str(spool.folder), "process 1")
-
-    def run() -> State[Any]:
-        return evaluated.run(
-            f"{training}/checkpoint-100", flow=evaluate_model, follow=0.0, only_new=True
-        )
-
-    with monkeypatch.context() as patch:
-        patch.setattr(generating, "_open_spool", busy)
-        state = run()
-    with pytest.raises(OperationError, match="1 of 1 models failed"):
-        state.result()
-    assert [s.model for s in run().result().answer_sets] == ["run/checkpoint-100"]
-
-
 def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
-    evaluated: Evaluated, training: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+    evaluated: Evaluated, training: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The second is worse: the alias stays at the first, with which the third is compared."""
 
@@ -538,22 +474,23 @@ def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
 
     monkeypatch.setattr(SwitchingTestEngine, "answer", answer)
     shown: list[Any] = []
-    monkeypatch.setattr(NoDisplay, "finished", lambda _, evaluation: shown.append(evaluation))
+    monkeypatch.setattr(NoDisplay, "finished", lambda _, evaluation: shown.append(evaluation.gate))
     verdicts: list[Any] = []
-    at_the_end(monkeypatch, lambda: verdicts.append(shown[-1].gate))
+    monkeypatch.setattr(
+        NoDisplay, "came", lambda *_, ended: verdicts.append(shown[-1]) if ended else None
+    )
     gate = {"baseline": "last-good-{model}", "max_drop": 99, "promote": True}
-    state = evaluated.run(f"{training}/checkpoint-*", flow=evaluate_model, follow=0.0, gate=gate)
+    evaluation = evaluated.follow(training, gate=gate).result()
 
-    evaluation = state.result()
-    assert [s.model for s in evaluation.answer_sets] == [
-        f"run/checkpoint-{step}" for step in (100, 200, 1000)
-    ]
+    names = [f"run/checkpoint-{step}" for step in (100, 200, 1000)]
+    assert [s.model for s in evaluation.answer_sets] == names
     repository = LocalRepository(evaluated.repository)
     alias = read_alias(repository, repository.head() or "", "last-good-run")
     assert alias is not None
     (named,) = aliased_sets(repository, repository.head() or "", alias).values()
-    assert evaluation.gate is not None
-    assert evaluation.gate.verdict != "pass", "the verdict of all is that of the worst"
-    assert verdicts == [None, evaluation.gate, verdicts[2]], "each is told with its own"
-    assert verdicts[2].verdict == "pass"
-    assert named.manifest.specification.model.name == "run/checkpoint-1000"
+    assert named.manifest.specification.model.name == names[2]
+    first, second, third = verdicts
+    assert first is None
+    assert third.verdict == "pass", "each is told with its own"
+    assert evaluation.gate == second, "the verdict of all is that of the worst"
+    assert second.verdict != "pass"

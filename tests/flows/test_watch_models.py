@@ -33,15 +33,3 @@ def test_a_run_is_started_from_a_file_and_follows_what_is_new(
     (schedule,) = deployment.schedules
     assert not schedule.active
     client.delete_flow_run(run.id)
-
-
-def test_what_earlier_versions_watched_is_refused_by_name(
-    client: SyncPrefectClient, tmp_path: Path
-):
-    config = tmp_path / "watch.yaml"
-    config.write_text(yaml.safe_dump({"folders": [str(tmp_path)], "benchmarks": ["gsm8k"]}))
-
-    refused = regrade("trigger", "watch-models", "--config", config)
-
-    assert refused.code != 0
-    assert "folders" in refused.err

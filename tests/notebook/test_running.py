@@ -40,6 +40,8 @@ def test_answers_are_scored_within_a_running_event_loop(
 def test_a_refusal_is_an_error_with_the_commands_message():
     with pytest.raises(SettingsError, match="gsm8kk.*gsm8k"):
         regrade.evaluate("org/model", ["gsm8kk"])
+    with pytest.raises(SettingsError, match="`regrade evaluate --follow` in a terminal"):
+        regrade.evaluate("run/checkpoint-*", ["gsm8k"], follow=0)
 
 
 def test_a_refused_setting_is_named_without_a_file_and_a_path_begins_in_the_notebooks_folder(

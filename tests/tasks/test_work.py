@@ -70,7 +70,7 @@ def test_the_state_for_prometheus_follows_the_answers_the_spool_and_the_commits(
         states = []
 
         def advance(progress: Progress) -> None:
-            work.live = progress
+            work.made = [progress]
             states.append(work.state)
 
         generate(work.requests, Answering(), spool, advance)
@@ -97,7 +97,7 @@ def test_answers_that_other_machines_published_are_not_left_to_this_one(tmp_path
         work = Work(plan, LocalRepository(tmp_path / "answers"), spool, Reuse(), Share(1, 2))
         work.requests = plan.requests(plan.missing({("id-1", 0)}))
         work.requests.withdraw({("id-3", 0), ("id-4", 0)})
-        work.live = generate(work.requests, Answering(), spool, lambda _: None)
+        work.made = [generate(work.requests, Answering(), spool, lambda _: None)]
 
     assert (work.state.planned, work.state.stored, work.state.answers) == (5, 3, 2)
     assert work.state.left == 0

@@ -1,4 +1,12 @@
-from regrade.text.text import counted, significant
+from regrade.text.text import counted, significant, visible
+
+
+def test_spaces_of_all_scripts_are_shown_and_control_characters_are_replaced():
+    assert (
+        visible("你好\u3000世界, 1\u202f000\u00a0€\n\t.")
+        == "你好\u3000世界, 1\u202f000\u00a0€\n\t."
+    )
+    assert visible("\x1b[2J\u2028\u200b\u202e") == "\ufffd[2J\ufffd\ufffd\ufffd"
 
 
 def test_a_count_of_one_has_no_plural():

@@ -35,6 +35,8 @@ GIVE_UP = 30.0
 """Seconds without a change after which a checkpoint that is not complete is given up."""
 LONG = 30 * 24 * 3600
 """Seconds for which the evaluating process waits for the next checkpoint; it ends with the training."""
+_Now = tuple[TrainingArguments, TrainerState, TrainerControl]
+"""What each event is called with."""
 
 
 @contextmanager
@@ -52,15 +54,9 @@ def _on_first_rank(handle: Callable[["EvaluateCheckpoints"], None]) -> Callable[
     """Return an event's method: it notes where the training is, and does its work on the rank that evaluates."""
 
     @wraps(handle)
-    def handled(
-        self: "EvaluateCheckpoints",
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        **_: object,
-    ) -> None:
-        self._now = (args, state, control)
-        if state.is_world_process_zero:
+    def handled(self: "EvaluateCheckpoints", *now: *_Now, **_: object) -> None:
+        self._now = now
+        if now[1].is_world_process_zero:
             with _training_continues():
                 handle(self)
 
@@ -124,7 +120,7 @@ class EvaluateCheckpoints(TrainerCallback):
         self._saves, self._looked = 0, 0.0
         self._trainer: weakref.ref[Trainer] | None = None
         self._evaluation: Evaluation | None = None
-        self._now: tuple[TrainingArguments, TrainerState, TrainerControl]
+        self._now: _Now
 
     def attach(self, trainer: "Trainer") -> "EvaluateCheckpoints":
         """Add this callback to a trainer, so that metrics also reach the trainer's reporters, such as MLflow.
@@ -141,23 +137,19 @@ class EvaluateCheckpoints(TrainerCallback):
         """Evaluate the checkpoints that an earlier process of this training kept, and remove those of other trainings."""
         self._end()  # a failed training of this process
         self._saves = 0
-        _, state, _ = self._now
         for folder in self._queue.places():
-            if is_of(folder, state):
+            if is_of(folder, self._now[1]):
                 logger.info("%s is evaluated now: the training ended before that", folder.name)
             else:
                 self._queue.drop(folder.name)
-                logger.warning(
-                    "removed '%s', which an earlier training in this folder did not evaluate",
-                    folder,
-                )
+                logger.warning("removed '%s', which an earlier training did not evaluate", folder)
         self._look()
 
     @_on_first_rank
     def on_save(self) -> None:
         """Evaluate every n-th checkpoint, now or in the background."""
         if self._number_of_save() % self.every == 0:
-            self._enqueue(self._output / f"checkpoint-{self._now[1].global_step}")
+            self._enqueue(self._queue.output / f"checkpoint-{self._now[1].global_step}")
         if self.wait:
             self._finish()
         else:
@@ -181,12 +173,13 @@ class EvaluateCheckpoints(TrainerCallback):
             self._end(kindly=True)
 
     @property
-    def _output(self) -> Path:
-        return Path(str(self._now[0].output_dir))
+    def _queue(self) -> Queue:
+        return Queue(Path(str(self._now[0].output_dir)))
 
     @property
-    def _queue(self) -> Queue:
-        return Queue(self._output)
+    def _running(self) -> str | None:
+        """Name of the checkpoint that is evaluated now; None if there is none, or the process has not named one."""
+        return None if self._evaluation is None else self._evaluation.running
 
     def _number_of_save(self) -> int:
         """Return the number of saves of this training up to now, also by processes that it resumed."""
@@ -206,8 +199,7 @@ class EvaluateCheckpoints(TrainerCallback):
             logger.warning(
                 "%s cannot be kept with hard links (%s): it is not evaluated if `save_total_limit` deletes it first. "
                 "Set `wait=True` to evaluate before that.",
-                folder.name,
-                problem,
+                *(folder.name, problem),
             )
 
     def _finish(self) -> None:
@@ -225,14 +217,12 @@ class EvaluateCheckpoints(TrainerCallback):
         self._looked = time.monotonic()
         if self._evaluation is not None:
             ended = self._evaluation.has_ended()
-            for name, metrics, error in self._evaluation.outcomes():
-                self._log(name, metrics, error)
+            for outcome in self._evaluation.outcomes():
+                self._log(*outcome)
             if ended:
-                self._evaluation.end()
-                self._evaluation = None
-        running = None if self._evaluation is None else self._evaluation.running
+                self._end()
         for place in self._queue.places():
-            if place.name == running:
+            if place.name == self._running:
                 continue
             found = in_folder(place, settle=0)
             if found.waits_for is not None and found.age > GIVE_UP:
@@ -245,7 +235,7 @@ class EvaluateCheckpoints(TrainerCallback):
         pattern = f"{escape(str(self._queue.folder))}/checkpoint-*"
         between = self.between or ("end" if self.wait else "stay")
         words = (*self._words(pattern), "--follow", str(LONG), "--between", between)
-        log = self._output / LOGS / f"{place.name}.log"
+        log = self._queue.output / LOGS / f"{place.name}.log"
         try:
             self._evaluation = Evaluation(place.name, words, self.environment or {}, log)
         except OSError as error:
@@ -257,12 +247,11 @@ class EvaluateCheckpoints(TrainerCallback):
     def _skip(self) -> None:
         """Remove the oldest checkpoints that wait if there are too many, so that results keep up with the training."""
         names = [place.name for place in self._queue.places()]
-        running = None if self._evaluation is None else self._evaluation.running
         if names:
-            names.remove(running if running in names else names[0])
+            names.remove(self._running if self._running in names else names[0])
         for name in names[: max(0, len(names) - self.max_waiting)]:
             self._queue.drop(name)
-            folder = self._output / name
+            folder = self._queue.output / name
             logger.warning(
                 "%s is not evaluated, because newer checkpoints wait (`max_waiting=%d`). %s",
                 name,

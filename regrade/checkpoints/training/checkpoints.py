@@ -21,6 +21,7 @@ class Queue:
     """The checkpoints of a training that wait for their evaluation, in its output folder."""
 
     def __init__(self, output: Path) -> None:
+        self.output = output
         self.folder = output / _KEPT / output.resolve().name
         """Its path ends in the name of the training, as that of a checkpoint should."""
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -17,15 +18,13 @@ _LOGGED = ("accuracy", "accuracy_stderr", "n", "unparsed", "truncated", "failed"
 _VERDICTS = ("pass", "regression", "cannot tell")
 GRACE = 15.0
 """Seconds from SIGTERM to SIGKILL: `regrade evaluate` ends within 6 s."""
-_LAUNCHER_PREFIXES = (
-    *("TORCHELASTIC_", "ACCELERATE_", "FSDP_", "OMPI_", "PMI_", "PMIX_", "SLURM_"),
-    "PREFECT__",  # variables of the flow run in which the training runs, such as its id
+_OF_A_RANK = re.compile(
+    r"(TORCHELASTIC|ACCELERATE|FSDP|OMPI|PMI|PMIX|SLURM)_.*"
+    r"|(LOCAL_|GROUP_|ROLE_)?(RANK|WORLD_SIZE)|ROLE_NAME|MASTER_(ADDR|PORT)"
+    r"|CROSS_(RANK|SIZE)|LOCAL_SIZE"  # deepspeed
+    r"|PREFECT__.*"  # variables of the flow run in which the training runs, such as its id
 )
-_RANK_VARIABLES = {
-    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
-    *("ROLE_RANK", "ROLE_NAME", "ROLE_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-    *("CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE"),  # deepspeed
-}
+"""Matches the environment variables that a launcher sets."""
 
 
 class EvaluationFailedError(OperationError):
@@ -62,12 +61,8 @@ class Evaluation(SupervisedProcess):
         log.parent.mkdir(parents=True, exist_ok=True)
         for path in (log, self._printed):
             path.unlink(missing_ok=True)
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in _RANK_VARIABLES and not name.startswith(_LAUNCHER_PREFIXES)
-        } | dict(changes)
-        command = evaluation_command(words)
+        kept = {name: os.environ[name] for name in os.environ if not _OF_A_RANK.fullmatch(name)}
+        command, environment = evaluation_command(words), {**kept, **changes}
         super().__init__(command, log, environment, grace=GRACE, output=self._printed)
 
     def outcomes(self) -> Iterator[tuple[str, Mapping[str, float], str | None]]:

@@ -1,4 +1,4 @@
-"""Short trainings of the demo model on the CPU, in this process or as a program: `python -m tests.checkpoints.training.trainings`."""
+"""Short trainings of the demo model on the CPU, in this process or as a program of several ranks."""
 
 import json
 import sys
@@ -23,25 +23,24 @@ if found := {"RANK", "WORLD_SIZE", "MASTER_ADDR", "TORCHELASTIC_RUN_ID"} & set(o
 def say(ended, **others):
     print(json.dumps({"model": str(model), "ended": ended, **others}), flush=True)
 following.SETTLE = following.POLL = 0.02
-pattern = sys.argv[sys.argv.index("--model") + 1]
-quiet = float(sys.argv[sys.argv.index("--follow") + 1])
-print("between:", sys.argv[sys.argv.index("--between") + 1], file=sys.stderr)
-for coming in following.Following([pattern], quiet):
+options = dict(zip(sys.argv[2::2], sys.argv[3::2]))
+print("between:", options["--between"], file=sys.stderr)
+for coming in following.Following([options["--model"]], float(options["--follow"])):
     model = pathlib.Path(coming.model)
     step = int(model.name.split("-")[1])
     say(False)
     print("started", file=sys.stderr, flush=True)
     time.sleep(float(os.environ.get("SECONDS", "0.2")))
-    if "--die" in sys.argv and step == 1:
+    if os.environ.get("DIES") == str(step):
         sys.exit("the engine ended: out of memory")
-    if "--fail" in sys.argv:
+    if "FAILS" in os.environ:
         say(True, error="out of memory")
         continue
-    size = (model / "model.safetensors").stat().st_size
-    score = {"headline": True, "metrics": {"accuracy": step / 100, "n": size}}
+    score = {"headline": True, "metrics": {"accuracy": step / 100}}
     say(True, answer_sets=[{"benchmark": "sums", "scores": [score]}])
 print("no further checkpoints", file=sys.stderr)
 """
+ACCURACY = "regrade/sums/accuracy"
 
 
 def quick_command(words: Sequence[str]) -> tuple[str, ...]:
@@ -86,18 +85,10 @@ def train(
     tokenizer = AutoTokenizer.from_pretrained(DEMO / "regrade-demo")
     model = AutoModelForCausalLM.from_pretrained(DEMO / "regrade-demo", dtype=torch.float32)
     ids = tokenizer("Ann has 3 apples and buys 4 more.")["input_ids"]
-    chosen = {"max_steps": 4, "save_steps": 1, "report_to": "none", **arguments}
+    given = {"max_steps": 4, "save_steps": 1, "logging_steps": 1, "report_to": "none", **arguments}
     trainer = Trainer(
         model=model,
-        args=arguments_in(
-            home / "tiny-run",
-            per_device_train_batch_size=1,
-            learning_rate=1e-5,
-            disable_tqdm=True,
-            logging_steps=1,
-            save_strategy="steps",
-            **chosen,
-        ),
+        args=arguments_in(home / "tiny-run", disable_tqdm=True, **given),
         train_dataset=[{"input_ids": ids, "labels": ids}] * 8,
         processing_class=tokenizer,
     )
@@ -114,20 +105,14 @@ def keep(checkpoint: Path) -> Path:
 
 
 def history(trainer: "Trainer") -> dict[int, float]:
-    return {
-        logs["step"]: logs["regrade/sums/accuracy"]
-        for logs in trainer.state.log_history
-        if "regrade/sums/accuracy" in logs
-    }
+    found = trainer.state.log_history
+    return {logs["step"]: logs[ACCURACY] for logs in found if ACCURACY in logs}
 
 
 if __name__ == "__main__":
-    home, hook_arguments, training_arguments = sys.argv[1:]
+    home, wait = Path(sys.argv[1]), sys.argv[2] == "True"
     evaluations.evaluation_command = quick_command
-    trained = train(
-        Path(home),
-        training.EvaluateCheckpoints(**json.loads(hook_arguments)),
-        **json.loads(training_arguments),
-    )
+    hook = training.EvaluateCheckpoints(["gsm8k"], wait=wait, stop_on_failure=True)
+    trained = train(home, hook, max_steps=2, save_total_limit=1, ddp_backend="gloo")
     rank = trained.args.process_index
-    Path(home, f"history-{rank}.json").write_text(json.dumps(history(trained)))
+    (home / f"history-{rank}.json").write_text(json.dumps(history(trained)))
