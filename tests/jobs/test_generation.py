@@ -85,6 +85,25 @@ def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool:
     assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)
 
 
+class Losing(Answering):
+    """Truncates, fails and ranks the first three requests; answer `k` has 2**k tokens."""
+
+    ends = ({"finish_reason": "length"}, {"error": "no"}, {"finish_reason": "length"}, {})
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for batch in super().generate(requests):
+            for c in batch:
+                ranked = (-1.0,) if c.key == 2 else None  # of one token, which is its whole answer
+                answer = replace(c, completion_tokens=2**c.key, label_logprobs=ranked)
+                yield [replace(answer, **self.ends[c.key])]
+
+
+def test_tokens_of_truncated_and_failed_answers_are_lost(spool: Spool):
+    progress = filled(spool, plan_of(4), Losing())
+
+    assert (progress.completion_tokens, progress.lost_tokens) == (1 + 2 + 4 + 8, 1 + 2)
+
+
 def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
         filled(spool, plan_of(5), Answering(lose=2))
