@@ -10,7 +10,7 @@ from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES, percent
 from regrade.stats.significance import holm
-from regrade.stats.speed import Spread
+from regrade.stats.speed import LATENCY_COLUMNS
 from regrade.text import blocks as page
 from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table, Text
 from regrade.text.text import counted
@@ -30,7 +30,6 @@ _RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
@@ -38,7 +37,6 @@ _EXPLAINED = (
     "tokens/s are those of the mean time, seconds per answer and latencies those of the first time. Spread: half of the 95 % interval "
     "of the speed."
 )
-LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +96,9 @@ def latency_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]
     """Yield a row per point and latency: settings, then `LATENCY_COLUMNS`; in milliseconds."""
     for point in sweep.points:
         measured = point.on(benchmark)
-        for name, title in _LATENCIES.items():
-            spread = getattr(measured.speed, name, None) if measured else None
-            if isinstance(spread, Spread):
-                parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
-                yield *_settings(sweep, point), title, *(f"{1000 * s:,.2f}" for s in parts)
+        if measured is not None and measured.speed is not None:
+            for name, spread in measured.speed.latencies():
+                yield *_settings(sweep, point), name, *spread.milliseconds(2)
 
 
 def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
