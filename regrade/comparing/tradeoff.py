@@ -7,7 +7,7 @@ from regrade.comparing.candidates import Candidate, Made, candidates, complete_s
 from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
-from regrade.comparing.models import Part
+from regrade.comparing.models import FrozenModel
 from regrade.judging.labels.calibrate import calibrate
 from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
@@ -20,7 +20,7 @@ LEVEL = 0.05
 _OnDamage = Callable[[DamagedAnswersError], object]
 
 
-class PricedModel(Part):
+class PricedModel(FrozenModel):
     """A model, or a quantisation of it, with its accuracy and cost on a benchmark."""
 
     name: str
@@ -47,7 +47,7 @@ class PricedModel(Part):
     labelled."""
 
 
-class PairedDifference(Part):
+class ComparedChoices(FrozenModel):
     """Two choices, compared question by question."""
 
     better: str
@@ -66,18 +66,18 @@ class PairedDifference(Part):
     """Scale of the accuracies."""
 
 
-class Tradeoff(Part):
+class Tradeoff(FrozenModel):
     """A benchmark: its choices from the cheapest to the dearest, and their differences."""
 
     benchmark: str
     over: Over
     choices: tuple[PricedModel, ...]
-    pairs: tuple[PairedDifference, ...]
+    pairs: tuple[ComparedChoices, ...]
     left_out: tuple[str, ...] = ()
     """Answer sets without a place in the chart, and pairs that cannot be compared, with the reason."""
 
 
-class Tradeoffs(Part):
+class Tradeoffs(FrozenModel):
     """Trade-offs of all benchmarks."""
 
     over: Over
@@ -187,7 +187,7 @@ def _tradeoff(
         choice.model_copy(update={"on_front": number in front})
         for number, (_, choice) in enumerate(placed)
     ]
-    pairs: list[PairedDifference] = []
+    pairs: list[ComparedChoices] = []
     for left, right in combinations([candidate for candidate, _ in placed], 2):
         try:
             pairs.append(_difference(left, right, options))
@@ -269,12 +269,12 @@ def _has_no_price(model: str, over: Over, prices: Prices) -> bool:
     return over == "money" and not {model, ""} & {*prices.gpu_hour, *prices.tokens}
 
 
-def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> PairedDifference:
+def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> ComparedChoices:
     comparison = compare_sets(left.answers, right.answers, options).comparison
     sign = 1 if comparison.difference >= 0 else -1
     ends = sorted((sign * comparison.low, sign * comparison.high))
     better, worse = (right, left) if sign > 0 else (left, right)
-    return PairedDifference(
+    return ComparedChoices(
         better=better.name,
         worse=worse.name,
         difference=abs(comparison.difference),

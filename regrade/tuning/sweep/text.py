@@ -40,7 +40,7 @@ _EXPLAINED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class SweepPlot:
     """A plot of a sweep's page."""
 
     file: str
@@ -167,7 +167,7 @@ def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:
             yield f"{point.name}: {measured.note}"
 
 
-def plots(sweep: SweepResult) -> Iterator[Plot]:
+def plots(sweep: SweepResult) -> Iterator[SweepPlot]:
     """Yield the plots that the measurements allow."""
     for benchmark in sweep.benchmarks:
         name = f"{benchmark}-" if len(sweep.benchmarks) > 1 else ""
@@ -188,10 +188,10 @@ def plots(sweep: SweepResult) -> Iterator[Plot]:
                 percent_y=True,
             )
             curves = tuple(Curve(label, (place,), joined=False) for label, place in costs)
-            yield Plot(f"{name}accuracy-over-cost", curves, axes)
+            yield SweepPlot(f"{name}accuracy-over-cost", curves, axes)
 
 
-def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Plot]:
+def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[SweepPlot]:
     groups: dict[str, list[tuple[PointResult, Measured]]] = {}
     for point in sweep.points:
         if (measured := point.on(benchmark)) is not None:
@@ -212,7 +212,7 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
         )
         if any(len(curve.places) > 1 for curve in curves):
             axes = Axes(f"{benchmark}: throughput", "requests in flight", unit, log_x=True)
-            yield Plot(f"{prefix}throughput", curves, axes)
+            yield SweepPlot(f"{prefix}throughput", curves, axes)
     curves = tuple(
         Curve(
             name,
@@ -231,7 +231,7 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
             "tokens/s per user",
             "tokens/s per device",
         )
-        yield Plot(f"{prefix}per-gpu-over-per-user", curves, axes)
+        yield SweepPlot(f"{prefix}per-gpu-over-per-user", curves, axes)
 
 
 def _label(point: PointResult) -> str:
@@ -245,7 +245,7 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
 
     Args:
         sweep: The sweep.
-        images: Address of the image of each plot, by `Plot.file`; plots without one are left out.
+        images: Address of the image of each plot, by `SweepPlot.file`; plots without one are left out.
     """
     names = setting_columns(sweep)
     failed = f", {len(sweep.failed)} failed" if sweep.failed else ""

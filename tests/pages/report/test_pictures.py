@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.pages.report import examples
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import html_report, markdown_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from tests.answers.test_images import HOSTILE, replaced
 from tests.pictures import image, publish_showing, showing
 from tests.stored import publish, score
@@ -20,7 +20,7 @@ RED, BLUE = image(11), image(12, "WEBP", size=(1200, 30))
 
 
 def reported(repository: LocalRepository) -> Report:
-    return gather(Request(answers=repository.uri))
+    return gather(ReportRequest(answers=repository.uri))
 
 
 def images_in(page: str) -> list[tuple[str, bytes]]:

@@ -17,7 +17,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.parquet import parquet_bytes
 from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
@@ -167,7 +167,7 @@ def test_a_report_shows_the_images_without_a_network_and_no_hostile_file(
     shown: Shown, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html_report(gather(Request(answers=str(shown.folder)))))
+    path.write_text(html_report(gather(ReportRequest(answers=str(shown.folder)))))
     shown.browser.get(path.as_uri())
 
     assert shown.widths() == [1600, 1600, 1600]
