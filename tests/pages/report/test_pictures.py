@@ -50,7 +50,7 @@ def test_a_report_holds_no_more_images_than_have_room(
     repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [image(number) for number in range(4)]
-    largest = max(len(one.content) for one in shown)
+    largest = max(len(image.content) for image in shown)
     large = image(99, size=(900, 900))
     rows = [showing(n, one, text=WRONG) for n, one in enumerate((large, *shown), 1)]
     score(publish_showing(repository, tmp_path / "spool", rows, [large, *shown]))
@@ -59,7 +59,7 @@ def test_a_report_holds_no_more_images_than_have_room(
 
     page = html_report(reported(repository))
 
-    assert images_in(page) == [("image/png", one.content) for one in shown[:3]]
+    assert images_in(page) == [("image/png", image.content) for image in shown[:3]]
     assert page.count("too large for this page]") == 2
     assert f"[image {large.sha256[:8]}: PNG, 900 x 900 pixels, too large for this page]" in page
 

@@ -292,7 +292,7 @@ def test_a_report_of_all_sets_names_the_damaged_ones_and_a_named_set_is_refused(
     assert {item.stored.model for item in made(repository).sets} == {"org/base", "org/candidate"}
     for damaged in (unread, cut):
         assert f"left out: '{damaged.folder}/" in text_of(page)
-        assert any(f"{damaged.folder}/" in one["path"] for one in ran.document["damaged"])
+        assert any(f"{damaged.folder}/" in file["path"] for file in ran.document["damaged"])
     assert (ran.code, ran.err.count("left out: ")) == (1, 2)
     assert str(tmp_path) not in page
     with pytest.raises(DamagedAnswersError, match=cut.folder):
