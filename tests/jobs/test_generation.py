@@ -12,6 +12,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.jobs.generate import Filling, Progress, fill, generate, session_of
 from regrade.jobs.plan import Plan
 from regrade.records import Completion, Request
+from regrade.records.computed import Computed, LoadedWeights
 from regrade.settings import GoodputLimits
 from regrade.settings.errors import EngineError
 from regrade.stats.speed import GoodputCount
@@ -138,6 +139,16 @@ def test_a_session_records_no_path_of_an_adapter():
 
     assert session.engine_settings["max_num_seqs"] == 8
     assert "secret" not in session.model_dump_json()
+
+
+def test_a_session_records_the_weights_that_its_engine_had_and_what_it_computed():
+    engine, weights = Answering(), LoadedWeights(files={"a": "0" * 64}, memory="1", replaced=True)
+    computed = Computed(dtype="float32")
+    engine.info = replace(engine.info, weights=weights, computed=computed)
+
+    session = session_of(engine, VllmEngine())
+
+    assert (session.weights, session.computed) == (weights, computed)
 
 
 def test_a_session_records_the_day_that_its_prompts_print():
