@@ -287,6 +287,43 @@ def test_a_model_that_cannot_share_the_engine_gets_a_new_start_and_the_log_says_
     assert caplog.messages == [told + "the models are quantised otherwise", told + images]
 
 
+@pytest.mark.parametrize("fresh", [probed(-1, -1, -1), probed(-1, -1, -2)])
+def test_weights_are_replaced_from_then_on_only_if_the_first_ones_gave_the_answers_of_a_new_engine(
+    running: OwnerAlone,
+    resolved_model: ResolvedModel,
+    own_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fresh: Probed,
+):
+    """The first model has a new engine in any case, which answers: no answer is from weights that nothing is proven of."""
+    told = OwnerAlone._swap
+
+    def swap(self: OwnerAlone, message: dict[str, Any]) -> dict[str, Any]:
+        probes = {"reload": probed(-1, -1, -2), "probe": fresh}
+        return told(self, message) | {
+            "before": probed(-3, -1, -1),
+            "after": probes[message["type"]],
+        }
+
+    monkeypatch.setattr(OwnerAlone, "_swap", swap)
+    monkeypatch.setattr(owner, "reason_for_new_start", lambda *_: None)
+    same = fresh == probed(-1, -1, -2)
+    caplog.set_level("INFO", "regrade.generate")
+
+    running.switch(resolved_model, [])
+    proven = [("reload", False), ("end", None), ("new start", None), ("probe", None)]
+    assert running.kinds() == proven
+    running.switch(resolved_model, [])
+
+    assert running.kinds()[len(proven) :] == (
+        [("reload", False)] if same else [("end", None), ("new start", None)]
+    )
+    loud = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert ["OTHER answers than a new engine" in message for message in loud] == [True][same:]
+    assert ("replaced weights gave other answers than a new engine" in caplog.text) != same
+
+
 def test_the_files_of_the_next_model_are_read_while_the_present_one_answers(
     running: OwnerAlone, resolved_model: ResolvedModel
 ):
