@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from regrade.comparing.costs import UNITS
 from regrade.comparing.text import p_text
-from regrade.comparing.tradeoff import ComparedChoices, PricedModel, Tradeoff, Tradeoffs
+from regrade.comparing.tradeoff import PairedDifference, PricedModel, Tradeoff, Tradeoffs
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.text.blocks import Block, Heading, Line, Table
 from regrade.text.text import counted
@@ -89,7 +89,7 @@ def _within(tradeoff: Tradeoff) -> str:
     return f"{cheapest}, the cheapest, is within {most} points of the others, as far as {n:,} questions show."
 
 
-def _numbers(pair: ComparedChoices) -> str:
+def _numbers(pair: PairedDifference) -> str:
     scale = pair.scale
     return (
         f"{scale.difference_text(pair.difference)} points [{scale.difference_text(pair.low)}, {scale.difference_text(pair.high)}], "

@@ -47,7 +47,7 @@ class PricedModel(FrozenModel):
     labelled."""
 
 
-class ComparedChoices(FrozenModel):
+class PairedDifference(FrozenModel):
     """Two choices, compared question by question."""
 
     better: str
@@ -72,7 +72,7 @@ class Tradeoff(FrozenModel):
     benchmark: str
     over: Over
     choices: tuple[PricedModel, ...]
-    pairs: tuple[ComparedChoices, ...]
+    pairs: tuple[PairedDifference, ...]
     left_out: tuple[str, ...] = ()
     """Answer sets without a place in the chart, and pairs that cannot be compared, with the reason."""
 
@@ -187,7 +187,7 @@ def _tradeoff(
         choice.model_copy(update={"on_front": number in front})
         for number, (_, choice) in enumerate(placed)
     ]
-    pairs: list[ComparedChoices] = []
+    pairs: list[PairedDifference] = []
     for left, right in combinations([candidate for candidate, _ in placed], 2):
         try:
             pairs.append(_difference(left, right, options))
@@ -269,12 +269,12 @@ def _has_no_price(model: str, over: Over, prices: Prices) -> bool:
     return over == "money" and not {model, ""} & {*prices.gpu_hour, *prices.tokens}
 
 
-def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> ComparedChoices:
+def _difference(left: Candidate, right: Candidate, options: CompareOptions) -> PairedDifference:
     comparison = compare_sets(left.answers, right.answers, options).comparison
     sign = 1 if comparison.difference >= 0 else -1
     ends = sorted((sign * comparison.low, sign * comparison.high))
     better, worse = (right, left) if sign > 0 else (left, right)
-    return ComparedChoices(
+    return PairedDifference(
         better=better.name,
         worse=worse.name,
         difference=abs(comparison.difference),

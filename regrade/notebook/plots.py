@@ -13,8 +13,8 @@ from regrade.stats.drawing import (
     MAX_BARS,
     MAX_CHANGES,
     Bar,
-    CheckpointAccuracy,
-    DrawnChange,
+    Change,
+    Point,
     bar_of,
     draw_accuracies,
     draw_changes,
@@ -53,7 +53,7 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
         )
         return axes
     changes = [
-        DrawnChange(subset.name, subset.n, subset.difference, subset.moved)
+        Change(subset.name, subset.n, subset.difference, subset.moved)
         for subset in comparison.subsets
     ]
     axes = ax or _axes(8, 1.2 + 0.2 * min(len(changes), MAX_CHANGES))
@@ -63,14 +63,14 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
 
 def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axes":
     """Draw the headline accuracy of checkpoints over their steps, a line for each benchmark."""
-    lines: dict[str, list[CheckpointAccuracy]] = {}
+    lines: dict[str, list[Point]] = {}
     for stored in sets:
         spec, file = stored.answers.manifest.specification, stored.headline
         step = training_step(answering_model(spec).name)
         if step is None or file is None or file.summary.overall.accuracy is None:
             continue
         bar = bar_of(model_title(spec), file.summary)
-        lines.setdefault(spec.benchmark.name, []).append(CheckpointAccuracy(step, bar))
+        lines.setdefault(spec.benchmark.name, []).append(Point(step, bar))
     for name, found in lines.items():
         if len({point.step for point in found}) < len(found):
             raise SettingsError(

@@ -17,7 +17,7 @@ from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
-from regrade.stats.paired import PairedDifference, paired_difference
+from regrade.stats.paired import MeanDifference, paired_difference
 from regrade.stats.scale import SHARES, Scale
 
 COLUMNS = (*KEYS, "question", "prompt", "target", "text", "reasoning")
@@ -228,7 +228,7 @@ class _Rows:
         counts = {
             name.replace(" ", "_"): int((mask & chosen).sum()) for name, mask in self.kinds.items()
         }
-        paired: PairedDifference = paired_difference(
+        paired: MeanDifference = paired_difference(
             self.value[0][chosen], self.value[1][chosen], self.question[chosen]
         )
         numbers = asdict(paired)

@@ -6,7 +6,7 @@ from regrade.stats.drawing import (
     MAX_BARS,
     MAX_CHANGES,
     Bar,
-    DrawnChange,
+    Change,
     draw_accuracies,
     draw_changes,
     draw_subsets,
@@ -29,7 +29,7 @@ def accuracy_chart(summary: Summary, title: str) -> bytes:
     return image_of(lambda axes: draw_subsets(axes, summary, title), 8, 1.8 + 0.2 * count)
 
 
-def change_chart(changes: Sequence[DrawnChange], title: str) -> bytes:
+def change_chart(changes: Sequence[Change], title: str) -> bytes:
     """Return a PNG of the change of each subset; errors as in `draw_changes`."""
     count = min(len(changes), MAX_CHANGES)
     return image_of(lambda axes: draw_changes(axes, changes, title), 8, 1.2 + 0.2 * count)

@@ -44,7 +44,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class DrawnChange:
+class Change:
     """Change of a subset against the baseline."""
 
     name: str
@@ -56,7 +56,7 @@ class DrawnChange:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointAccuracy:
+class Point:
     """Accuracy of a checkpoint."""
 
     step: int
@@ -169,7 +169,7 @@ def draw_subsets(axes: "Axes", summary: Summary, title: str) -> None:
         plain(legend.get_texts())
 
 
-def draw_changes(axes: "Axes", changes: Sequence[DrawnChange], title: str) -> None:
+def draw_changes(axes: "Axes", changes: Sequence[Change], title: str) -> None:
     """Draw the change of each subset in percentage points, the largest drop on top; significant ones are filled.
 
     Of more than 40 subsets, the chart shows the 20 largest drops and the 20 largest gains.
@@ -205,7 +205,7 @@ def draw_changes(axes: "Axes", changes: Sequence[DrawnChange], title: str) -> No
     style(axes, title)
 
 
-def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[CheckpointAccuracy]], title: str) -> None:
+def draw_steps(axes: "Axes", lines: Mapping[str, Sequence[Point]], title: str) -> None:
     """Draw a line over the training steps for each benchmark, with 95 % intervals, in percent.
 
     Raises:

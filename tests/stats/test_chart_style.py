@@ -47,7 +47,7 @@ def test_plots_share_the_labels_of_percentages_and_the_form_of_intervals():
     figure = Figure()
     shares, changes = figure.subplots(1, 2)
     draw_accuracies(shares, bars)
-    draw_changes(changes, [drawing.DrawnChange("sums", 4, -0.5, moved=True)], "changes")
+    draw_changes(changes, [drawing.Change("sums", 4, -0.5, moved=True)], "changes")
     assert shares.xaxis.get_major_formatter()(50) == "50 %"
     assert shares.patches[0].get_facecolor() == _rgba(BAR)
     assert changes.patches[0].get_facecolor() == _rgba(drawing.DROP)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from regrade.pages.report.gathering import Report, ReportedSet
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart, change_chart, headline_chart
-from regrade.stats.drawing import Bar, DrawnChange, bar_of
+from regrade.stats.drawing import Bar, Change, bar_of
 from regrade.stats.scale import SHARES
 from regrade.text.blocks import Plot
 
@@ -45,7 +45,7 @@ def _of_set(item: ReportedSet) -> Iterator[Plot | None]:
         yield _plot(f"{title}: subsets", lambda: accuracy_chart(scoring.summary, title))
     if comparison is not None and comparison.subsets:
         changes = [
-            DrawnChange(subset.name, subset.n, subset.difference, subset.moved)
+            Change(subset.name, subset.n, subset.difference, subset.moved)
             for subset in comparison.subsets
         ]
         heading = f"{title} against {comparison.base.model}"
