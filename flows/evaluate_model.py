@@ -39,7 +39,7 @@ from regrade.orchestration import artifacts
 from regrade.orchestration.artifacts import name_run
 from regrade.orchestration.form import form, takes
 from regrade.orchestration.worker import engine_no_longer_needed
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.pages.report.tracked import ARTIFACT, log_report, prepare_report
 from regrade.results.display import current_clock, current_display, timed
 from regrade.results.results import EarlyEnd, Evaluation, Gated, check_answered
@@ -90,7 +90,7 @@ def hand_on(
         by_run.setdefault(run_id, []).append(answer_set_id)
     rows = {item.answer_set_id: item.answers.manifest.rows for item in scorings.sets}
     for run_id, ids in by_run.items():
-        request = Request(
+        request = ReportRequest(
             answers=repository,
             names=tuple(ids),
             base=None if gate is None else gate.baseline,

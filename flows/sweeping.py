@@ -20,7 +20,7 @@ from regrade.scorers import stored_name
 from regrade.settings.errors import OperationError, RegradeError, UserError
 from regrade.text.text import counted
 from regrade.tuning.sweep.measuring import gpus_of, is_steady, keep_times, measure
-from regrade.tuning.sweep.points import Point, SweepJob, starts
+from regrade.tuning.sweep.points import SweepJob, SweepPoint, starts
 from regrade.tuning.sweep.results import PointResult, SweepResult
 from tasks.work import Work
 
@@ -31,7 +31,7 @@ logger = logging.getLogger("regrade.sweep")
 class RunningPoint:
     """A point with what the sweep has done for it so far."""
 
-    point: Point
+    point: SweepPoint
     job: EvaluationJob
     works: Sequence[Work] = ()
     failure: str | None = None

@@ -364,7 +364,7 @@ def check_images(table: Table, scratch: Path, *, cpu: bool) -> None:
             for image in (seeing.RED, seeing.WIDE):
                 prompt = prompt.replace(image.mark, PLACEHOLDERS[kind])
             if completion.label_logprobs:
-                expected = [reference.logprob(prompt, one, pictures) for one in seeing.LABELS]
+                expected = [reference.logprob(prompt, label, pictures) for label in seeing.LABELS]
                 apart = max(
                     abs(a - b) for a, b in zip(completion.label_logprobs, expected, strict=True)
                 )

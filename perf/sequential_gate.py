@@ -261,9 +261,9 @@ def simulate(draws: list[Draw], max_drop: float, repetitions: int, seed: int) ->
     full = {"regression": ALPHA, "pass": ALPHA}
     for _ in range(repetitions):
         drawn = [draw(rng) for draw in draws]
-        stops = [stop(one, max_drop, len(draws)) for one in drawn]
+        stops = [stop(answers, max_drop, len(draws)) for answers in drawn]
         verdicts = [verdict for verdict, _ in stops]
-        total = sum(len(one.change) for one in drawn)
+        total = sum(len(answers.change) for answers in drawn)
         asked = sum(n for _, n in stops)
         shares.append(asked / total)
         counts["stopped"] += asked < total

@@ -69,8 +69,9 @@ class Echo:
         return None
 
     def generate(self, requests):
-        for one in requests:
-            yield [Completion(one.key, one.prompt, text=one.prompt * self.times, finish_reason="stop")]
+        for request in requests:
+            text = request.prompt * self.times
+            yield [Completion(request.key, request.prompt, text=text, finish_reason="stop")]
 '''
 ENTRY_POINTS = """[regrade.scorers]
 shouted = their_package.scorer:Shouted

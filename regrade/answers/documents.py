@@ -181,7 +181,7 @@ HEAL = "The `regrade evaluate` command of these answers with `--heal` generates 
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class FileProblem:
     """A damaged or unexpected file."""
 
     path: str
@@ -197,7 +197,7 @@ class Verified:
     damaged_shards: int = 0
     rows: int = 0
     scorings: int = 0
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[FileProblem] = field(default_factory=list)
 
 
 class NotIntactError(OperationError):

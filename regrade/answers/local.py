@@ -15,7 +15,7 @@ import orjson
 from regrade.answers.base import StoredFile
 from regrade.answers.content import REVISION, Content, check_path, content_hashes, describe
 from regrade.answers.local_files import CARD, SHARD, Files
-from regrade.answers.local_history import Change, Commit, History, State, new_commit
+from regrade.answers.local_history import Commit, FileChange, History, State, new_commit
 from regrade.records.specification import IMAGES, TOPS
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import at_home, file_sha256
@@ -206,7 +206,7 @@ class LocalRepository:
         stored = state.files if state else {}
         head = state.revision if state else None
         changes = {
-            content.path: Change(sha256=content.sha256, size=content.size)
+            content.path: FileChange(sha256=content.sha256, size=content.size)
             for content in contents
             if content.path not in stored or stored[content.path].sha256 != content.sha256
         }
@@ -294,8 +294,8 @@ class LocalRepository:
         status = {path: file.stat() for path, file in found.items()}
         signature = tuple((path, s.st_size, s.st_mtime_ns) for path, s in sorted(status.items()))
         if self._adopted is None or self._adopted[0] != signature:
-            changes: dict[str, Change] = {}
-            listed: dict[str, dict[str, Change]] = {}
+            changes: dict[str, FileChange] = {}
+            listed: dict[str, dict[str, FileChange]] = {}
             for path in sorted(found):
                 check_path(self.uri, path)
                 folder, _, name = path.rpartition("/")
@@ -308,7 +308,9 @@ class LocalRepository:
                     if shard is not None and shard.size == status[path].st_size:
                         changes[path] = shard
                         continue
-                changes[path] = Change(sha256=file_sha256(found[path]), size=status[path].st_size)
+                changes[path] = FileChange(
+                    sha256=file_sha256(found[path]), size=status[path].st_size
+                )
             line = new_commit(None, None, "Files that were here before the log", changes)
             self._adopted = signature, line, State(0, "", {}).after(line)
         return self._adopted[2]
@@ -381,10 +383,10 @@ _WRITTEN = (
 """Folders in which a commit makes files or folders."""
 
 
-def _listed(manifest: Path) -> dict[str, Change]:
+def _listed(manifest: Path) -> dict[str, FileChange]:
     """Return the shards that a manifest lists, by name; none if it cannot be read."""
     try:
         shards = orjson.loads(manifest.read_bytes())["shards"]
-        return {s["name"]: Change(sha256=s["sha256"], size=s["bytes"]) for s in shards}
+        return {s["name"]: FileChange(sha256=s["sha256"], size=s["bytes"]) for s in shards}
     except (OSError, ValueError, TypeError, KeyError):
         return {}

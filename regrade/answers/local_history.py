@@ -44,7 +44,7 @@ _CLOSED = b'{"closed":"The commits go on in the folder commits: update regrade o
 and refuse one that others follow."""
 
 
-class Change(StrictModel):
+class FileChange(StrictModel):
     """The file that a commit wrote at a path."""
 
     sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -60,7 +60,7 @@ class Commit(StrictModel):
     date: str | None
     """ISO 8601 in UTC; None for files older than the history."""
     message: str
-    changes: dict[str, Change]
+    changes: dict[str, FileChange]
     removed: tuple[str, ...] = ()
     """Paths that the commit removed."""
 
@@ -74,7 +74,7 @@ def new_commit(
     parent: str | None,
     date: str | None,
     message: str,
-    changes: Mapping[str, Change],
+    changes: Mapping[str, FileChange],
     removed: Sequence[str] = (),
 ) -> Commit:
     """Return a commit with its revision."""
@@ -114,7 +114,7 @@ class _Checkpoint(StrictModel):
     """All files after a commit, so that not every commit need be read."""
 
     revision: str = Field(pattern=r"^[0-9a-f]{40}$")
-    files: dict[str, Change]
+    files: dict[str, FileChange]
     sha256: str
     """Hash of `files` as JSON with sorted keys."""
 
@@ -224,7 +224,9 @@ class History:
         have = self._noted()
         if state.number < max(have, default=0) + COMMITS_PER_CHECKPOINT:
             return
-        files = {path: Change(sha256=str(f.sha256), size=f.size) for path, f in state.files.items()}
+        files = {
+            path: FileChange(sha256=str(f.sha256), size=f.size) for path, f in state.files.items()
+        }
         noted = _Checkpoint(revision=state.revision, files=files, sha256=_digest(files))
         make_own_folder(self._checkpoints, self._top)
         with suppress(OSError):  # it only saves time
@@ -448,7 +450,7 @@ def _names(folder: Path) -> list[str]:
         return []
 
 
-def _digest(files: Mapping[str, Change]) -> str:
+def _digest(files: Mapping[str, FileChange]) -> str:
     plain = {path: [change.sha256, change.size] for path, change in files.items()}
     return hashlib.sha256(orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)).hexdigest()
 

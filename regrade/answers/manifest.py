@@ -27,9 +27,8 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 ImagesKept = Literal["stored", "source"]
-"""Place of the images that questions show: `stored` beside the answers (`regrade.answers.images`), or only in the `source` of the
-benchmark, whose revision the specification names, in the row `index`, because they must not be copied. None: no question shows
-one, or the answers were all made by version 0.2.0, which copied none."""
+"""Place of the images that questions show. `stored`: beside the answers (`regrade.answers.images`). `source`: not to be copied, in the
+row `index` of the benchmark's source. None: no question shows one, or version 0.2.0 made all answers, and copied none."""
 
 
 class Shard(StrictModel):

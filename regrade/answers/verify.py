@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.documents import Problem, Verified
+from regrade.answers.documents import FileProblem, Verified
 from regrade.answers.images import StoredImages
 from regrade.answers.labelfile import FOLDER as LABELS
 from regrade.answers.labelfile import read_labels
@@ -51,12 +51,12 @@ def verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> 
                 record = answers.score_file(file)
                 problems = list(_score_problems(answers, intact, record))
             except DamagedAnswersError as error:
-                problems = [Problem(path, error.problem)]
+                problems = [FileProblem(path, error.problem)]
             verified.problems += problems
         elif suffix != "parquet":
-            verified.problems.append(Problem(path, "it is not the file of a scoring."))
+            verified.problems.append(FileProblem(path, "it is not the file of a scoring."))
         elif f"{stem}.json" not in files:
-            verified.problems.append(Problem(path, "the scoring has no JSON file."))
+            verified.problems.append(FileProblem(path, "the scoring has no JSON file."))
 
 
 def _differences(
@@ -94,16 +94,18 @@ def _differences(
         yield from _differences(stored, given, f"{where}.{name}" if where else str(name))
 
 
-def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) -> Iterator[Problem]:
+def _score_problems(
+    answers: AnswerSet, intact: AnswerSet, record: ScoreFile
+) -> Iterator[FileProblem]:
     stem = f"{answers.scores_folder}/{record.label}"
     try:
         table = answers.score_table(record)
     except DamagedAnswersError as error:
-        yield Problem(f"{stem}.parquet", error.problem)
+        yield FileProblem(f"{stem}.parquet", error.problem)
         return
     known = {shard.sha256 for shard in answers.manifest.shards}
     if unknown := set(record.answers) - known - set(answers.manifest.replaced):
-        yield Problem(
+        yield FileProblem(
             f"{stem}.json", f"the scored shard {min(unknown)[:8]} is not in the manifest."
         )
         return
@@ -127,11 +129,11 @@ def _score_problems(answers: AnswerSet, intact: AnswerSet, record: ScoreFile) ->
     difference = next(_differences(recorded, computed), None)
     if difference is not None:
         where, stored, given = difference
-        yield Problem(f"{stem}.json", f"its {where} is {stored}, its rows give {given}.")
+        yield FileProblem(f"{stem}.json", f"its {where} is {stored}, its rows give {given}.")
     if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
         keys = table.select(list(KEYS))
         if not pa.Table.from_batches(scored.batches(KEYS), keys.schema).equals(keys):
-            yield Problem(f"{stem}.parquet", "its rows do not match the scored answers.")
+            yield FileProblem(f"{stem}.parquet", "its rows do not match the scored answers.")
 
 
 def verify(repository: Repository, revision: str, answer_set_id: str | None = None) -> Verified:
@@ -148,7 +150,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     """
     sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id, tops=TOPS)
     verified = Verified(answer_sets=len(sets) + len(damaged))
-    verified.problems += [Problem(error.path, error.problem) for error in damaged]
+    verified.problems += [FileProblem(error.path, error.problem) for error in damaged]
     for answers in sets:
         last = ""
         for shard in answers.manifest.shards:
@@ -157,7 +159,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
             if not in_order or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
                 verified.problems.append(
-                    Problem(path, "its name does not match its number and sha256.")
+                    FileProblem(path, "its name does not match its number and sha256.")
                 )
         intact, problems = intact_part(answers)
         verified.shards += len(answers.manifest.shards)
@@ -165,7 +167,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         verified.damaged_shards += len(problems)
         verified.problems += problems
         if not problems and (wrong := _state_problem(answers.manifest)):
-            verified.problems.append(Problem(f"{answers.folder}/manifest.json", wrong))
+            verified.problems.append(FileProblem(f"{answers.folder}/manifest.json", wrong))
         verified.problems += _strays(answers)
         verify_scores(answers, intact, verified)
         verified.problems += _label_problems(answers)
@@ -180,17 +182,17 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     return verified
 
 
-def _on_disk(repository: LocalRepository, folders: Sequence[str] | None) -> Iterator[Problem]:
+def _on_disk(repository: LocalRepository, folders: Sequence[str] | None) -> Iterator[FileProblem]:
     """Yield the files of a folder that are not as its newest commit says; only those in `folders`, if given."""
     try:
         for path, problem in repository.differences(copies=folders is None):
             if folders is None or path.startswith(tuple(f"{folder}/" for folder in folders)):
-                yield Problem(path, problem)
+                yield FileProblem(path, problem)
     except DamagedAnswersError as error:
-        yield Problem(error.path, error.problem)
+        yield FileProblem(error.path, error.problem)
 
 
-def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
+def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[FileProblem]]:
     """Return the answer set reduced to its intact shards, and the problems of the others.
 
     Every column is read. A shard that repeats a row of an earlier shard is not intact.
@@ -208,7 +210,7 @@ def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[Problem]]:
         wrong |= {s.name: why for s, why in _wrong(answers.manifest, read, pa.concat_tables(keys))}
     intact = [shard for shard in answers.manifest.shards if shard.name not in wrong]
     problems = [
-        Problem(f"{answers.folder}/{shard.name}", wrong[shard.name])
+        FileProblem(f"{answers.folder}/{shard.name}", wrong[shard.name])
         for shard in answers.manifest.shards
         if shard.name in wrong
     ]
@@ -314,15 +316,15 @@ def _state_problem(manifest: Manifest) -> str | None:
     return f"shard '{unknown.name}' is of an unknown session." if unknown else None
 
 
-def _strays(answers: AnswerSet) -> Iterator[Problem]:
+def _strays(answers: AnswerSet) -> Iterator[FileProblem]:
     listed = {f"{answers.folder}/{shard.name}" for shard in answers.manifest.shards}
     listed.add(f"{answers.folder}/manifest.json")
     for path in sorted(answers.repository.files(answers.revision, answers.folder)):
         if path not in listed:
-            yield Problem(path, "the manifest does not list it, so it is never scored.")
+            yield FileProblem(path, "the manifest does not list it, so it is never scored.")
 
 
-def _label_problems(answers: AnswerSet) -> Iterator[Problem]:
+def _label_problems(answers: AnswerSet) -> Iterator[FileProblem]:
     """Yield the problems of people's labels: tables that are missing or changed, and files that are none."""
     files = answers.repository.files(answers.revision, answers.labels_folder)
     for path, file in sorted(files.items()):
@@ -331,14 +333,14 @@ def _label_problems(answers: AnswerSet) -> Iterator[Problem]:
             try:
                 read_labels(answers, file)
             except DamagedAnswersError as error:
-                yield Problem(error.path, error.problem)
+                yield FileProblem(error.path, error.problem)
         elif suffix != "parquet" or f"{stem}.json" not in files:
-            yield Problem(path, "it is not the file of labels.")
+            yield FileProblem(path, "it is not the file of labels.")
 
 
 def _image_problems(
     repository: Repository, revision: str, sets: Sequence[AnswerSet], *, everything: bool
-) -> Iterator[Problem]:
+) -> Iterator[FileProblem]:
     """Yield the problems of images, and the answer sets whose images are not stored although they should be.
 
     Args:
@@ -364,14 +366,14 @@ def _image_problems(
             for batch in answers.batches(["images"]):
                 shown.update(map(str, pc.list_flatten(batch["images"]).to_pylist()))
             if lacking := sorted(sha256 for sha256 in shown if sha256 not in images):
-                yield Problem(
+                yield FileProblem(
                     f"{answers.folder}/manifest.json",
                     f"it says that its images are stored, but '{images.folder}' lacks {len(lacking):,} of {len(shown):,}, "
                     f"such as '{lacking[0][:8]}'.",
                 )
 
 
-def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
+def _orphans(repository: Repository, revision: str) -> Iterator[FileProblem]:
     def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
         return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
 
@@ -383,17 +385,17 @@ def _orphans(repository: Repository, revision: str) -> Iterator[Problem]:
     for files in (answers, *others):
         for folder, path in folders(files).items():
             if folder not in with_manifest:
-                yield Problem(path, "its answer set has no manifest.")
+                yield FileProblem(path, "its answer set has no manifest.")
 
 
-def _alias_problems(repository: Repository, revision: str) -> Iterator[Problem]:
+def _alias_problems(repository: Repository, revision: str) -> Iterator[FileProblem]:
     for path in sorted(repository.files(revision, FOLDER)):
         name = PurePosixPath(path).stem
         try:
             alias = read_alias(repository, revision, name)
             if alias is None or path != f"{FOLDER}/{name}.json":
-                yield Problem(path, "it is not the file of an alias.")
+                yield FileProblem(path, "it is not the file of an alias.")
             else:
                 aliased_sets(repository, revision, alias)
         except DamagedAnswersError as error:
-            yield Problem(error.path, error.problem)
+            yield FileProblem(error.path, error.problem)

@@ -28,7 +28,7 @@ def named_as_options() -> Iterator[None]:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Filters(AnswerFilters):
+class FilterOptions(AnswerFilters):
     """Filters and order of the answers: those of the viewer, and some that stand for them."""
 
     wrong: bool = False

@@ -12,7 +12,7 @@ from regrade.text.files import write_file
 from regrade.text.markdown import markdown as as_markdown
 
 
-class CompareOptions(JobOptions, job=CompareJob, without=("gate", "tracking_uri")):
+class CompareJobOptions(JobOptions, job=CompareJob, without=("gate", "tracking_uri")):
     """Options of `regrade compare`: the verdict is that of `regrade gate`, and nothing is tracked."""
 
 
@@ -20,7 +20,7 @@ def compare(
     base: str,
     candidate: str,
     *,
-    options: CompareOptions | None = None,
+    options: CompareJobOptions | None = None,
     markdown: Path | None = None,
     output: Output = TABLE,
 ) -> None:
@@ -33,7 +33,7 @@ def compare(
         candidate: Answer set id, model or alias to compare with the base.
         markdown: File for the comparison as markdown.
     """
-    job = job_of(CompareJob, options or CompareOptions(), base=base, candidate=candidate)
+    job = job_of(CompareJob, options or CompareJobOptions(), base=base, candidate=candidate)
     comparisons = job.compared().comparisons
     if markdown is not None:
         write_file(markdown, as_markdown(blocks(comparisons)))

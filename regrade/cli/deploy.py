@@ -9,7 +9,7 @@ from regrade.settings.project_folder import project_folder
 from regrade.text.text import visible
 
 if TYPE_CHECKING:
-    from regrade.orchestration.deployment.apply import Outcome
+    from regrade.orchestration.deployment.apply import Deployed
 
 
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:
@@ -24,12 +24,12 @@ def deploy(*, force: bool = False, output: Output = TABLE) -> None:
     # `regrade deploy --help` does not need Prefect, whose import takes a second.
     from regrade.orchestration.deployment.deploy import deploy_project  # noqa: PLC0415
 
-    outcomes: list[Outcome] = []
+    outcomes: list[Deployed] = []
     silent = output.json or output.quiet
     deploy_project(outcomes.append if silent else _print, force=force)
     objects = [dataclasses.asdict(outcome) for outcome in outcomes]
     output.show({"project": str(project_folder()), "objects": objects}, lambda: None)
 
 
-def _print(outcome: "Outcome") -> None:
+def _print(outcome: "Deployed") -> None:
     stdout.print(visible(outcome.line()))

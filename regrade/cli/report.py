@@ -45,12 +45,12 @@ def report(
     # A refusal does not wait for these imports.
     from regrade.pages.report.gathering import gather  # noqa: PLC0415
     from regrade.pages.report.page import html_report, markdown_report  # noqa: PLC0415
-    from regrade.pages.report.request import Request  # noqa: PLC0415
+    from regrade.pages.report.request import ReportRequest  # noqa: PLC0415
     from regrade.settings.view_address import default_answers  # noqa: PLC0415
     from regrade.text.files import write_file  # noqa: PLC0415
 
     path = Path(names[-1])
-    request = Request(
+    request = ReportRequest(
         answers=answers or default_answers(),
         names=names[:-1],
         base=base,

@@ -11,7 +11,7 @@ import pyarrow as pa
 from regrade.answers.base import Repository
 from regrade.answers.figures import figures_line, figures_of
 from regrade.answers.scorefile import ScoreFile
-from regrade.cli.answer_filters import Filters, named_as_options
+from regrade.cli.answer_filters import FilterOptions, named_as_options
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import print_blocks, stderr
@@ -53,7 +53,7 @@ def show(
     answer_set: str,
     *,
     answers: Answers = None,
-    filters: Filters | None = None,
+    filters: FilterOptions | None = None,
     limit: int = 10,
     output: Output = TABLE,
 ) -> None:
@@ -65,7 +65,7 @@ def show(
         answer_set: Answer set id (the first digits are enough), model or alias; of several answer sets the newest.
         limit: Answers on a page.
     """
-    wanted = (filters or Filters()).spelled()
+    wanted = (filters or FilterOptions()).spelled()
     page = wanted.page
     for option, value in (("--limit", limit), ("--page", page)):
         if value < 1:
@@ -164,7 +164,7 @@ def _index(
     return with_scores(plain_index, stored.answers, scored.file, scored.table)
 
 
-def _selected(library: Library, shelf: Shelf, index: AnswerIndex, filters: Filters) -> Rows:
+def _selected(library: Library, shelf: Shelf, index: AnswerIndex, filters: FilterOptions) -> Rows:
     other = None
     if filters.against is not None:
         against = shelf.find(filters.against)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from regrade.comparing.models import Comparison, Part
+from regrade.comparing.models import Comparison, FrozenModel
 from regrade.tracking.labels import tag_answer_sets
 
 Verdict = Literal["pass", "regression", "cannot tell"]
@@ -23,7 +23,7 @@ REPORT_VERSION = 4
 """2: standard errors of both sides, and `same_answers`. 3: `scale`, and the fields about judged scores. 4: `noise`."""
 
 
-class Check(Part):
+class Check(FrozenModel):
     """A limit on the candidate's answers."""
 
     name: Limited
@@ -36,7 +36,7 @@ class Check(Part):
     """`p` after Holm's correction for all tests of the report."""
 
 
-class BenchmarkVerdict(Part):
+class BenchmarkVerdict(FrozenModel):
     """The verdict on one benchmark, with its numbers. Without a comparison, all but the first four fields are None."""
 
     benchmark: str
@@ -67,7 +67,7 @@ class BenchmarkVerdict(Part):
     checks: tuple[Check, ...] = ()
 
 
-class GateReport(Part):
+class GateReport(FrozenModel):
     """The verdict on a candidate."""
 
     report_version: int = Field(REPORT_VERSION, le=REPORT_VERSION)

@@ -38,7 +38,7 @@ from regrade.settings.marks import (
 from regrade.settings.settings import BASELINE_ANSWERS
 
 
-class Candidate(Settings):
+class CandidateSettings(Settings):
     """Stored answers to compare with those of a baseline."""
 
     option_group = "What to compare"
@@ -56,7 +56,7 @@ class Candidate(Settings):
     tracking_uri: TrackingUri = None
 
 
-class CompareJob(Candidate):
+class CompareJob(CandidateSettings):
     """Stored answers of two sides to compare."""
 
     base: Annotated[str, PATH, NAME, FIRST, NO_OPTION] = Field(min_length=1, title="Baseline")
@@ -104,7 +104,7 @@ class CompareJob(Candidate):
         )
 
 
-class GateJob(Candidate, GateSettings):
+class GateJob(CandidateSettings, GateSettings):
     """Stored answers to judge against a baseline."""
 
     option_group = "What to compare, and limits of the verdict"

@@ -20,13 +20,13 @@ Cluster = Literal["question", "subset"]
 Test = Literal["exact McNemar", "paired permutation", "corrected by labels, Student's t"]
 
 
-class Part(BaseModel):
+class FrozenModel(BaseModel):
     """Base of the models: frozen, unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ComparedSide(Part):
+class ComparedSide(FrozenModel):
     """One side on one benchmark, over all its answers, paired or not."""
 
     model: str
@@ -51,7 +51,7 @@ class ComparedSide(Part):
     """Figures of this side, by name; see `regrade.answers.figures`."""
 
 
-class SubsetComparison(Part):
+class SubsetComparison(FrozenModel):
     """Change in one subset, with p-values corrected for testing all subsets."""
 
     name: str
@@ -66,7 +66,7 @@ class SubsetComparison(Part):
     """`p_adjusted` is at most 0.05; of all such subsets, at most 5 % did not move, on average."""
 
 
-class FlipExample(Part):
+class FlipExample(FrozenModel):
     """A question that one side answered right and the other wrong."""
 
     kind: Literal["right to wrong", "wrong to right"]
@@ -82,7 +82,7 @@ class FlipExample(Part):
     candidate_extracted: str | None
 
 
-class Asking(Part):
+class Asking(FrozenModel):
     """One time that the questions of an answer set were asked."""
 
     answer_set_id: str
@@ -109,7 +109,7 @@ class Asking(Part):
         return f"{self.engine} on {self.device}"
 
 
-class NoiseFloor(Part):
+class NoiseFloor(FrozenModel):
     """Changes of an unchanged model that is asked the same questions again: two askings of one answer set, answer by answer."""
 
     model: str
@@ -146,7 +146,7 @@ class NoiseFloor(Part):
         return wilson_interval(self.changed, self.questions)
 
 
-class Noise(Part):
+class Noise(FrozenModel):
     """A comparison beside the noise floor of one of its models."""
 
     floor: NoiseFloor
@@ -159,7 +159,7 @@ class Noise(Part):
     """As few answers changed as of an unchanged model, as far as the intervals tell, and the difference is within `reach`."""
 
 
-class Comparison(Part):
+class Comparison(FrozenModel):
     """Two answer sets on one benchmark, question by question."""
 
     benchmark: str
@@ -211,14 +211,14 @@ class Comparison(Part):
     """Notes for the reader, such as values that are unknown on a side."""
 
 
-class Refusal(Part):
+class Refusal(FrozenModel):
     """A benchmark that was not compared, with the reason."""
 
     benchmark: str
     reason: str
 
 
-class Comparisons(Part):
+class Comparisons(FrozenModel):
     """Comparisons of two sides on all benchmarks that both have."""
 
     base: str

@@ -18,7 +18,7 @@ from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet, find_set, intact_sets
 from regrade.comparing.comparison import Compared
 from regrade.comparing.likeness import computed_otherwise
-from regrade.comparing.models import Asking, FlipExample, Noise, NoiseFloor, Part
+from regrade.comparing.models import Asking, FlipExample, FrozenModel, Noise, NoiseFloor
 from regrade.comparing.pairing import Pairs, pair, score_sides
 from regrade.jobs.time_spent import TimeSpent
 from regrade.records.specification import REPETITIONS, Specification
@@ -33,14 +33,14 @@ _TEXTS = ("text", "reasoning", "label_logprobs", "error")
 _UNKNOWN = "unknown"
 
 
-class MeasuredFloor(Part):
+class MeasuredFloor(FrozenModel):
     """A noise floor with examples."""
 
     floor: NoiseFloor
     examples: tuple[FlipExample, ...] = ()
 
 
-class NoiseReport(Part):
+class NoiseReport(FrozenModel):
     """The noise floors of a model, as `regrade noise --json` prints them."""
 
     model: str
@@ -54,7 +54,7 @@ class NoiseReport(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredNoise:
     """A noise floor, and the scored askings behind it."""
 
     floor: NoiseFloor
@@ -75,7 +75,7 @@ def askings(answers: AnswerSet) -> list[AnswerSet]:
 
 def floors_of(
     answers: AnswerSet, scorer: str, options: ScoringOptions | None = None
-) -> Iterator[Measured]:
+) -> Iterator[MeasuredNoise]:
     """Yield the noise floor of each two askings of an answer set.
 
     Raises:
@@ -88,7 +88,7 @@ def floors_of(
 
 def measure(
     first: AnswerSet, second: AnswerSet, scorer: str, options: ScoringOptions | None = None
-) -> Measured:
+) -> MeasuredNoise:
     """Compare two askings answer by answer; errors as in `floors_of`."""
     sides = score_sides(first, second, scorer, options)
     values = [_values(side) for side in sides]
@@ -122,7 +122,7 @@ def measure(
         mean_square=float(np.square(change).mean()) if len(change) else 1.0,
         computed=computed_otherwise(first.manifest, second.manifest),
     )
-    return Measured(floor, sides, pairs)
+    return MeasuredNoise(floor, sides, pairs)
 
 
 def beside_noise(compared: Compared, options: ScoringOptions | None = None) -> Compared:

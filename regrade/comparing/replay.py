@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from regrade.answers.rows import RowKey, row_keys
 from regrade.answers.sets import AnswerSet
-from regrade.comparing.models import Part
+from regrade.comparing.models import FrozenModel
 from regrade.jobs.time_spent import TimeSpent
 from regrade.records.columns import KEYS, TOKEN_COLUMNS
 from regrade.stats.estimates import FloatArray, IntArray
@@ -28,7 +28,7 @@ _FLOOR = -1_000.0
 _COLUMNS = (*KEYS, "error", *TOKEN_COLUMNS)
 
 
-class Reader(Part):
+class Reader(FrozenModel):
     """A model that read the answers."""
 
     model: str
@@ -43,7 +43,7 @@ class Reader(Part):
     """Share of the tokens that are not its first choice."""
 
 
-class Sizes(Part):
+class Sizes(FrozenModel):
     """Absolute differences of log-probabilities between two readings, in nats per token."""
 
     mean: float
@@ -51,7 +51,7 @@ class Sizes(Part):
     largest: float
 
 
-class Parting(Part):
+class Parting(FrozenModel):
     """Answer at which the two models part."""
 
     sample_id: str
@@ -65,7 +65,7 @@ class Parting(Part):
     other: float
 
 
-class Replay(Part):
+class Replay(FrozenModel):
     """Comparison of two models by the probabilities that they give to stored answers of one of them."""
 
     answer_set_id: str

@@ -7,7 +7,7 @@ from regrade.comparing.candidates import Candidate, Made, candidates, complete_s
 from regrade.comparing.comparison import LEVEL, CompareOptions, compare_sets
 from regrade.comparing.costs import Costs, Over, Prices, costs_of
 from regrade.comparing.likeness import NotComparableError
-from regrade.comparing.models import Part
+from regrade.comparing.models import FrozenModel
 from regrade.judging.labels.calibrate import calibrate
 from regrade.records.rubrics.facts import judge_run
 from regrade.scorers import JUDGE
@@ -19,7 +19,7 @@ from regrade.stats.significance import holm
 _OnDamage = Callable[[DamagedAnswersError], object]
 
 
-class PricedModel(Part):
+class PricedModel(FrozenModel):
     """A model, or a quantisation of it, with its accuracy and cost on a benchmark."""
 
     name: str
@@ -46,7 +46,7 @@ class PricedModel(Part):
     labelled."""
 
 
-class PairedDifference(Part):
+class PairedDifference(FrozenModel):
     """Two choices, compared question by question."""
 
     better: str
@@ -65,7 +65,7 @@ class PairedDifference(Part):
     """Scale of the accuracies."""
 
 
-class Tradeoff(Part):
+class Tradeoff(FrozenModel):
     """A benchmark: its choices from the cheapest to the dearest, and their differences."""
 
     benchmark: str
@@ -76,7 +76,7 @@ class Tradeoff(Part):
     """Answer sets without a place in the chart, and pairs that cannot be compared, with the reason."""
 
 
-class Tradeoffs(Part):
+class Tradeoffs(FrozenModel):
     """Trade-offs of all benchmarks."""
 
     over: Over

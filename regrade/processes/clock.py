@@ -1,4 +1,4 @@
-"""When this process was started."""
+"""Start of this process."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ import psutil
 
 
 def process_began() -> float:
-    """When this process was started, in seconds of `time.monotonic`."""
+    """Start of this process, in seconds of `time.monotonic`."""
     if sys.platform != "linux":
         return psutil.Process().create_time() - time.time() + time.monotonic()
     # psutil adds the time of the boot, which the kernel tells in whole seconds.

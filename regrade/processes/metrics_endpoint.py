@@ -155,7 +155,7 @@ LABELS = ("benchmark", "model", "answer_set")
 """Labels of each metric: fields of `AnswerSetState`."""
 
 
-class Shown(NamedTuple):
+class StateMetric(NamedTuple):
     """A field of `AnswerSetState` as a metric."""
 
     field: str
@@ -169,29 +169,33 @@ class Shown(NamedTuple):
 _FAILED = "Answers of this run without text: `failed` may succeed later, `refused` cannot."
 _TOKENS, _COMMITS = "Tokens of this run.", "Attempts of this run to publish answers."
 METRICS = (
-    Shown("planned", "regrade_answers_planned", "Answers of the complete answer set."),
-    Shown("stored", "regrade_answers_stored", "Answers from earlier runs, and of other machines."),
-    Shown("left", "regrade_answers_left", "Answers that are not on disk yet."),
-    Shown(
+    StateMetric("planned", "regrade_answers_planned", "Answers of the complete answer set."),
+    StateMetric(
+        "stored", "regrade_answers_stored", "Answers from earlier runs, and of other machines."
+    ),
+    StateMetric("left", "regrade_answers_left", "Answers that are not on disk yet."),
+    StateMetric(
         "in_engine",
         "regrade_requests_in_engine",
         "Requests that the engine has and has not answered.",
     ),
-    Shown("spool_rows", "regrade_spool_rows", "Answers on disk that are not published."),
-    Shown("spool_bytes", "regrade_spool_bytes", "Size of the spool on disk."),
-    Shown(
+    StateMetric("spool_rows", "regrade_spool_rows", "Answers on disk that are not published."),
+    StateMetric("spool_bytes", "regrade_spool_bytes", "Size of the spool on disk."),
+    StateMetric(
         "last_commit",
         "regrade_last_commit_timestamp_seconds",
         "Time of the last commit of answers.",
     ),
-    Shown("load_seconds", "regrade_engine_load_seconds", "Time that the engine took to load."),
-    Shown("answers", "regrade_answers_total", "Answers of this run that are on disk."),
-    Shown("failed", "regrade_failed_answers_total", _FAILED, {"reason": "failed"}),
-    Shown("refused", "regrade_failed_answers_total", _FAILED, {"reason": "refused"}),
-    Shown("prompt_tokens", "regrade_tokens_total", _TOKENS, {"kind": "prompt"}),
-    Shown("completion_tokens", "regrade_tokens_total", _TOKENS, {"kind": "completion"}),
-    Shown("commits", "regrade_commits_total", _COMMITS, {"outcome": "published"}),
-    Shown("failed_commits", "regrade_commits_total", _COMMITS, {"outcome": "failed"}),
+    StateMetric(
+        "load_seconds", "regrade_engine_load_seconds", "Time that the engine took to load."
+    ),
+    StateMetric("answers", "regrade_answers_total", "Answers of this run that are on disk."),
+    StateMetric("failed", "regrade_failed_answers_total", _FAILED, {"reason": "failed"}),
+    StateMetric("refused", "regrade_failed_answers_total", _FAILED, {"reason": "refused"}),
+    StateMetric("prompt_tokens", "regrade_tokens_total", _TOKENS, {"kind": "prompt"}),
+    StateMetric("completion_tokens", "regrade_tokens_total", _TOKENS, {"kind": "completion"}),
+    StateMetric("commits", "regrade_commits_total", _COMMITS, {"outcome": "published"}),
+    StateMetric("failed_commits", "regrade_commits_total", _COMMITS, {"outcome": "failed"}),
 )
 
 

@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from regrade.results.results import Evaluation
 from regrade.results.tables import titles
 from regrade.stats.scale import percent
-from regrade.stats.speed import AGREEMENT, BOTH, Speed, Spread
+from regrade.stats.speed import AGREEMENT, BOTH, LATENCY_COLUMNS, Speed
 from regrade.text.blocks import Table
 
-_COLUMNS = ("benchmark", "ms", "mean", "p25", "p50", "p75", "p99", "n")
-_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+_COLUMNS = ("benchmark", *LATENCY_COLUMNS, "n")
 LEGEND = (
     "TTFT: time to the first token. TPOT: time per output token after it. ITL: time between two tokens. E2EL: time of the whole "
     "answer. queue: waiting in the engine."
@@ -24,14 +23,8 @@ def speed_table(evaluation: Evaluation) -> Table:
 def _rows(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     named = titles(evaluation)
     for answers in evaluation.answer_sets:
-        for field, name in _NAMES.items():
-            spread = getattr(answers.speed, field, None)
-            if isinstance(spread, Spread):
-                parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
-                milliseconds = (f"{1000 * seconds:,.1f}" for seconds in parts)
-                by_client = answers.speed is not None and answers.speed.measured_by == "client"
-                title = "ITL, between chunks" if by_client and field == "itl" else name
-                yield named[answers.answer_set_id], title, *milliseconds, f"{spread.n:,}"
+        for name, spread in () if answers.speed is None else answers.speed.latencies():
+            yield named[answers.answer_set_id], name, *spread.milliseconds(1), f"{spread.n:,}"
 
 
 def speed_lines(evaluation: Evaluation) -> Iterator[str]:

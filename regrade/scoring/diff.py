@@ -17,7 +17,7 @@ from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.settings.turn_ids import question_numbers
 from regrade.stats.estimates import FloatArray, IntArray
 from regrade.stats.metrics import score_values
-from regrade.stats.paired import PairedDifference, paired_difference
+from regrade.stats.paired import MeanDifference, paired_difference
 from regrade.stats.scale import SHARES, Scale
 
 COLUMNS = (*KEYS, "question", "prompt", "target", "text", "reasoning")
@@ -28,7 +28,7 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True)
 
 
-class Side(_Part):
+class ScoringSide(_Part):
     """One of the two scorings."""
 
     label: str
@@ -92,7 +92,7 @@ class SubsetChanges(_Part):
     changes: Changes
 
 
-class Example(_Part):
+class ChangedExample(_Part):
     """An answer whose score changed."""
 
     kind: str
@@ -124,12 +124,12 @@ class Diff(_Part):
     rows: int
     scale: Scale = SHARES
     """Scale of the scores; means and differences are in its unit."""
-    before: Side
-    after: Side
+    before: ScoringSide
+    after: ScoringSide
     overall: Changes
     subsets: tuple[SubsetChanges, ...]
     """Subsets with a change, sorted by name; empty if the benchmark has no subsets."""
-    examples: tuple[Example, ...]
+    examples: tuple[ChangedExample, ...]
 
 
 def compare(
@@ -235,7 +235,7 @@ class _Rows:
         counts = {
             name.replace(" ", "_"): int((mask & chosen).sum()) for name, mask in self.kinds.items()
         }
-        paired: PairedDifference = paired_difference(
+        paired: MeanDifference = paired_difference(
             self.value[0][chosen], self.value[1][chosen], self.question[chosen]
         )
         numbers = asdict(paired)
@@ -257,7 +257,7 @@ class _Rows:
 
 def _examples(
     answers: AnswerSet, file: ScoreFile, rows: _Rows, chosen: Mask, count: int
-) -> list[Example]:
+) -> list[ChangedExample]:
     """Return the first `count` changes of each kind; none if some of the scored answers are only at older revisions."""
     scored = answers.only(file.answers)
     if len(scored.manifest.shards) < len(file.answers):
@@ -281,11 +281,11 @@ def _examples(
     return sorted(examples, key=lambda example: order.index(example.kind))
 
 
-def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Example:
+def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> ChangedExample:
     before, after = (table["extracted"][row].as_py() for table in rows.tables)
     values = (float(value[row]) for value in rows.value)
     lower, later = (None if np.isnan(v) else rows.scale.value_of(v) for v in values)
-    return Example(
+    return ChangedExample(
         kind=kind,
         sample_id=stored["sample_id"],
         repeat=stored["repeat"],
@@ -300,9 +300,9 @@ def _example(rows: _Rows, row: int, kind: str, stored: dict[str, Any]) -> Exampl
     )
 
 
-def _side(file: ScoreFile, stored: bool) -> Side:
+def _side(file: ScoreFile, stored: bool) -> ScoringSide:
     overall = file.summary.overall
-    return Side(
+    return ScoringSide(
         label=file.label,
         scorer=file.scorer,
         version=file.version,

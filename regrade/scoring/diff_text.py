@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Iterator
 
-from regrade.scoring.diff import Changes, Diff, Example
+from regrade.scoring.diff import ChangedExample, Changes, Diff
 from regrade.stats.scale import Scale
 from regrade.text.blocks import Block, Commands, Heading, Items, Line, Quote, Table, with_code
 from regrade.text.text import tail
@@ -99,7 +99,7 @@ def _count(changes: Changes, name: str) -> int:
     return count
 
 
-def _example(example: Example, diff: Diff) -> Iterator[Block]:
+def _example(example: ChangedExample, diff: Diff) -> Iterator[Block]:
     place = f"{example.sample_id} repeat {example.repeat}"
     yield Heading(" · ".join(filter(None, (example.kind, place, example.subset))), 4)
     before, after = (

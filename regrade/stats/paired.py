@@ -29,7 +29,7 @@ def noise_reach(changed: float, mean_square: float, n: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PairedDifference:
+class MeanDifference:
     """Difference of means over pairs of rows, in the unit of the scores."""
 
     n: int
@@ -50,7 +50,7 @@ class PairedDifference:
 
 def paired_difference(
     before: FloatArray, after: FloatArray, sample_ids: IntArray
-) -> PairedDifference:
+) -> MeanDifference:
     """Return the change of the mean, with an interval for paired values.
 
     Rows without a value on either side are left out. With one answer to each question, the 95 % interval is the
@@ -71,7 +71,7 @@ def paired_difference(
     old, new, samples = before[paired], after[paired], sample_ids[paired]
     n, n_samples = len(old), len(np.unique(samples))
     if n == 0:
-        return PairedDifference(0, 0, None, None, None, None, None, None)
+        return MeanDifference(0, 0, None, None, None, None, None, None)
     change = new - old
     difference = float(change.mean())
     error = clustered_standard_error(change, samples) if n_samples > 1 else None
@@ -85,7 +85,7 @@ def paired_difference(
     else:
         low = max(-1.0, difference - Z_95 * error)
         high = min(1.0, difference + Z_95 * error)
-    return PairedDifference(
+    return MeanDifference(
         n, n_samples, float(old.mean()), float(new.mean()), difference, error, low, high
     )
 

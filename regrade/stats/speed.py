@@ -11,6 +11,10 @@ from regrade.settings import GoodputLimits, Seconds, StrictModel
 from regrade.stats.estimates import FloatArray, IntArray
 
 PERCENTILES = (25, 50, 75, 99)
+LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
+"""Latencies of a `Speed`, with their names in tables."""
+LATENCY_COLUMNS = ("ms", "mean", *(f"p{level}" for level in PERCENTILES))
+"""Columns of a table of latencies: `Speed.latencies` has the rows."""
 Side = Literal["engine", "client"]
 """Side that measured: inside the engine, or a client that sees chunks of a stream."""
 BOTH = ("ttft", "tpot", "e2el")
@@ -29,6 +33,10 @@ class Spread(StrictModel):
     p99: Seconds
     n: int = Field(ge=1)
     """Values: requests, or gaps between tokens for `itl`."""
+
+    def milliseconds(self, digits: int) -> Iterator[str]:
+        """Yield mean and percentiles in milliseconds."""
+        return (f"{1000 * value:,.{digits}f}" for name, value in self if name != "n")
 
 
 class Goodput(StrictModel):
@@ -127,6 +135,14 @@ class Speed(StrictModel):
             if measured[name] > limit:
                 return f"{latency} p99 {measured[name]:.3g} s is above {limit:g} s"
         return None
+
+    def latencies(self) -> Iterator[tuple[str, Spread]]:
+        """Yield the latencies that were measured, with their names in tables."""
+        for field, name in LATENCIES.items():
+            spread = getattr(self, field)
+            if spread is not None:
+                between_chunks = field == "itl" and self.measured_by == "client"
+                yield f"{name}, between chunks" if between_chunks else name, spread
 
     def scalars(self) -> dict[str, float]:
         """Return all known values by name, such as `itl_p99`."""

@@ -33,7 +33,7 @@ class Link:
     address: str | None
 
 
-class Mark(_Part):
+class Highlight(_Part):
     """The part of an answer that the scorer read."""
 
 
@@ -63,7 +63,7 @@ class Picture:
     address: str
 
 
-Words = str | Strong | Code | Link | Mark | Gap | Badge | Interval | Picture
+Words = str | Strong | Code | Link | Highlight | Gap | Badge | Interval | Picture
 Text = Words | Sequence[Words]
 """A line of text; a tuple holds its parts."""
 
@@ -155,7 +155,7 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class SideBySide:
     """Lists of blocks side by side on a wide HTML page, else one below the other."""
 
     columns: "Sequence[Sequence[Block]]"
@@ -168,7 +168,7 @@ class Details:
     blocks: "Sequence[Block]"
 
 
-Block = Heading | Line | Items | Table | Quote | Commands | Plot | Fold | Columns | Details
+Block = Heading | Line | Items | Table | Quote | Commands | Plot | Fold | SideBySide | Details
 
 
 def parts(text: Text) -> Sequence[Words]:

@@ -96,7 +96,7 @@ def _block(block: b.Block) -> Markup:
         case b.Fold():
             whole = Markup("<details{}><summary>{}</summary>\n{}</details>")
             return whole.format(" open" * block.open, _inline(block.title), _joined(block.blocks))
-        case b.Columns():
+        case b.SideBySide():
             sections = (_tagged("section", _joined(column)) for column in block.columns)
             return Markup('<div class="columns">{}</div>').format(Markup("").join(sections))
         case b.Details():
@@ -143,7 +143,7 @@ def _part(part: b.Words) -> Markup:
             return as_html(part)
         case b.Strong():
             return Markup("<b>{}</b>").format(as_html(part.text))
-        case b.Mark():
+        case b.Highlight():
             return Markup("<mark>{}</mark>").format(as_html(part.text))
         case b.Picture() if part.address.startswith("data:image/"):
             return Markup('<img src="{}" alt="{}">').format(part.address, visible(part.text))

@@ -22,7 +22,7 @@ Kind = Literal["columns", "heading", "row"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class TableLine:
     """A line of the table."""
 
     kind: Kind
@@ -54,7 +54,7 @@ def compact(table: Table) -> Grid:
     )
 
 
-def layout(table: Table, width: int | None = None) -> Iterator[Line]:
+def layout(table: Table, width: int | None = None) -> Iterator[TableLine]:
     """Yield the lines of a table.
 
     Args:
@@ -78,7 +78,7 @@ def layout(table: Table, width: int | None = None) -> Iterator[Line]:
 
     for number, (shown, rows) in enumerate(in_parts(grid, names, above, fits)):
         if number:
-            yield Line("row", "")
+            yield TableLine("row", "")
         part = replace(grid, rows=[grid.rows[row] for row in rows])
         yield from _part(part, shown, above, room)
 
@@ -191,18 +191,18 @@ def _in_one_column(table: Grid) -> Grid:
 
 def _part(
     table: Grid, names: Sequence[str], above: Sequence[str], room: int | None
-) -> Iterator[Line]:
+) -> Iterator[TableLine]:
     places = [table.columns.index(name) for name in names]
     widths = _widths(table, names, room)
     indent = INDENT if above else ""
-    yield Line("columns", indent + _joined(table, names, names, widths))
+    yield TableLine("columns", indent + _joined(table, names, names, widths))
     over = [table.columns.index(name) for name in above]
     for heading, rows in groupby(table.rows, key=lambda row: [row[place] for place in over]):
         title = " · ".join(heading)
         fits = room is None or cell_len(title) <= room + len(INDENT)
         for text in [title] if fits else heading:
             if above:
-                yield Line("heading", text)
+                yield TableLine("heading", text)
         for row in rows:
             cells = [
                 _pieces(row[place], width) if name in table.lists else [row[place]]
@@ -210,7 +210,7 @@ def _part(
             ]
             for line in range(max(map(len, cells))):
                 texts = [cell[line] if line < len(cell) else "" for cell in cells]
-                yield Line("row", indent + _joined(table, names, texts, widths))
+                yield TableLine("row", indent + _joined(table, names, texts, widths))
 
 
 def _joined(table: Grid, names: Sequence[str], cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -52,7 +52,7 @@ class _Page:
             match block:
                 case b.Details():
                     whole = self.write(block.blocks)
-                case b.Columns():
+                case b.SideBySide():
                     whole = all(map(self.write, block.columns))
                 case b.Fold():
                     # A line that begins with a block of HTML is HTML to its end.

@@ -55,7 +55,7 @@ class TerminalWriter:
                     self._line(block.text, _STYLES[block.tone], whole=True)
                 case b.Fold():
                     self.write(block.blocks)
-                case b.Columns():
+                case b.SideBySide():
                     for column in block.columns:
                         self.write(column)
                 case b.Commands() | b.Plot() | b.Details():
@@ -92,7 +92,7 @@ def styled(text: b.Text) -> Text:
         match part:
             case str():
                 line.append(visible(part))
-            case b.Strong() | b.Mark():
+            case b.Strong() | b.Highlight():
                 line.append(visible(part.text), "bold")
             case b.Code():
                 line.append(f"`{visible(part.text)}`")

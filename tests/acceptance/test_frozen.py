@@ -37,7 +37,11 @@ ROWS = {"2026-11-22": (800, 250), "format-2": (800, 250), "format-3": (80, 25)}
 """Rows of the complete repository, and of each answer set of the incomplete one."""
 SPELLED = {"extra": ["load_format=auto", "seed=0"]}
 """Settings of the engine in `format-3`, which ids no longer hold."""
-SPELLED_OPTIONS = ("--limit", "40", *(f"--engine.extra={one}" for one in SPELLED["extra"]))
+SPELLED_OPTIONS = (
+    "--limit",
+    "40",
+    *(f"--engine.extra={argument}" for argument in SPELLED["extra"]),
+)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -241,7 +245,7 @@ def test_what_is_incomplete_goes_on_where_it_stopped(
         assert answers.manifest.sessions[-1].rows == added
         assert not verify(answers.repository, answers.revision).problems
     sets = done.document["answer_sets"]
-    accuracy = {one["benchmark"]: one["scores"][0]["metrics"]["accuracy"] for one in sets}
+    accuracy = {entry["benchmark"]: entry["scores"][0]["metrics"]["accuracy"] for entry in sets}
     assert accuracy == dict(zip(SCORERS, expected, strict=True))
 
 

@@ -102,7 +102,7 @@ def test_the_originals_score_stands_beside_ours(
     sets: list[AnswerSet], ours: dict[str, Result], name: tuple[str, str]
 ) -> None:
     rows, expected, theirs, reported, right = WHOLE[name]
-    [entry] = [one for one in sets if name_of(one) == name and not is_cancelled(one)]
+    [entry] = [kept for kept in sets if name_of(kept) == name and not is_cancelled(kept)]
     manifest = entry.manifest
 
     assert (manifest.rows, manifest.n_samples) == (rows, expected)

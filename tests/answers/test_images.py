@@ -168,7 +168,7 @@ def test_many_small_shards_are_joined_by_the_commit_that_adds_another(
 
     assert len(before) == SMALL_SHARDS
     assert len(paths_of(opened())) == 2
-    assert all(again(answers).images.read(one.sha256) == one for one in shown)
+    assert all(again(answers).images.read(image.sha256) == image for image in shown)
     assert problems(opened()) == []
 
 
@@ -176,7 +176,7 @@ def test_a_shard_is_of_bounded_size(
     repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [image(number) for number in range(5)]
-    two = 2 * max(len(one.content) for one in shown)
+    two = 2 * max(len(image.content) for image in shown)
     monkeypatch.setattr("regrade.answers.images.SHARD_BYTES", two)
 
     answers = publish_showing(repository, tmp_path / "spool", [showing(1, *shown)], shown)
@@ -295,7 +295,7 @@ def test_a_shard_that_unpacks_to_more_than_the_limit_is_refused(
 ) -> None:
     monkeypatch.setattr(parquet, "MAX_DECODED_BYTES", 64 << 20)
     shown = [image(number) for number in range(30)]
-    hashes = [one.sha256 for one in shown]
+    hashes = [image.sha256 for image in shown]
     stored = publish_showing(repository, tmp_path / "spool", [showing(1, *shown)], shown)
     one = pa.DictionaryArray.from_arrays([0] * 30, pa.array([b"x" * (4 << 20)]))
     images = pa.StructArray.from_arrays([one, pa.array(hashes)], ["bytes", "path"])

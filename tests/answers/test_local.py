@@ -21,7 +21,7 @@ from regrade.answers.base import StoredFile
 from regrade.answers.content import describe
 from regrade.answers.local import LocalRepository
 from regrade.answers.local_files import Files
-from regrade.answers.local_history import Change, new_commit
+from regrade.answers.local_history import FileChange, new_commit
 from regrade.settings.errors import DamagedAnswersError, HeadMovedError, HubError, RepositoryError
 from regrade.settings.files import file_sha256
 from tests.answers.committing import commit_in_turn
@@ -162,7 +162,7 @@ def test_a_commit_that_is_missing_before_one_that_was_cut_off_is_damage(
 
 
 def test_a_commit_that_leads_out_of_the_folder_is_damage(folder: Path, first: str) -> None:
-    evil = new_commit(first, None, "x", {"../../etc/passwd": Change(sha256="0" * 64, size=1)})
+    evil = new_commit(first, None, "x", {"../../etc/passwd": FileChange(sha256="0" * 64, size=1)})
     commit_file(folder, 2).write_bytes(evil.stored)
     commit_file(folder, 3).write_bytes(new_commit(evil.revision, None, "y", {}).stored)
 
@@ -455,7 +455,7 @@ def test_files_noted_now_and_then_are_those_of_the_commits_or_are_named(
     whole = noted[-1].read_bytes()
     document = json.loads(whole)
     document["files"]["scores/0.json"]["size"] += 1
-    changes = {path: Change(**change) for path, change in document["files"].items()}
+    changes = {path: FileChange(**change) for path, change in document["files"].items()}
     document["sha256"] = local_history._digest(changes)
     noted[-1].write_text(json.dumps(document))
     with pytest.raises(DamagedAnswersError, match="other files than the commits. Delete it"):

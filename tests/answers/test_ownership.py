@@ -1,4 +1,4 @@
-"""Who owns a spool: a dead owner's is taken over, a living one's never."""
+"""Owners of spools: a dead owner's is taken over, a living one's never."""
 
 import errno
 import fcntl

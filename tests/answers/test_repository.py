@@ -231,7 +231,7 @@ def shard(targets: list[str], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:
 
 
 def listing(*parts: str) -> bytes:
-    """What a manifest lists."""
+    """A manifest that lists parts."""
     return json.dumps({"shards": [{"name": f"part-{part}.parquet"} for part in parts]}).encode()
 
 

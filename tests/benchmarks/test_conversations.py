@@ -23,7 +23,7 @@ def multi_if_row(turns: int = 3, **changes: Any) -> dict[str, Any]:
         row |= {
             f"turn_{number}_prompt": message if there else "",
             f"turn_{number}_instruction_id_list": json.dumps(names[:number]) if there else "",
-            f"turn_{number}_kwargs": json.dumps([json.dumps(one) for one in kwargs[:number]])
+            f"turn_{number}_kwargs": json.dumps([json.dumps(values) for values in kwargs[:number]])
             if there
             else "",
         }

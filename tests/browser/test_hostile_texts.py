@@ -14,8 +14,9 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
+from regrade.pages.report.request import ReportRequest
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
 from regrade.tracking.traces import TracedAnswer, log_traces
@@ -155,7 +156,7 @@ def test_nothing_in_a_text_runs_on_pages_of_the_viewer_or_in_a_report(
     stored = list_sets(repository, repository.head())
     ids = [answers.manifest.answer_set_id for answers in stored]
     report = tmp_path / "report.html"
-    request = Request(
+    request = ReportRequest(
         answers=repository.uri, names=(ids[0],), base=ids[1], scorer="exact", allow=("overlap",)
     )
     report.write_text(html_report(gather(request)))

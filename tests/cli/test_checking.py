@@ -188,6 +188,7 @@ evaluate --model MODEL SUMS --judge MODEL --rubric pairwise --judge.baseline nos
 evaluate --model MODEL SUMS --tracking-uri no://x -> `no:` is unknown. Known: `data
 evaluate --model MODEL --follow 1 EMPTY -> empty.jsonl
 evaluate --model MODEL WORDS -> row 1 (from 0) of split 'test': the target 'quatre' is not a number
+evaluate --model MODEL SUMS --dataset.target-column right -> 'right'
 evaluate --model MODEL SUMS --baseline org/tiny --max-drop 60 -> Not comparable: sums
 noise MODEL JUDGED -> which has noise of its own
 tune --model MODEL SUMS --answers photos -> it has other files

@@ -36,7 +36,7 @@ class MadeUpJob(EvaluationJob):
     """A job with fields of its own."""
 
     mood: int = Field(3, ge=1)
-    """How the model feels."""
+    """Mood of the model."""
     weather: Weather = Field(Weather(), examples=["{wind: 2}"])
     """Weather."""
     hidden: Annotated[int, NO_OPTION] = 0

@@ -35,11 +35,11 @@ def watch(
     """A watch, and the candidate's rows, all wrong, in the random order."""
     manifest = candidate(**changes)
     found = [row(n, f"#### {n + 1}") for n in range(TOTAL)]
-    ids = [one["sample_id"] for one in found]
+    ids = [entry["sample_id"] for entry in found]
     options = ScoringOptions()
     baseline = Baseline.read(base, manifest, ids, settings, options)
     watching = Watch(baseline, manifest, ids, settings, options, tests=tests)
-    by_id = {one["sample_id"]: one for one in found}
+    by_id = {entry["sample_id"]: entry for entry in found}
     return watching, [by_id[key] for key in watching._order]
 
 
@@ -65,8 +65,8 @@ def test_the_number_of_questions_does_not_depend_on_when_one_looks(
     at_once.add(rows)
     often, _ = watch(base)
     stops = []
-    for one in rows:
-        often.add([one])
+    for answered in rows:
+        often.add([answered])
         if (stopped := often.look()) is not None:
             stops.append(stopped.questions)
             break
@@ -101,7 +101,7 @@ def test_failed_answers_leave_no_pair_and_too_many_of_them_no_verdict(
     repository: LocalRepository,
 ) -> None:
     watching, rows = watch(answer(repository, "org/base", right=TOTAL))
-    failed = [{**one, "text": None, "error": "500"} for one in rows[:100]]
+    failed = [{**kept, "text": None, "error": "500"} for kept in rows[:100]]
 
     watching.add([*failed, *rows[100:200]])
 
@@ -115,7 +115,7 @@ def test_repeats_are_waited_for(repository: LocalRepository) -> None:
 
     watching.add(rows)
     assert watching.look() is None
-    watching.add([{**one, "repeat": 1} for one in rows])
+    watching.add([{**first, "repeat": 1} for first in rows])
     assert watching.look() is not None
 
 

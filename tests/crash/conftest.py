@@ -25,7 +25,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Configuration for a server that answers slowly enough to be interrupted, two questions of three right."""
     lines = (DEMO / "data" / "arithmetic.jsonl").read_text().splitlines()
     asked = [json.loads(line) for line in lines]
-    answers = {one["question"]: one["answer"] for one in asked[::3] + asked[1::3]}
+    answers = {row["question"]: row["answer"] for row in asked[::3] + asked[1::3]}
 
     def reply(body: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         time.sleep(0.05)

@@ -174,7 +174,9 @@ def tell(value: object) -> None:
 
 def demo_datasets() -> list[dict[str, Any]]:
     """The datasets of the demo, arithmetic and choices, with paths that hold in every folder."""
-    return [one | {"path": str(ROOT / one["path"])} for one in demo_parameters()["datasets"]]
+    return [
+        dataset | {"path": str(ROOT / dataset["path"])} for dataset in demo_parameters()["datasets"]
+    ]
 
 
 def config(

@@ -90,12 +90,12 @@ def test_label(tmp_path: Path):
     sheet, words = tmp_path / "sheet.csv", ["label", answers.manifest.answer_set_id]
     words += ["--answers", answers.repository.uri]
     assert run([*words, "--sample", "200", "--out", str(sheet)]) == 0
-    fill(sheet, [one | {"label": "right"} for one in rows_of(sheet)])
+    fill(sheet, [row | {"label": "right"} for row in rows_of(sheet)])
     killed(tmp_path, 3, *words, "--read", str(sheet), "--rater", "ana")
     (stored,) = whole(tmp_path / "answers", 300)
     files = stored.repository.files(stored.revision, stored.labels_folder)
     tables = [read_labels(stored, f)[1] for path, f in files.items() if path.endswith(".json")]
-    labelled = Counter(one["sample_id"] for table in tables for one in table.to_pylist())
+    labelled = Counter(row["sample_id"] for table in tables for row in table.to_pylist())
     assert len(label_files(stored)) == 1
     assert (len(labelled), set(labelled.values())) == (200, {1})
 
@@ -129,7 +129,7 @@ def test_generate_with_images(tmp_path: Path, prefect_server: str):
         killed(tmp_path, 12, *words, PREFECT_API_URL=prefect_server)
     (stored,) = whole(tmp_path / "answers", len(shown))
     listed = Counter(sha256 for shard in stored.images.index.shards for sha256 in shard.images)
-    assert listed == Counter(one.sha256 for one in shown)
+    assert listed == Counter(image.sha256 for image in shown)
 
 
 @pytest.mark.prefect

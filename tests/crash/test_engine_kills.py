@@ -205,10 +205,10 @@ def test_conversations_go_on_after_their_engine_and_the_run_itself_were_killed(
     for turn, row in turns.items():
         before = [turns[earlier] for earlier in turn.earlier]
         # After an answer that was cut off, nothing is asked.
-        assert (row["error"] is None) is all(one["finish_reason"] == "stop" for one in before)
+        assert (row["error"] is None) is all(asked["finish_reason"] == "stop" for asked in before)
         place = 0
-        for one in before if row["error"] is None else ():  # each answer once, in order
-            place = row["prompt"].index(one["text"], place) + 1
+        for asked in before if row["error"] is None else ():  # each answer once, in order
+            place = row["prompt"].index(asked["text"], place) + 1
     assert any(turn.number == turn.of and row["error"] is None for turn, row in turns.items())
 
 

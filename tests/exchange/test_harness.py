@@ -133,7 +133,7 @@ def test_what_a_harness_did_before_a_cancel_is_named_and_can_be_imported(
     assert f"`regrade import {left}` reads what is complete" in caplog.text
     assert served[0].has_ended()
     imports = import_files(LocalRepository(tmp_path / "later"), [left])
-    assert [one.answers.manifest.rows for one in imports.sets] == [1]
+    assert [kept.answers.manifest.rows for kept in imports.sets] == [1]
 
 
 def test_a_server_that_ends_ends_the_harness(

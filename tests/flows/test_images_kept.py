@@ -48,15 +48,15 @@ def test_answers_are_published_with_the_images_of_their_questions(
             config = picture_config(tmp_path, url, SHOWN, **changes)
             sets = generated(answers, config, name, prefect_server)
 
-    assert [one.manifest.state for one in sets] == ["complete"] * 2
+    assert [kept.manifest.state for kept in sets] == ["complete"] * 2
     rows = [row["images"] for batch in sets[0].batches(["images"]) for row in batch.to_pylist()]
-    assert sorted(rows) == sorted([one.sha256] for one in SHOWN)
-    assert [one.manifest.images for one in sets] == ["source" if stays else "stored"] * 2
+    assert sorted(rows) == sorted([image.sha256] for image in SHOWN)
+    assert [kept.manifest.images for kept in sets] == ["source" if stays else "stored"] * 2
     if stays:
         assert not (answers / "images").exists()
         return
     assert [len(list((answers / "images" / "pictures").iterdir()))] == [2]  # a shard and the list
-    assert [sets[1].images.read(one.sha256) for one in SHOWN] == SHOWN
+    assert [sets[1].images.read(image.sha256) for image in SHOWN] == SHOWN
     assert "pictures-images" in (answers / "README.md").read_text()
     assert not list((tmp_path / "spool").glob("*/*/*"))
 
@@ -70,4 +70,4 @@ def test_a_smaller_run_stores_the_images_of_its_questions_and_a_larger_one_the_r
         sets = generated(tmp_path / "answers", config, "one", prefect_server)
 
     assert [len(shard.images) for shard in sets[-1].images.index.shards] == [2, 2]
-    assert {one.sha256 for one in SHOWN} == sets[-1].images.places.keys()
+    assert {image.sha256 for image in SHOWN} == sets[-1].images.places.keys()

@@ -143,9 +143,9 @@ def test_a_datasets_own_task_shows_its_images_to_the_served_model(
     [answers] = sets_in(tmp_path / "answers")
     columns = ["images", "text", "prompt_tokens", "error"]
     rows = [row for batch in answers.batches(columns) for row in batch.to_pylist()]
-    assert [row["images"] for row in rows] == [[one.sha256] for one in shown]
+    assert [row["images"] for row in rows] == [[image.sha256] for image in shown]
     assert [(row["error"], row["text"] is not None) for row in rows] == [(None, True)] * 2
-    assert [answers.images.read(one.sha256) for one in shown] == shown
+    assert [answers.images.read(image.sha256) for image in shown] == shown
 
 
 AGENT = f"""
@@ -283,4 +283,4 @@ def test_a_run_that_prefect_cancels_ends_harness_and_server_and_its_log_names_wh
     worker.assert_nothing_left()
     assert not (tmp_path / "answers").exists()
     imports = import_files(LocalRepository(tmp_path / "later"), [left])
-    assert [one.answers.manifest.rows for one in imports.sets] == [1]
+    assert [kept.answers.manifest.rows for kept in imports.sets] == [1]

@@ -178,6 +178,8 @@ def test_checkpoints_are_answered_by_one_engine_in_the_order_of_their_steps_and_
         "end",
     ]
     assert len(engine.planned) == 1  # all models are asked the same
+    loaded = [stored.manifest.sessions[0].weights for stored in evaluated.stored]
+    assert [weights is not None and weights.replaced for weights in loaded] == [False, True, True]
     assert evaluated.answers == {name: {f"{name} #### 1"} for name in names}
     assert [answers.model for answers in evaluation.answer_sets] == names
     assert all(answers.scores[0].metrics["accuracy"] == 1.0 for answers in evaluation.answer_sets)

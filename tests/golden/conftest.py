@@ -38,7 +38,7 @@ class Ran(command_line.Ran):
 
     @property
     def shown(self) -> str:
-        """What a person sees: the result, what goes beside it, and an exit code that is not 0."""
+        """Output for a person: the result, what goes beside it, and an exit code that is not 0."""
         parts = [self.out.rstrip("\n")]
         if self.err.strip():
             parts.append(f"-- stderr\n{self.err.rstrip()}")

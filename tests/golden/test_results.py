@@ -28,7 +28,7 @@ from regrade.comparing.replay import Replay, compared
 from regrade.exchange.importing.importer import Imports
 from regrade.orchestration import artifacts
 from regrade.orchestration.deployment import deploy
-from regrade.orchestration.deployment.apply import Outcome as Deployed
+from regrade.orchestration.deployment.apply import Deployed
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.results.results import Evaluation, Gated
 from regrade.scoring.diff import Diff

@@ -1,10 +1,12 @@
 """The ceiling of the house: what CONTRIBUTING.md says of rooms, floors and files holds."""
 
+import ast
 import tomllib
+from collections import defaultdict
 
 import pytest
 
-from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, rooms
+from infra.floors import PAGE, ROOT, CircleError, files, floors, lonely, page, rooms, source
 
 LONELY = {
     "regrade.benchmarks.gsm8k": "a benchmark: a plug-in that is found by its file",
@@ -13,6 +15,9 @@ LONELY = {
     "regrade.scorers.number_strict": "a scorer: a plug-in that is found by its file",
 }
 """Modules under 70 lines with a single importer that stay files of their own, and why."""
+
+HASHED = ("regrade.lm_eval", "regrade.processes", "regrade.records.rubrics", "regrade.scorers")
+"""Packages with classes that keep their names, because scorers' hashes are of their source."""
 
 
 def test_contributing_shows_the_tree_and_the_floors_of_today() -> None:
@@ -45,6 +50,18 @@ def test_a_short_module_with_a_single_importer_in_its_folder_is_part_of_that_imp
     assert set(lonely(below=70)) == set(LONELY), (
         "fold it into its importer, or name it in LONELY with a reason"
     )
+
+
+def test_a_class_has_a_name_of_its_own() -> None:
+    modules = defaultdict(list)
+    for module in files():
+        for node in ast.parse(source(module).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules[node.name].append(module)
+
+    several = {name: found for name, found in modules.items() if len(found) > 1}
+
+    assert {n: f for n, f in several.items() if not any(m.startswith(HASHED) for m in f)} == {}
 
 
 def test_a_room_stands_one_floor_above_the_highest_that_it_imports() -> None:

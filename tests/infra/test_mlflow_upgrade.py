@@ -15,7 +15,7 @@ USE = """
 import sys
 from mlflow import MlflowClient
 client = MlflowClient(tracking_uri=sys.argv[1])
-print([one.name for one in client.search_experiments()] or client.create_experiment("ours"))
+print([kept.name for kept in client.search_experiments()] or client.create_experiment("ours"))
 """
 
 

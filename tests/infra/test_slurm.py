@@ -243,7 +243,7 @@ def test_nodes_without_a_network_evaluate_with_a_model_and_data_on_the_file_syst
     head = LocalRepository(answers).head()
     assert head is not None
     stored = list_sets(LocalRepository(answers), head)
-    assert [(one.manifest.state, one.manifest.rows) for one in stored] == [("complete", 12)] * 2
+    assert [(kept.manifest.state, kept.manifest.rows) for kept in stored] == [("complete", 12)] * 2
 
 
 @pytest.mark.prefect

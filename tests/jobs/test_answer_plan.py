@@ -135,7 +135,7 @@ def test_requests_tell_without_being_read_whether_they_show_images(
     benchmark: Sums, shows: bool
 ) -> None:
     plan = made(benchmark)
-    asked, other = (one.requests(one.missing(set())) for one in (plan, made()))
+    asked, other = (planned.requests(planned.missing(set())) for planned in (plan, made()))
 
     assert shows_images(asked) is shows
     assert shows_images(PooledRequests((other, asked))) is shows

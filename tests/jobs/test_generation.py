@@ -12,6 +12,7 @@ from regrade.engines.vllm import VllmEngine
 from regrade.jobs.generate import Filling, Progress, fill, generate, session_of
 from regrade.jobs.plan import Plan
 from regrade.records import Completion, Request
+from regrade.records.computed import Computed, LoadedWeights
 from regrade.settings import GoodputLimits
 from regrade.settings.errors import EngineError
 from regrade.stats.speed import GoodputCount
@@ -85,6 +86,25 @@ def test_goodput_counts_the_answers_of_a_session_and_failures_are_outside(spool:
     assert (goodput.answers, goodput.within, goodput.per_second) == (6, 3, 1.5)
 
 
+class Losing(Answering):
+    """Truncates, fails and ranks the first three requests; answer `k` has 2**k tokens."""
+
+    ends = ({"finish_reason": "length"}, {"error": "no"}, {"finish_reason": "length"}, {})
+
+    def generate(self, requests: Iterable[Request]) -> Iterator[list[Completion]]:
+        for batch in super().generate(requests):
+            for c in batch:
+                ranked = (-1.0,) if c.key == 2 else None  # of one token, which is its whole answer
+                answer = replace(c, completion_tokens=2**c.key, label_logprobs=ranked)
+                yield [replace(answer, **self.ends[c.key])]
+
+
+def test_tokens_of_truncated_and_failed_answers_are_lost(spool: Spool):
+    progress = filled(spool, plan_of(4), Losing())
+
+    assert (progress.completion_tokens, progress.lost_tokens) == (1 + 2 + 4 + 8, 1 + 2)
+
+
 def test_an_engine_that_ends_early_is_an_error_and_what_it_gave_is_kept(spool: Spool):
     with pytest.raises(EngineError, match="2 of 5 requests unanswered"):
         filled(spool, plan_of(5), Answering(lose=2))
@@ -119,6 +139,16 @@ def test_a_session_records_no_path_of_an_adapter():
 
     assert session.engine_settings["max_num_seqs"] == 8
     assert "secret" not in session.model_dump_json()
+
+
+def test_a_session_records_the_weights_that_its_engine_had_and_what_it_computed():
+    engine, weights = Answering(), LoadedWeights(files={"a": "0" * 64}, memory="1", replaced=True)
+    computed = Computed(dtype="float32")
+    engine.info = replace(engine.info, weights=weights, computed=computed)
+
+    session = session_of(engine, VllmEngine())
+
+    assert (session.weights, session.computed) == (weights, computed)
 
 
 def test_a_session_records_the_day_that_its_prompts_print():

@@ -1,4 +1,4 @@
-"""A field of a job is declared once, and every flow, form, command and file has it.
+"""A field of a job is declared once, and every flow, form, command, file, trigger and notebook has it.
 
 `python -m tests.jobs.test_made_up_field FOLDER` prints, as JSON, where a field is found that is a line more in `regrade/jobs/job.py`.
 A process of its own, because commands and flows are made of the jobs when they are imported.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import yaml
 from prefect.utilities.callables import parameter_schema
 
 from tests.command_line import ROOT, regrade, run
@@ -71,6 +72,28 @@ def job_of(*words: str | Path, module: str = "run") -> Any:
     return jobs[0]
 
 
+def triggered(*words: str) -> Any:
+    """Return the parameters that `regrade trigger` sends for a run of `evaluate-model`."""
+    sent: list[Any] = []
+    with patch("regrade.cli.trigger.run.trigger_run", lambda _, chosen, *__: sent.append(chosen)):
+        ran = regrade("trigger", "evaluate-model", *words)
+    assert ran.code == 0, ran.err
+    return sent[0]
+
+
+def from_notebook(**parameters: object) -> Any:
+    """Return the parameters that `regrade.evaluate` gives to its command."""
+    given: list[Any] = []
+
+    def read(words: list[str], _: Path) -> None:
+        given.append(yaml.safe_load(Path(words[-1]).read_text()))
+
+    running = import_module("regrade.notebook.running")
+    with patch.object(running, "_run_command", read):
+        running.evaluate("m", ["gsm8k"], **parameters)
+    return given[0]
+
+
 def found(folder: Path) -> dict[str, Any]:
     """Return where the field is found."""
     file = folder / "job.yaml"
@@ -88,6 +111,8 @@ def found(folder: Path) -> dict[str, Any]:
         "refused": regrade("evaluate", *what, "--mood", "7").err,
         "sweep": [point.job().mood for point in sweep.points()],
         "tune": job_of("tune", *what, "--mood", "calm", module="tune").mood,
+        "trigger": triggered(*what, "--mood", "./calm")["mood"],
+        "notebook": from_notebook(mood="./calm")["mood"],
         "machines": job_of("evaluate", *what, "--mood", "calm").generation_parameters["mood"],
     }
 
@@ -109,6 +134,8 @@ def test_a_field_is_everywhere_that_jobs_are(tmp_path: Path):
         "file": "calm",
         "sweep": ["calm", "wild"],
         "tune": "calm",
+        "trigger": f"{ROOT}/calm",  # a worker runs in another folder
+        "notebook": f"{ROOT}/calm",
         "machines": "calm",
     }
 

@@ -1,4 +1,4 @@
-"""Where the time of a run went: its parts add up, its bar shows them in order, and its advice is about the largest."""
+"""Parts of a run's time: they add up, the bar shows them in order, and the advice is about the largest."""
 
 import pytest
 

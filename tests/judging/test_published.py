@@ -216,7 +216,7 @@ def test_mt_benchs_text_stands_around_the_turns_and_its_rating_is_a_number(tmp_p
         "### User:\n2 + 2?\n\n### Assistant A:\n4, of course\n\n### User:\nTwice that?\n\n### Assistant A:\n8"
     )
     _, scores = scored(tmp_path, benchmark, ["Good. Rating: [[9.5]]", "Rating: [[11]]"])
-    assert [(one["value"], one["outcome"]) for one in scores] == [
+    assert [(row["value"], row["outcome"]) for row in scores] == [
         (9.5, "scored"),
         (None, "unparsed"),
     ]

@@ -133,7 +133,7 @@ def test_stored_answers_get_the_values_of_the_tasks_own_code(
     for sample, value in zip(benchmark.samples(), values, strict=True):
         theirs = {f"{name},none": float(one) for name, one in value.items()}
         assert {name: found[sample.id][name] for name in theirs} == theirs
-    assert {value for one in values for value in one.values()} == {0.0, 1.0}
+    assert {value for given in values for value in given.values()} == {0.0, 1.0}
 
 
 def test_a_format_that_no_model_gets_is_sent_as_png_with_its_pixels(tmp_path: Path) -> None:

@@ -82,7 +82,7 @@ def test_every_number_of_stored_answers_is_that_of_the_harness(
         for row, number in zip(table, stored, strict=True):
             metrics = json.loads(row["metrics"])
             samples = results["samples"][row["subset"]]
-            for sample in (one for one in samples if one["doc_id"] == number["index"]):
+            for sample in (sample for sample in samples if sample["doc_id"] == number["index"]):
                 for metric in sample["metrics"]:
                     value = metrics[f"{metric},{sample['filter']}"]
                     expected = json.loads(json.dumps(sample[metric], default=lambda v: v.tolist()))

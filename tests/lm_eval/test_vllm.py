@@ -65,9 +65,11 @@ def test_the_numbers_are_those_of_the_harness_with_vllm(
     theirs: dict[str, Any] = json.loads((tmp_path / "out").read_text())
     ours = [found[key] for key in range(len(PAIRS))]
     logprobs, greedy = zip(*theirs["ranked"], strict=True)
-    of_all = [logprob for one in ours for logprob in one.label_logprobs or ()]
+    of_all = [logprob for completion in ours for logprob in completion.label_logprobs or ()]
     assert of_all == pytest.approx(logprobs, abs=1e-3)
-    assert [is_greedy for one in ours for is_greedy in one.label_is_greedy or ()] == [*greedy]
+    assert [is_greedy for completion in ours for is_greedy in completion.label_is_greedy or ()] == [
+        *greedy
+    ]
     assert found[99].label_logprobs == pytest.approx([theirs["rolled"]], rel=1e-5)
 
 

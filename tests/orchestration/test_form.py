@@ -117,7 +117,7 @@ class MadeUpJob(GenerationJob):
     """A job with a field of its own, and without one of its base."""
 
     mood: Annotated[Path, FIRST, PATH] = Field(Path("calm"), title="State of mind")
-    """How the model feels."""
+    """Mood of the model."""
     share: Absent = None
 
 
@@ -137,7 +137,7 @@ def test_a_field_of_a_job_is_a_parameter_of_its_flow_and_an_input_of_its_form():
     assert "share" not in shown
     assert shown["mood"] == {
         "title": "State of mind",
-        "description": "How the model feels.",
+        "description": "Mood of the model.",
         "default": "calm",
         "type": "string",
         "format": "path",

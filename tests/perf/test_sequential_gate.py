@@ -5,7 +5,17 @@ from functools import partial
 import pytest
 
 from perf.gate_simulation import GSM8K
-from perf.sequential_gate import Draw, graded, passages, repeated, simulate, single
+from perf.sequential_gate import (
+    DATA,
+    Draw,
+    graded,
+    passages,
+    permuted,
+    real_pairs,
+    repeated,
+    simulate,
+    single,
+)
 
 N = 500
 BOUND = 0.045
@@ -38,6 +48,24 @@ def test_several_benchmarks_at_the_boundary_keep_the_error_rate_together() -> No
     edges: list[Draw] = [partial(single, n=200, changed=0.1, drop=0.01)] * 3
 
     assert 0 < simulate(edges, 0.01, N, seed=1)["regression"] <= BOUND
+
+
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="the folder of real answers is not beside the repository"
+)
+def test_answers_of_real_models_keep_the_promise_and_clear_regressions_need_three_tenths():
+    drops = []
+    for _, base, candidate in real_pairs():
+        drop = float((base - candidate).mean())
+        pair = partial(permuted, base=base, candidate=candidate)
+        if drop > 0:
+            edge = simulate([pair], drop, N, seed=1)
+            worse = simulate([pair], 0.01, 200, seed=1)
+            assert max(edge["regression"], edge["pass"]) <= BOUND
+            assert worse["regression"] == 1
+            assert worse["questions"] < 0.3
+            drops.append(round(100 * drop, 1))
+    assert drops == [17.4, 9.8, 8.3]
 
 
 def test_bets_on_these_questions_alone_would_break_the_promise() -> None:

@@ -50,7 +50,7 @@ def test_no_text_of_a_model_is_searched_with_re() -> None:
         for path in ROOT.rglob("*.py")
         if re.search(r"(?m)^\s*import\b.*\bre", source := path.read_text(encoding="utf-8"))
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Import) and {"re", "regex"} & {one.name for one in node.names}
+        if isinstance(node, ast.Import) and {"re", "regex"} & {alias.name for alias in node.names}
     ]
 
     assert sorted(found) == sorted(" ".join(WITH_RE.values()).split())
@@ -87,8 +87,8 @@ def finds_what_re_finds(use: Use) -> None:
             "".join(drawn.choices([*text(12), *CHARACTERS], k=drawn.randint(0, 25))),
         ):
             if use.method in ("finditer", "findall", "sub"):
-                found = [(one.span(), one.groups()) for one in ours.finditer(given)]
-                expected = [(one.span(), one.groups()) for one in theirs.finditer(given)]
+                found = [(match.span(), match.groups()) for match in ours.finditer(given)]
+                expected = [(match.span(), match.groups()) for match in theirs.finditer(given)]
                 assert found == expected, (place, given)
             else:
                 one, other = getattr(ours, use.method)(given), getattr(theirs, use.method)(given)
@@ -111,7 +111,7 @@ def test_a_class_of_characters_is_that_of_re(pattern: str) -> None:
 
 def test_no_letter_digit_or_space_lies_beyond_those_that_are_asked() -> None:
     beyond = map(chr, range(patterns._MOST_CHARACTERS, sys.maxunicode + 1))
-    assert {unicodedata.category(one) for one in beyond} <= {"Cn", "Co", "Cf", "Mn"}
+    assert {unicodedata.category(character) for character in beyond} <= {"Cn", "Co", "Cf", "Mn"}
 
 
 def test_an_end_of_a_pattern_is_that_of_re() -> None:

@@ -27,8 +27,9 @@ from regrade.comparing.comparison import CompareOptions, compare_sets
 from regrade.comparing.text import remarks
 from regrade.exchange.exporting.every_eval_ever import export_every_eval_ever
 from regrade.exchange.exporting.inspect_log import export_inspect
-from regrade.pages.report.gathering import Request, gather
+from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report, markdown_report
+from regrade.pages.report.request import ReportRequest
 from regrade.results.page import blocks
 from regrade.results.results import Evaluation
 from regrade.stats.speed import Speed
@@ -72,7 +73,7 @@ def test_a_figure_that_is_declared_shows_in_every_view(
     screen = printed(capfd, "score", *at, "--tracking-uri", mlflow)
     document = printed(capfd, "score", *at, "--tracking-uri", mlflow, "--json")
     scored = Evaluation.model_validate_json(document)
-    report = gather(Request(folder))
+    report = gather(ReportRequest(folder))
     with closing(sqlite3.connect(tmp_path / "mlflow.db")) as database:
         tracked = database.execute(
             "select value from latest_metrics where key = 'generation/halves'"

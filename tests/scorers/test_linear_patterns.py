@@ -102,15 +102,15 @@ class _Names(dict[str, Any]):
                 if getattr(target, "id", "") == name:
                     return self.value(node.value)
                 if isinstance(target, ast.Tuple):
-                    several = [getattr(one, "id", "") for one in target.elts]
+                    several = [getattr(element, "id", "") for element in target.elts]
                     if name in several:
                         return self.value(node.value)[several.index(name)]
             if isinstance(node, ast.ImportFrom) and name in {
-                one.asname or one.name for one in node.names
+                alias.asname or alias.name for alias in node.names
             }:
                 module = import_module(node.module or "")
                 return getattr(module, name, None) or import_module(f"{node.module}.{name}")
-            if isinstance(node, ast.Import) and name in {one.name for one in node.names}:
+            if isinstance(node, ast.Import) and name in {alias.name for alias in node.names}:
                 return import_module(name)
         return _StandIn("f")
 
@@ -190,7 +190,7 @@ def uses() -> list[Use]:
 
 def _compiled(tree: ast.Module, call: ast.Call) -> "re.Pattern[Any]":
     names = _Names(tree)
-    flags = [one.value for one in call.keywords if one.arg == "flags"]
+    flags = [keyword.value for keyword in call.keywords if keyword.arg == "flags"]
     if isinstance(call.func, ast.Attribute) and call.func.attr == "compile":
         flags += call.args[1:]
     return re.compile(names.value(call.args[0]), names.value(flags[0]) if flags else 0)
@@ -363,7 +363,7 @@ def test_every_pattern_is_found() -> None:
         for node in ast.walk(tree):
             assert not isinstance(node, ast.ImportFrom) or node.module not in ("re", "regex"), name
             assert not isinstance(node, ast.Import) or {"re"} >= {
-                one.asname or one.name for one in node.names if one.name in ("re", "regex")
+                alias.asname or alias.name for alias in node.names if alias.name in ("re", "regex")
             }, name
     searching = [path.name for path in ROOT.rglob("*.py") if "string_regex" in path.read_text()]
     assert searching == ["columns.py"]

@@ -147,7 +147,7 @@ def test_open_questions_of_mmmu_are_those_of_the_authors() -> None:
     drawn = random.Random(3)
     targets = drawn.choices(OPEN, k=SPECIMENS)
     stated = [drawn.choice((target, target, drawn.choice(OPEN))) for target in targets]
-    texts = [drawn.choice(SENTENCES).replace("{}", one) for one in stated]
+    texts = [drawn.choice(SENTENCES).replace("{}", value) for value in stated]
 
     ours = values("mmmu", texts, targets)
 
@@ -271,7 +271,9 @@ def bfcl_data() -> Path:
 @pytest.mark.parametrize("name", ["bfcl", "bfcl_live"])
 def test_functions_are_given_to_a_model_as_bfcl_gives_them(name: str, bfcl_data: Path) -> None:
     benchmark = open_benchmark(name, source=str(bfcl_data))
-    files = [{"simple": "simple_python"}.get(one, one) for one in benchmark.categories]
+    files = [
+        {"simple": "simple_python"}.get(category, category) for category in benchmark.categories
+    ]
     questions = [
         row
         for file in files

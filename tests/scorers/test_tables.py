@@ -119,7 +119,7 @@ TABLES: Mapping[tuple[str, str | None], Mapping[str, str | Sequence[str]]] = {
         ("The answer is Paris @ x", "The answer is Paris, @ x"), REASONS
     ),
 }
-"""What a scorer reads from each text in which an entry stands in place of `@`."""
+"""Values that a scorer reads from each text in which an entry stands in place of `@`."""
 
 
 @pytest.mark.parametrize(

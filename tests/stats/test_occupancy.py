@@ -1,4 +1,4 @@
-"""How full an engine was: filling, full, draining and idle seconds from what is in it after each step."""
+"""Occupancy of an engine: filling, full, draining and idle seconds from what is in it after each step."""
 
 import pytest
 

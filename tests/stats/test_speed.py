@@ -5,6 +5,8 @@ from pydantic import ValidationError
 from regrade.settings import GoodputLimits
 from regrade.stats import speed as speed_module
 from regrade.stats.speed import (
+    LATENCIES,
+    LATENCY_COLUMNS,
     PERCENTILES,
     Durations,
     Goodput,
@@ -62,6 +64,19 @@ def test_scalars_have_the_known_values_only():
 
 def spread(mean: float) -> Spread:
     return Spread(mean=mean, p25=mean, p50=mean, p75=mean, p99=mean, n=1)
+
+
+def test_a_table_has_every_latency_that_was_measured_and_says_if_a_client_saw_chunks():
+    durations = [name for name, field in Speed.model_fields.items() if "Spread" in str(field)]
+    each = {name: spread(0.001 * place) for place, name in enumerate(durations, 1)}
+    table = [(name, *found.milliseconds(1)) for name, found in Speed(**each).latencies()]
+
+    assert [row[:2] for row in table] == [
+        (name, f"{place}.0") for place, name in enumerate(LATENCIES.values(), 1)
+    ]
+    assert {len(row) for row in table} == {len(LATENCY_COLUMNS)}
+    by_client = Speed(measured_by="client", itl=spread(1.0), e2el=spread(1.0)).latencies()
+    assert [name for name, _ in by_client] == ["ITL, between chunks", "E2EL"]
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from regrade.checkpoints.found import in_folder
 from regrade.checkpoints.training.checkpoints import Queue
-from regrade.checkpoints.training.evaluations import LOGS, Evaluation, EvaluationFailedError
+from regrade.checkpoints.training.evaluations import LOGS, EvaluationFailedError, EvaluationProcess
 from regrade.jobs.job import BenchmarkChoice, harness_tasks, make_job
 from regrade.settings import Between
 from regrade.settings.errors import SettingsError
@@ -119,7 +119,7 @@ class EvaluateCheckpoints(TrainerCallback):
         self.arguments = (*options, *self.arguments)
         self._saves, self._looked = 0, 0.0
         self._trainer: weakref.ref[Trainer] | None = None
-        self._evaluation: Evaluation | None = None
+        self._evaluation: EvaluationProcess | None = None
         self._now: _Now
 
     def attach(self, trainer: "Trainer") -> "EvaluateCheckpoints":
@@ -237,7 +237,7 @@ class EvaluateCheckpoints(TrainerCallback):
         words = (*self._words(pattern), "--follow", str(LONG), "--between", between)
         log = self._queue.output / LOGS / f"{place.name}.log"
         try:
-            self._evaluation = Evaluation(place.name, words, self.environment or {}, log)
+            self._evaluation = EvaluationProcess(place.name, words, self.environment or {}, log)
         except OSError as error:
             self._log(place.name, error=str(error))
 

@@ -36,7 +36,7 @@ def evaluation_command(words: Sequence[str]) -> tuple[str, ...]:
     return (sys.executable, "-m", "regrade.cli.main", *words, "--json")
 
 
-class Evaluation(SupervisedProcess):
+class EvaluationProcess(SupervisedProcess):
     """The process that evaluates each checkpoint that comes. It ends with this process, even by SIGKILL.
 
     Finished answers are kept, and a later evaluation of a checkpoint continues from there.

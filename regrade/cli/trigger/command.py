@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from regrade.cli.job_options import JobOptions, as_json
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
-from regrade.cli.trigger.options import RUN, Following
+from regrade.cli.trigger.options import RUN, FollowOptions
 from regrade.jobs.job import EvaluationJob
 from regrade.processes.shutdown import exit_now
 from regrade.settings.paths import from_this_folder, schema_of
@@ -23,7 +23,7 @@ def trigger(
     options: TriggerOptions | None = None,
     *,
     param: Annotated[tuple[str, ...], Parameter(group=RUN)] = (),
-    following: Following | None = None,
+    following: FollowOptions | None = None,
     output: Output = TABLE,
 ) -> None:
     """Start a deployment on the Prefect server at PREFECT_API_URL.
@@ -40,5 +40,5 @@ def trigger(
 
     # Prefect's handler of the root logger would print the lines a second time.
     show_logs("regrade.trigger", quiet=output.quiet).propagate = False
-    if code := trigger_run(deployment, chosen, param, following or Following(), output):
+    if code := trigger_run(deployment, chosen, param, following or FollowOptions(), output):
         exit_now(code)

@@ -17,7 +17,7 @@ RUN = Group("The run", sort_key=0)
 
 @Parameter(name="*", group=RUN)
 @dataclass(frozen=True, kw_only=True)
-class Following(ReportFiles):
+class FollowOptions(ReportFiles):
     """Options for waiting, and report files."""
 
     wait: bool = False

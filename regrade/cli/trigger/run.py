@@ -8,7 +8,7 @@ from typing import Any
 from regrade.cli.checking import check_given
 from regrade.cli.output import Output
 from regrade.cli.terminal import stdout
-from regrade.cli.trigger.options import Following, fitting, name_and_value
+from regrade.cli.trigger.options import FollowOptions, fitting, name_and_value
 from regrade.jobs.job import EvaluationJob
 from regrade.orchestration.remote.client import connected, page
 from regrade.orchestration.remote.follow import Follower, StartedRun
@@ -24,7 +24,7 @@ def trigger_run(
     deployment: str,
     chosen: Mapping[str, Any],
     params: Sequence[str],
-    following: Following,
+    following: FollowOptions,
     output: Output,
 ) -> int:
     """Start a run of a deployment; return 0, or the exit code of its outcome if `following.wait`.
@@ -80,7 +80,7 @@ def trigger_run(
     return _show(result, following, output)
 
 
-def _show(result: Outcome, following: Following, output: Output) -> int:
+def _show(result: Outcome, following: FollowOptions, output: Output) -> int:
     """Show the outcome before the reports are written, which can fail; return its exit code."""
     markdown = result.markdown()
     logger.info("%s: %s", result.name, result.summary)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from regrade.engines.openai_api.bodies import ChunkTimes
 from regrade.stats.occupancy import Occupancy, OccupancyClock
-from regrade.stats.speed import Durations, OtherSide, Speed
+from regrade.stats.speed import LATENCIES, Durations, OtherSide, Speed
 
 
 class ClientMeter:
@@ -13,7 +13,7 @@ class ClientMeter:
 
     def __init__(self) -> None:
         self._started = time.monotonic()
-        self._spreads = {name: Durations() for name in ("ttft", "tpot", "itl", "e2el")}
+        self._spreads = {name: Durations() for name in LATENCIES}
         self._requests = self._in_flight = self._most_in_flight = 0
         self._seconds_in_flight = 0.0
         self._occupancy = OccupancyClock()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psutil
 
 from regrade.engines.vllm_process.adapter import adapter_arguments
+from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.engines.vllm_process.structures import OURS
 from regrade.settings.errors import SettingsError
 
@@ -97,8 +98,7 @@ def engine_arguments(open_message: Mapping[str, Any], *, is_cpu: bool) -> "Engin
         settings["dtype"] = "float32"
     if is_cpu and not os.environ.get("VLLM_CPU_KVCACHE_SPACE"):
         # On a CPU, gpu_memory_utilization is a share of all memory; vLLM fails if other programs use a part of it.
-        ranks = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
-        workers = math.prod(settings[rank] for rank in ranks)
+        workers = math.prod(settings[name] for name in PARALLEL)
         extra.setdefault("kv_cache_memory_bytes", cpu_cache_bytes(workers))
     values = {name: value for name, value in settings.items() if value is not None}
     values |= {"model": open_message["model"], "revision": open_message["revision"]}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from regrade.engines.vllm_process.environment import DEFAULTS
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.fit import Need
+    from regrade.engines.vllm_process.fit import MemoryNeed
     from regrade.engines.vllm_process.internals import ModelConfig, VllmConfig
 
 _LLAMA_4_LENGTH = 32_768
@@ -20,7 +20,7 @@ _OURS = {**DEFAULTS, "VLLM_RPC_BASE_PATH": None}
 
 
 def computed(
-    config: "VllmConfig", need: "Need | None", parser: str | None, given: Mapping[str, str]
+    config: "VllmConfig", need: "MemoryNeed | None", parser: str | None, given: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return what an engine with this configuration computes.
 

@@ -23,7 +23,7 @@ SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class MemoryNeed:
     """Memory that a model needs, in bytes, on a GPU of each pipeline stage."""
 
     weights: tuple[int, ...]
@@ -36,7 +36,7 @@ class Need:
     """Names that vLLM chose for the model; see `Stage`."""
 
 
-def check_fit(config: "VllmConfig", *, by_memory: bool) -> Need | None:
+def check_fit(config: "VllmConfig", *, by_memory: bool) -> MemoryNeed | None:
     """Return the memory that the model needs; None if vLLM's classes cannot compute it.
 
     Activations and CUDA graphs count as 0, because only a start can measure them: no model that fits is refused.
@@ -101,7 +101,7 @@ _ADVICE = (
 )
 
 
-def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
+def memory_at_start(config: "VllmConfig", need: MemoryNeed | None) -> EngineMemory:
     """Return the memory of a loaded engine.
 
     Args:
@@ -132,11 +132,11 @@ def memory_at_start(config: "VllmConfig", need: Need | None) -> EngineMemory:
     )
 
 
-def _needed(config: "VllmConfig") -> Need:
+def _needed(config: "VllmConfig") -> MemoryNeed:
     stages = build_stages(config)
     layout = lay_out(config, stages, None)
     none = (0,) * len(stages)
-    return Need(
+    return MemoryNeed(
         weights=tuple(stage.weights for stage in stages),
         kv_cache=none if layout is None else layout.needed,
         bytes_per_block=none if layout is None else layout.bytes_per_block,

@@ -5,7 +5,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from regrade.stats.occupancy import Occupancy, OccupancyClock
-from regrade.stats.speed import Durations, OtherSide, Speed
+from regrade.stats.speed import LATENCIES, Durations, OtherSide, Speed
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import IterationStats, SchedulerStats
@@ -22,7 +22,7 @@ class Meter:
         self._start()
 
     def _start(self) -> None:
-        self._spreads = {name: Durations() for name in ("ttft", "tpot", "itl", "e2el", "queue")}
+        self._spreads = {name: Durations() for name in LATENCIES}
         self._requests = self._preemptions = self._steps = 0
         self._running = self._running_max = self._waiting_max = 0
         self._left: dict[int, tuple[int, int]] = {}

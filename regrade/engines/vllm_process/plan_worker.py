@@ -20,7 +20,7 @@ from regrade.engines.vllm_process.forked import ForkFailedError, in_fork, messag
 from regrade.engines.vllm_process.loading import INSTALL_SUPPORTED, import_vllm, open_prompts
 from regrade.engines.vllm_process.meta_model import build_stages, lay_out
 from regrade.engines.vllm_process.serve import serve_owner
-from regrade.engines.vllm_process.tokenising import Summary, tokenised
+from regrade.engines.vllm_process.tokenising import RequestsSummary, tokenised
 from regrade.records.computed import NONE
 from regrade.settings.errors import SettingsError
 
@@ -125,7 +125,7 @@ class Planner:
             if not self._here_is_cpu or self._is_cpu:
                 raise
             raise SettingsError(f"{error} {_ON_A_GPU}") from error
-        summary = Summary()
+        summary = RequestsSummary()
         first = next(messages)
         if first["type"] != "load":
             arguments.skip_tokenizer_init = False

@@ -19,7 +19,7 @@ from regrade.settings.errors import SettingsError
 
 
 @dataclass(slots=True)
-class Summary:
+class RequestsSummary:
     """Properties of the planned requests that decide how the model is loaded."""
 
     requests: int = 0
@@ -90,7 +90,7 @@ class PromptsAhead:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the worker runs
         self._starts: dict[int, int] = {}
-        self.summary = Summary()
+        self.summary = RequestsSummary()
 
     def close(self) -> None:
         """Delete the requests."""
@@ -195,7 +195,7 @@ class Tokenising:
             )
         return ahead
 
-    def _chosen(self, summary: Summary, *, tight: bool = False) -> int:
+    def _chosen(self, summary: RequestsSummary, *, tight: bool = False) -> int:
         return choose_max_model_len(
             summary.within(self._limit),
             limit=self._limit,

@@ -27,7 +27,7 @@ _TRIGGER = "trigger "
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Deployed:
     """A work pool, deployment, automation or scorer after `regrade deploy`."""
 
     kind: Literal["pool", "deployment", "automation", "scorer"]
@@ -76,7 +76,7 @@ class Deployment:
             if _fingerprint(self._has.get(name)) != self._last.get(name)
         ]
 
-    def apply(self) -> Outcome:
+    def apply(self) -> Deployed:
         """Create or update the deployment with its schedules and triggers."""
         client, desired, existing = self._client, self._desired, self._existing
         if existing is None:
@@ -88,7 +88,7 @@ class Deployment:
                 **desired.code,
             )
             Deployment(client, desired).apply()
-            return Outcome("deployment", desired.path, "created")
+            return Deployed("deployment", desired.path, "created")
         update = DeploymentUpdate.model_validate(desired.code | desired.settings)
         client.update_deployment(existing.id, update)
         schedules = {schedule.slug: schedule for schedule in existing.schedules}
@@ -112,7 +112,7 @@ class Deployment:
                     client.create_automation(automation)
         remember(client, self._memory, {n: _fingerprint(v) for n, v in self._wanted.items()})
         state: Literal["updated", "unchanged"] = "updated" if self._differing else "unchanged"
-        return Outcome("deployment", desired.path, state, changed=self._differing)
+        return Deployed("deployment", desired.path, state, changed=self._differing)
 
     def _on_server(self, existing: DeploymentResponse) -> dict[str, Any]:
         """Settings on the server; without schedules that a person added."""

@@ -14,7 +14,7 @@ from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.settings import PREFECT_CLIENT_RETRY_EXTRA_CODES, temporary_settings
 from prefect.workers.process import ProcessWorker
 
-from regrade.orchestration.deployment.apply import Deployment, Outcome, recall, remember
+from regrade.orchestration.deployment.apply import Deployed, Deployment, recall, remember
 from regrade.orchestration.deployment.desired import read_desired
 from regrade.orchestration.events import SCORERS_DEPLOYED, announce
 from regrade.orchestration.remote.access import address, client_settings, without_login
@@ -24,7 +24,7 @@ from regrade.settings.errors import OperationError, SettingsError
 from regrade.settings.project_folder import make_flows_importable, project_folder
 
 
-def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outcome:
+def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Deployed:
     """Create a work pool of the type `process`, unless a pool of this name exists.
 
     Args:
@@ -41,7 +41,7 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
                 name=name, type="process", base_job_template=template, concurrency_limit=limit
             )
         )
-        return Outcome("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
+        return Deployed("pool", name, "created", f"Concurrent flow runs: {limit}." if limit else "")
     notes = []
     if pool.type != "process":
         notes.append(f"Its type is '{pool.type}', a new pool gets 'process'.")
@@ -50,7 +50,7 @@ def create_pool(client: SyncPrefectClient, name: str, limit: int | None) -> Outc
             f"Its limit is {pool.concurrency_limit}, a new pool gets {limit} "
             f"(`prefect work-pool set-concurrency-limit {name} {limit}`)."
         )
-    return Outcome("pool", name, "unchanged", " ".join(notes))
+    return Deployed("pool", name, "unchanged", " ".join(notes))
 
 
 # Announce changed scorers on the server, which starts `rescore-answers` for stale scores.
@@ -59,7 +59,7 @@ MEMORY = "regrade_deployed_scorers"
 """Prefect variable with the label of each deployed scorer, by name."""
 
 
-def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
+def announce_changed_scorers(client: SyncPrefectClient) -> list[Deployed]:
     """Send the event `regrade.scorers.deployed` if scorers changed since the last deployment; return these scorers.
 
     The first deployment sends no event.
@@ -73,7 +73,7 @@ def announce_changed_scorers(client: SyncPrefectClient) -> list[Outcome]:
         remember(client, MEMORY, now)
     note = "`rescore-answers` replaces stale scores."
     return [
-        Outcome("scorer", name, "updated", f"{before[name]} -> {now[name]}: {note}")
+        Deployed("scorer", name, "updated", f"{before[name]} -> {now[name]}: {note}")
         for name in changed
     ]
 
@@ -95,19 +95,19 @@ ENDS = ("Completed", "Failed", "Cancelled", "Crashed", "AwaitingRetry")
 
 def crash_silent_runs(
     client: SyncPrefectClient, *, name: str = NAME, silence: timedelta = SILENCE
-) -> Outcome:
+) -> Deployed:
     """Create the automation, or add the states that an existing one of that name does not know."""
     expected = {HEARTBEAT, *(f"prefect.flow-run.{end}" for end in ENDS)}
     for automation in client.read_automations_by_name(name):
         trigger = automation.trigger
         if not isinstance(trigger, EventTrigger) or expected <= trigger.expect:
-            return Outcome("automation", name, "unchanged")
+            return Deployed("automation", name, "unchanged")
         trigger.expect |= expected
         known = AutomationCore.model_validate(
             automation.model_dump(exclude={"id", "owner_resource"})
         )
         client.update_automation(automation.id, known)
-        return Outcome("automation", name, "updated", changed=["states that end a run"])
+        return Deployed("automation", name, "updated", changed=["states that end a run"])
     client.create_automation(
         AutomationCore(
             name=name,
@@ -124,7 +124,7 @@ def crash_silent_runs(
             actions=[ChangeFlowRunState(state=StateType.CRASHED, message=MESSAGE)],
         )
     )
-    return Outcome("automation", name, "created")
+    return Deployed("automation", name, "created")
 
 
 LIMITS = {"gpu": 4}
@@ -137,7 +137,7 @@ _CHANGED_BY_HAND = (
 )
 
 
-def deploy_project(report: Callable[[Outcome], None], *, force: bool) -> None:
+def deploy_project(report: Callable[[Deployed], None], *, force: bool) -> None:
     """Create or update pools, deployments, triggers and automations on the server at PREFECT_API_URL.
 
     Args:

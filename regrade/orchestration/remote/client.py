@@ -49,7 +49,7 @@ class ServerGoneError(OperationError):
     """The Prefect server did not answer within `--patience` seconds."""
 
 
-class Server:
+class PrefectServer:
     """A client that retries while the server is down, restarts or is locked (SQLite)."""
 
     def __init__(self, client: SyncPrefectClient, patience: float) -> None:
@@ -179,7 +179,7 @@ class Server:
 
 
 @contextmanager
-def connected(patience: float) -> Iterator[Server]:
+def connected(patience: float) -> Iterator[PrefectServer]:
     """Yield a client for the server at PREFECT_API_URL.
 
     Args:
@@ -190,7 +190,7 @@ def connected(patience: float) -> Iterator[Server]:
     """
     address()
     with get_client(sync_client=True, httpx_settings=client_settings()) as client:
-        yield Server(client, patience)
+        yield PrefectServer(client, patience)
 
 
 def page(flow_run_id: UUID) -> str:

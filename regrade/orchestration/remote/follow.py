@@ -20,7 +20,7 @@ from prefect.client.schemas.objects import FlowRun, Log
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import LogSort
 
-from regrade.orchestration.remote.client import CANCEL_SECONDS, Server, page
+from regrade.orchestration.remote.client import CANCEL_SECONDS, PrefectServer, page
 from regrade.settings.errors import RegradeError, UserError
 from regrade.text.files import write_file
 
@@ -40,7 +40,7 @@ _WAITING = ("AwaitingConcurrencySlot", "AwaitingRetry")
 class Follower:
     """Follows a flow run; remembers the lines that it has logged."""
 
-    def __init__(self, server: Server, flow_run_id: UUID, pool: str | None) -> None:
+    def __init__(self, server: PrefectServer, flow_run_id: UUID, pool: str | None) -> None:
         self.server = server
         self.flow_run_id = flow_run_id
         self.pool = pool
@@ -168,7 +168,7 @@ class StartedRun:
 
     def start(
         self,
-        server: Server,
+        server: PrefectServer,
         deployed: DeploymentResponse,
         parameters: dict[str, Any],
         id_file: Path | None,
@@ -185,7 +185,7 @@ class StartedRun:
         return self.flow_run
 
     @contextmanager
-    def cancelled_on_failure(self, server: Server) -> Iterator[None]:
+    def cancelled_on_failure(self, server: PrefectServer) -> Iterator[None]:
         """Cancel the flow run if the block is interrupted or raises an error, which is raised again."""
         try:
             yield
@@ -202,7 +202,7 @@ class StartedRun:
             self._cancel(server, "failed")
             raise
 
-    def _cancel(self, server: Server, why: str) -> None:
+    def _cancel(self, server: PrefectServer, why: str) -> None:
         server.patience = CANCEL_SECONDS / 2
         try:
             if self.flow_run is None:  # the response to its creation may be lost

@@ -17,7 +17,7 @@ from regrade.orchestration.artifacts import (
     newest_artifact,
     read_report,
 )
-from regrade.orchestration.remote.client import Server, page
+from regrade.orchestration.remote.client import PrefectServer, page
 from regrade.records.patterns import compiled
 from regrade.settings.errors import COULD_NOT_RUN
 from regrade.text.blocks import Block, Heading, Line, Link
@@ -101,7 +101,7 @@ def _link(name: str, flow_run_id: UUID) -> Block:
 
 
 def outcome(
-    server: Server, deployment: str, flow_run: FlowRun, *, gated: bool, problem: str = ""
+    server: PrefectServer, deployment: str, flow_run: FlowRun, *, gated: bool, problem: str = ""
 ) -> Outcome:
     """Return the outcome of a flow run.
 

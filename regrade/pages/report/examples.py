@@ -12,7 +12,7 @@ from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.messages import parts_of
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
-from regrade.text.blocks import Gap, Mark, Picture, Words, plain
+from regrade.text.blocks import Gap, Highlight, Picture, Words, plain
 from regrade.text.hidden import Span
 
 Cut = tuple[Words, ...]
@@ -208,7 +208,7 @@ def _cut(text: str | None, limit: int, mark: Span | None = None) -> Cut | None:
 def _marked(text: str, start: int, stop: int, mark: Span | None) -> Iterator[Words]:
     """Yield a part of a text, with what is marked in it."""
     low, high = (start, start) if mark is None else (min(max(at, start), stop) for at in mark)
-    pieces = (text[start:low], Mark(text[low:high]), text[high:stop])
+    pieces = (text[start:low], Highlight(text[low:high]), text[high:stop])
     yield from (piece for piece in pieces if plain(piece))
 
 

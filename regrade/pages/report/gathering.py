@@ -14,7 +14,7 @@ from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.report.choosing import ChosenAnswer, chosen_answers
 from regrade.pages.report.examples import Example, examples_of
-from regrade.pages.report.request import MAX_EXAMPLES, Request
+from regrade.pages.report.request import MAX_EXAMPLES, ReportRequest
 from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.pair_index import PairIndex, Pairing
@@ -79,7 +79,7 @@ class ReportedSet:
 class Report:
     """Content of a report."""
 
-    request: Request
+    request: ReportRequest
     repository: Repository
     revision: str
     made_at: datetime
@@ -99,7 +99,7 @@ class Report:
         return f"{_some(models)}{against} · {_some(benchmarks)}"
 
 
-def gather(request: Request) -> Report:
+def gather(request: ReportRequest) -> Report:
     """Read everything that a report shows, at the newest commit of the repository.
 
     Raises:
@@ -131,7 +131,7 @@ def gather(request: Request) -> Report:
 
 
 def _report(
-    request: Request,
+    request: ReportRequest,
     library: Library,
     revision: str,
     bases: Sequence[StoredSet],
@@ -164,14 +164,14 @@ def _report(
     )
 
 
-def _chosen(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
+def _chosen(request: ReportRequest, library: Library, shelf: Shelf) -> list[StoredSet]:
     if not request.names:
         return list(shelf.sets)
     found = [stored for name in request.names for stored in _named(name, library, shelf)]
     return list({stored.id: stored for stored in found}.values())
 
 
-def _bases(request: Request, library: Library, shelf: Shelf) -> list[StoredSet]:
+def _bases(request: ReportRequest, library: Library, shelf: Shelf) -> list[StoredSet]:
     if request.base is None:
         return []
     if request.base_answers is not None:
@@ -196,7 +196,7 @@ def _reported(
     apart: dict[str, str],
     bases: Sequence[StoredSet],
     count: int,
-    request: Request,
+    request: ReportRequest,
     pairing: Pairing,
 ) -> ReportedSet:
     base = _base_of(stored, bases, count)
@@ -218,7 +218,7 @@ def _base_of(stored: StoredSet, bases: Sequence[StoredSet], count: int) -> Store
     return bases[0] if len(bases) == 1 and count == 1 else None
 
 
-def _check(request: Request, sets: Sequence[ReportedSet]) -> None:
+def _check(request: ReportRequest, sets: Sequence[ReportedSet]) -> None:
     unscored = all(item.scoring is None and item.pair is None for item in sets)
     if request.scorer is not None and unscored:
         raise SettingsError(
@@ -232,7 +232,7 @@ def _check(request: Request, sets: Sequence[ReportedSet]) -> None:
 
 
 def _choices(
-    request: Request, library: Library, sets: Sequence[ReportedSet]
+    request: ReportRequest, library: Library, sets: Sequence[ReportedSet]
 ) -> tuple[list[ChosenAnswer], int]:
     if request.examples == 0:
         return [], 0

@@ -7,7 +7,7 @@ from typing import get_args
 from regrade.comparing.gate_report import GateReport
 from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.settings import Difference
 from regrade.settings.errors import RegradeError
 from regrade.text.files import write_file
@@ -34,7 +34,7 @@ def write_verdict_report(path: Path, judged: GateReport) -> None:
         logger.warning("'%s' is not written: %s", path, error)
 
 
-def verdict_request(judged: GateReport) -> Request | None:
+def verdict_request(judged: GateReport) -> ReportRequest | None:
     """Return the content of a report on a verdict's answer sets; None if nothing was compared.
 
     The gate has accepted all differences other than the model. If one scorer judged all benchmarks, it gives all numbers.
@@ -46,7 +46,7 @@ def verdict_request(judged: GateReport) -> Request | None:
         return None
     scorers = {comparison.scorer.split(" ")[0] for comparison in compared}
     repository, before = compared[0].candidate.repository, compared[0].base.repository
-    return Request(
+    return ReportRequest(
         answers=repository,
         names=tuple(pair.candidate.answer_set_id for pair in compared),
         base=judged.base,

@@ -22,7 +22,6 @@ from regrade.text.blocks import (
     Badge,
     Block,
     Code,
-    Columns,
     Commands,
     Fold,
     Heading,
@@ -30,6 +29,7 @@ from regrade.text.blocks import (
     Line,
     Link,
     Quote,
+    SideBySide,
     Strong,
     Table,
     Text,
@@ -218,7 +218,7 @@ def _example(example: Example) -> Fold:
         *("sample ", Code(example.sample_id), " of answer set ", Code(example.answer_set_id)),
         *((" · ", Link("in the viewer", example.address)) if example.address else ()),
     )
-    shown = [Columns(answers)] if len(answers) > 1 else answers[0]
+    shown = [SideBySide(answers)] if len(answers) > 1 else answers[0]
     return Fold(title, [asked, *shown, Line(ids, "note")])
 
 

@@ -9,7 +9,7 @@ MAX_EXAMPLES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ReportRequest:
     """Contents that a report is asked to show."""
 
     answers: str

@@ -8,7 +8,7 @@ import orjson
 from regrade.answers import parquet
 from regrade.answers.opening import open_repository
 from regrade.comparing.gate_report import GateReport
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.settings.errors import SettingsError
 from regrade.settings.project_folder import VERSION
 from regrade.settings.view_address import default_answers, view_prefix
@@ -26,7 +26,9 @@ def prepare_report() -> None:
     parquet.prepare()
 
 
-def log_report(uri: str, run_id: str, request: Request, verdict: GateReport | None = None) -> None:
+def log_report(
+    uri: str, run_id: str, request: ReportRequest, verdict: GateReport | None = None
+) -> None:
     """Make a report and add it to a run, unless the run has the same one: of the same request, verdict and stored answers.
 
     A baseline that cannot be compared with is left out: the run's gate says so.
@@ -58,7 +60,7 @@ def log_report(uri: str, run_id: str, request: Request, verdict: GateReport | No
     log_page(uri, run_id, ARTIFACT, page, _source(request, verdict))
 
 
-def _source(request: Request, verdict: GateReport | None) -> str:
+def _source(request: ReportRequest, verdict: GateReport | None) -> str:
     """Return a digest of a report's request and of what it is made of."""
     read = {request.answers, request.base_answers or request.answers}
     heads = {address: open_repository(address, create=False).head() for address in sorted(read)}

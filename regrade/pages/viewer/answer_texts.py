@@ -29,7 +29,7 @@ SPECIAL_TOKEN = compiled(
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class HtmlText:
     """A text as HTML."""
 
     html: Markup
@@ -43,22 +43,22 @@ class TextMaker:
     def __init__(self, kind: str, full: bool) -> None:
         self._markdown, self._full = kind == "markdown", full
 
-    def plain(self, text: str, pictures: Pictures = EMPTY) -> Text:
+    def plain(self, text: str, pictures: Pictures = EMPTY) -> HtmlText:
         """Return a text in the form that the reader chose; `pictures` stand for the marks of their images."""
         shown, cut = self.cut(text)
-        return Text(_with(pictures, shown, formatted if self._markdown else as_html), cut)
+        return HtmlText(_with(pictures, shown, formatted if self._markdown else as_html), cut)
 
-    def sent(self, text: str, pictures: Pictures = EMPTY) -> Text:
+    def sent(self, text: str, pictures: Pictures = EMPTY) -> HtmlText:
         """Return a part of a prompt: always as it was sent, but for images."""
         shown, cut = self.cut(text)
-        return Text(_with(pictures, shown, with_tokens), cut)
+        return HtmlText(_with(pictures, shown, with_tokens), cut)
 
-    def answer(self, text: str, mark: Span | None) -> Text:
+    def answer(self, text: str, mark: Span | None) -> HtmlText:
         """Return an answer in the form that the reader chose, with a part of it marked."""
         shown, cut = self.cut(text)
         if mark is not None and mark[1] > len(shown):
             mark = None
-        return Text(
+        return HtmlText(
             formatted(shown, mark) if self._markdown else marked(shown, mark, anchor=True), cut
         )
 
@@ -127,7 +127,7 @@ class ShownPart:
     kind: PartKind
     title: str
     """Name of a part that is folded; "" for a text that is shown."""
-    text: Text
+    text: HtmlText
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ SHOWN_MESSAGES = 200
 
 def conversation_of(
     text: str | None, makers: TextMaker
-) -> tuple[tuple[ShownMessage, ...], int, Text | None]:
+) -> tuple[tuple[ShownMessage, ...], int, HtmlText | None]:
     """Return the messages of a trajectory, the number of those that are not shown, and its text if it is no trajectory."""
     if text is None:
         return (), 0, None

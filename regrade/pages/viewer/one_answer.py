@@ -18,8 +18,8 @@ from regrade.pages.viewer.answer_relatives import (
     scoring_rows,
 )
 from regrade.pages.viewer.answer_texts import (
+    HtmlText,
     ShownMessage,
-    Text,
     TextMaker,
     asked_of,
     conversation_of,
@@ -64,22 +64,22 @@ class OneAnswer:
     subset: str
     verdict: str
     truncated: bool
-    question: Text | None
-    doc: Text | None
+    question: HtmlText | None
+    doc: HtmlText | None
     """Parts of the question that the scorer needs, as JSON."""
     turns: tuple[ShownMessage, ...]
-    thought: Text | None
+    thought: HtmlText | None
     thought_open: bool
-    answer: Text | None
-    calls: Text | None
+    answer: HtmlText | None
+    calls: HtmlText | None
     """Calls of tools, as JSON."""
     conversation: tuple[ShownMessage, ...]
     """Actions of an agent after its prompt."""
     more_messages: int
     """Messages of it that are not shown."""
-    no_conversation: Text | None
+    no_conversation: HtmlText | None
     """Text in the place of a trajectory that is none."""
-    error: Text | None
+    error: HtmlText | None
     extracted: Markup | None
     is_marked: bool
     """The answer as it is shown has the part that was read, marked."""

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from regrade.answers.result import Result
 from regrade.comparing.models import Comparison
-from regrade.pages.viewer.answer_texts import Text, TextMaker, thought_and_answer
+from regrade.pages.viewer.answer_texts import HtmlText, TextMaker, thought_and_answer
 from regrade.pages.viewer.filters import KINDS, AnswerFilters, PairFilters
 from regrade.pages.viewer.library import NotFoundError, StoredSet
 from regrade.pages.viewer.links import PairVisit
@@ -78,11 +78,11 @@ class PairSide:
     value: float
     """Mean over the repeats."""
     extracted: Markup | None
-    thought: Text | None
+    thought: HtmlText | None
     thought_open: bool
     text: str
     """The answer as the page has it: of a failed request its error, of a thought that never ends "" (empty)."""
-    answer: Text
+    answer: HtmlText
     """The same as HTML."""
     href: str
 
@@ -98,7 +98,7 @@ class PairPage:
     sample_id: str
     subset: str
     kind: str
-    question: Text
+    question: HtmlText
     target: Markup | None
     same: float | None
     spot: Spot
@@ -165,7 +165,7 @@ def pair_page(
         compared = difference(sides[0].text, sides[1].text)
         same = compared.same
         sides = [
-            replace(side, answer=Text(html, side.answer.cut))
+            replace(side, answer=HtmlText(html, side.answer.cut))
             for side, html in zip(sides, (compared.base, compared.candidate), strict=True)
         ]
     target = left["target"]
@@ -216,6 +216,6 @@ def _side(
         thought=None if thought is None else makers.plain(thought),
         thought_open=is_open,
         text=text,
-        answer=Text(marked(text, mark), cut),
+        answer=HtmlText(marked(text, mark), cut),
         href=href,
     )

@@ -19,7 +19,7 @@ TOKEN = "REGRADE_VIEW_TOKEN"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ViewerAddress:
     """Address of a viewer, and who may use it."""
 
     host: str
@@ -50,7 +50,7 @@ class Place:
         return f"http://{in_address(self.host)}:{self.port}{self.root}"
 
 
-def place_for(host: str, port: int) -> Place:
+def place_for(host: str, port: int) -> ViewerAddress:
     """Return the place for a viewer, as environment variables set it.
 
     Raises:
@@ -70,7 +70,7 @@ def place_for(host: str, port: int) -> Place:
     further = [name.strip() for name in (os.environ.get(HOSTS) or "").split(",") if name.strip()]
     public = [] if prefix is None else [urlsplit(prefix).hostname or ""]
     names = dict.fromkeys([*LOOPBACK_NAMES, in_address(host), *public, *further])
-    return Place(host, port, token, tuple(names), prefix)
+    return ViewerAddress(host, port, token, tuple(names), prefix)
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -93,13 +93,13 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
-def application(repository: Repository, place: Place) -> App:
+def application(repository: Repository, place: ViewerAddress) -> App:
     """Return the viewer of a repository at a place."""
     viewer = Viewer(repository, place.root)
     return protected(viewer, origins=place.origins, hosts=place.hosts, token=place.token)
 
 
-def serve(app: App, listener: socket.socket, place: Place) -> None:
+def serve(app: App, listener: socket.socket, place: ViewerAddress) -> None:
     """Serve until the process is interrupted."""
     import uvicorn  # noqa: PLC0415 - only this function needs it
 

@@ -89,11 +89,11 @@ class SweepJob(PointJob):
             return None
         return f"{self.answers.rstrip('/')}/sweeps/{self.sweep_id}"
 
-    def points(self) -> "list[Point]":
+    def points(self) -> "list[SweepPoint]":
         """Return the points; requests in flight vary fastest, because they need no new engine."""
         shared = self.model_dump(exclude_unset=True, include={*EvaluationJob.model_fields})
         shared["engine"] = {"kind": self.engine.kind, **shared.get("engine", {})}
-        points: list[Point] = []
+        points: list[SweepPoint] = []
         for values in grid(self.axes):
             for in_flight in self.in_flight or (None,):
                 settings = {**values, **({} if in_flight is None else {IN_FLIGHT: str(in_flight)})}
@@ -104,7 +104,9 @@ class SweepJob(PointJob):
                 parameters = with_values(shared, values) | {"answers": address}
                 if _is_greedy(values) and "repeats" not in values:
                     parameters.pop("repeats", None)
-                points.append(Point(len(points), settings, in_flight, name, address, parameters))
+                points.append(
+                    SweepPoint(len(points), settings, in_flight, name, address, parameters)
+                )
         return points
 
     def _on_hub(self, name: str) -> str:
@@ -116,7 +118,7 @@ class SweepJob(PointJob):
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """A combination of settings."""
 
     number: int
@@ -160,9 +162,9 @@ def named(settings: Mapping[str, str]) -> str:
     return ", ".join(f"{short(name)}={value}" for name, value in settings.items())
 
 
-def starts(points: Sequence[Point]) -> list[list[Point]]:
+def starts(points: Sequence[SweepPoint]) -> list[list[SweepPoint]]:
     """Return the points by the engine start that may serve them, in the order of their first points; those of a model together."""
-    groups: dict[bytes, dict[str, list[Point]]] = {}
+    groups: dict[bytes, dict[str, list[SweepPoint]]] = {}
     for point in points:
         models = groups.setdefault(point.engine_start, {})
         models.setdefault(point.parameters["model"], []).append(point)

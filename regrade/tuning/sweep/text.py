@@ -10,7 +10,7 @@ from regrade.settings.project_folder import VERSION
 from regrade.stats.curves import Axes, Curve, Place
 from regrade.stats.scale import SHARES, percent
 from regrade.stats.significance import holm
-from regrade.stats.speed import Spread
+from regrade.stats.speed import LATENCY_COLUMNS
 from regrade.text import blocks as page
 from regrade.text.blocks import Block, Code, Details, Heading, Items, Line, Table, Text
 from regrade.text.text import counted
@@ -30,7 +30,6 @@ _RESULT_COLUMNS = (
     "worse / better",
     "p",
 )
-_LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue"}
 _EXPLAINED = (
     "Accuracy ± one standard error. Difference from the first point in percentage points with its 95 % interval; worse / "
     "better: questions with a lower / higher value; p: paired test of no difference, not corrected for the number of points. "
@@ -38,11 +37,10 @@ _EXPLAINED = (
     "tokens/s are those of the mean time, seconds per answer and latencies those of the first time. Spread: half of the 95 % interval "
     "of the speed."
 )
-LATENCY_COLUMNS = ("ms", "mean", "p25", "p50", "p75", "p99")
 
 
 @dataclass(frozen=True, slots=True)
-class Plot:
+class SweepPlot:
     """A plot of a sweep's page."""
 
     file: str
@@ -98,11 +96,9 @@ def latency_rows(sweep: SweepResult, benchmark: str) -> Iterator[tuple[str, ...]
     """Yield a row per point and latency: settings, then `LATENCY_COLUMNS`; in milliseconds."""
     for point in sweep.points:
         measured = point.on(benchmark)
-        for name, title in _LATENCIES.items():
-            spread = getattr(measured.speed, name, None) if measured else None
-            if isinstance(spread, Spread):
-                parts = (spread.mean, spread.p25, spread.p50, spread.p75, spread.p99)
-                yield *_settings(sweep, point), title, *(f"{1000 * s:,.2f}" for s in parts)
+        if measured is not None and measured.speed is not None:
+            for name, spread in measured.speed.latencies():
+                yield *_settings(sweep, point), name, *spread.milliseconds(2)
 
 
 def sentences(sweep: SweepResult, benchmark: str) -> Iterator[str]:
@@ -171,7 +167,7 @@ def notes(sweep: SweepResult, benchmark: str) -> Iterator[str]:
             yield f"{point.name}: {measured.note}"
 
 
-def plots(sweep: SweepResult) -> Iterator[Plot]:
+def plots(sweep: SweepResult) -> Iterator[SweepPlot]:
     """Yield the plots that the measurements allow."""
     for benchmark in sweep.benchmarks:
         name = f"{benchmark}-" if len(sweep.benchmarks) > 1 else ""
@@ -192,10 +188,10 @@ def plots(sweep: SweepResult) -> Iterator[Plot]:
                 percent_y=True,
             )
             curves = tuple(Curve(label, (place,), joined=False) for label, place in costs)
-            yield Plot(f"{name}accuracy-over-cost", curves, axes)
+            yield SweepPlot(f"{name}accuracy-over-cost", curves, axes)
 
 
-def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Plot]:
+def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[SweepPlot]:
     groups: dict[str, list[tuple[PointResult, Measured]]] = {}
     for point in sweep.points:
         if (measured := point.on(benchmark)) is not None:
@@ -216,7 +212,7 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
         )
         if any(len(curve.places) > 1 for curve in curves):
             axes = Axes(f"{benchmark}: throughput", "requests in flight", unit, log_x=True)
-            yield Plot(f"{prefix}throughput", curves, axes)
+            yield SweepPlot(f"{prefix}throughput", curves, axes)
     curves = tuple(
         Curve(
             name,
@@ -235,7 +231,7 @@ def _speed_plots(sweep: SweepResult, benchmark: str, prefix: str) -> Iterator[Pl
             "tokens/s per user",
             "tokens/s per device",
         )
-        yield Plot(f"{prefix}per-gpu-over-per-user", curves, axes)
+        yield SweepPlot(f"{prefix}per-gpu-over-per-user", curves, axes)
 
 
 def _label(point: PointResult) -> str:
@@ -249,7 +245,7 @@ def blocks(sweep: SweepResult, images: Mapping[str, str]) -> list[Block]:
 
     Args:
         sweep: The sweep.
-        images: Address of the image of each plot, by `Plot.file`; plots without one are left out.
+        images: Address of the image of each plot, by `SweepPlot.file`; plots without one are left out.
     """
     names = setting_columns(sweep)
     failed = f", {len(sweep.failed)} failed" if sweep.failed else ""

@@ -7,7 +7,7 @@ from regrade.engines.vllm_process.context import Need, choose_max_model_len
 from regrade.engines.vllm_process.continuations import windows
 from regrade.engines.vllm_process.labels import Passes
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.tokenising import PromptsAhead, Summary
+from regrade.engines.vllm_process.tokenising import PromptsAhead, RequestsSummary
 
 
 def prepared(
@@ -17,7 +17,7 @@ def prepared(
     return Prepared(key, f"prompt {key}", sampling, [*range(length)], ranking, error=error)
 
 
-def summary(*requests: Prepared) -> Summary:
+def summary(*requests: Prepared) -> RequestsSummary:
     with closing(PromptsAhead()) as ahead:
         ahead.add(0, requests)
         return ahead.summary

@@ -1,4 +1,4 @@
-"""What vLLM computes for a configuration and an environment."""
+"""Computation of vLLM for a configuration and an environment."""
 
 from importlib import import_module
 from types import SimpleNamespace

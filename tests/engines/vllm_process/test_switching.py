@@ -1,5 +1,6 @@
 """Other weights in a running engine give the answers of a new engine, or each model gets a new one."""
 
+import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,11 +24,12 @@ from regrade.engines.vllm_process.switching import (
     read_digests,
     reason_for_new_start,
     record_path,
+    reload_key,
     stored_record,
 )
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Request
-from regrade.records.computed import LoadedWeights
+from regrade.records.computed import Computed, LoadedWeights
 from regrade.settings import SamplingParams
 from regrade.settings.errors import HubError
 from tests.engine_fixtures import FAST
@@ -174,6 +176,48 @@ def test_a_record_is_found_again_by_its_key_alone_and_a_damaged_one_is_proven_ag
     assert "proven again" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("config", "settings", "info", "quantization"),
+    [
+        ({"architectures": ["Other"]}, {}, {}, None),
+        ({"vocab_size": 7}, {}, {}, None),
+        ({}, {"tensor_parallel_size": 2}, {}, None),
+        ({}, {"pipeline_parallel_size": 2}, {}, None),
+        ({}, {"enforce_eager": True}, {}, None),
+        ({}, {}, {"dtype": "bfloat16"}, None),
+        ({}, {}, {"version": "0.33.0"}, None),
+        ({}, {}, {"device": "NVIDIA H200"}, None),
+        ({}, {}, {"computed": Computed(attention=("TRITON",))}, None),
+        ({}, {}, {"computed": Computed(kv_cache_dtype="fp8")}, None),
+        ({}, {}, {}, "fp8"),
+    ],
+)
+def test_a_proof_holds_for_one_model_class_precision_quantisation_split_vllm_and_device(
+    tmp_path: Path,
+    engine_info: EngineInfo,
+    config: dict[str, Any],
+    settings: dict[str, Any],
+    info: dict[str, Any],
+    quantization: str | None,
+):
+    """Others are proven anew. What decides nothing, such as the length of the context, shares a proof."""
+
+    def path(
+        content: dict[str, Any], given: dict[str, Any], known: dict[str, Any], method: str | None
+    ) -> Path:
+        folder = tmp_path / str(len([*tmp_path.iterdir()]))
+        folder.mkdir()
+        whole = {"architectures": ["Mine"], "vocab_size": 3, **content}
+        (folder / "config.json").write_text(json.dumps(whole))
+        loaded = replace(engine_info, **{"computed": Computed(), **known})
+        return record_path(reload_key(VllmEngine(**given), loaded, method, folder))
+
+    known = path({}, {}, {}, None)
+    assert path(config, settings, info, quantization) != known
+    same = {"max_model_len": 512, "max_num_seqs": 8}
+    assert path({}, same, {"max_model_len": 99, "load_seconds": 9.0}, None) == known
+
+
 @pytest.fixture
 def engine_info() -> EngineInfo:
     weights = LoadedWeights(memory="ab")
@@ -241,6 +285,43 @@ def test_a_model_that_cannot_share_the_engine_gets_a_new_start_and_the_log_says_
     told = f"{resolved_model.identity.name} gets a new start of the engine: "
     images = "its questions show images, which each model's own processor reads"
     assert caplog.messages == [told + "the models are quantised otherwise", told + images]
+
+
+@pytest.mark.parametrize("fresh", [probed(-1, -1, -1), probed(-1, -1, -2)])
+def test_weights_are_replaced_from_then_on_only_if_the_first_ones_gave_the_answers_of_a_new_engine(
+    running: OwnerAlone,
+    resolved_model: ResolvedModel,
+    own_cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    fresh: Probed,
+):
+    """The first model has a new engine in any case, which answers: no answer is from weights that nothing is proven of."""
+    told = OwnerAlone._swap
+
+    def swap(self: OwnerAlone, message: dict[str, Any]) -> dict[str, Any]:
+        probes = {"reload": probed(-1, -1, -2), "probe": fresh}
+        return told(self, message) | {
+            "before": probed(-3, -1, -1),
+            "after": probes[message["type"]],
+        }
+
+    monkeypatch.setattr(OwnerAlone, "_swap", swap)
+    monkeypatch.setattr(owner, "reason_for_new_start", lambda *_: None)
+    same = fresh == probed(-1, -1, -2)
+    caplog.set_level("INFO", "regrade.generate")
+
+    running.switch(resolved_model, [])
+    proven = [("reload", False), ("end", None), ("new start", None), ("probe", None)]
+    assert running.kinds() == proven
+    running.switch(resolved_model, [])
+
+    assert running.kinds()[len(proven) :] == (
+        [("reload", False)] if same else [("end", None), ("new start", None)]
+    )
+    loud = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert ["OTHER answers than a new engine" in message for message in loud] == [True][same:]
+    assert ("replaced weights gave other answers than a new engine" in caplog.text) != same
 
 
 def test_the_files_of_the_next_model_are_read_while_the_present_one_answers(

@@ -130,7 +130,7 @@ def of_texts() -> list[dict[str, Any]]:
         row(0, prompt="<|im_start|>user\nHow many?<|im_end|>\n", doc='{"tests": []}', latency=None),
         row(1, prompt=chat, prompt_kind="messages", question="How many?", time_to_first_token=0.1),
         row(2, prompt_truncated=True) | cut,
-        *(one | {"index": 40} for one in (row(3), row(3, repeat=1, target=None))),
+        *(repeated | {"index": 40} for repeated in (row(3), row(3, repeat=1, target=None))),
         row(4, "", tool_calls=calls_text([("add", '{"x": 1}')])),
         row(5, error="refused", error_permanent=True) | {"text": None},
         with_tools()[0] | {"sample_id": "sample-00000#1/2", "index": 50},
@@ -368,11 +368,11 @@ def test_images_are_in_the_log_once_for_a_sample_and_come_back_with_the_importer
     assert first["input"] == [{"role": "user", "content": shown}]
     assert first["messages"][0] == {"role": "user", "content": shown, "source": "input"}
     assert first["messages"][1]["content"] == f"I see {RED.mark} #### 0"  # a model's own text
-    assert first["attachments"] == {one.sha256: one.data_uri for one in (RED, BLUE)}
+    assert first["attachments"] == {image.sha256: image.data_uri for image in (RED, BLUE)}
     assert [message["role"] for message in second["messages"]] == ["system", "user", "assistant"]
     assert [part["type"] for part in second["messages"][1]["content"]] == ["image", "text"]
     assert (third["attachments"], type(third["input"])) == ({}, str)
-    assert all(RED.mark not in json.dumps(one["input"]) for one in found["summaries.json"])
+    assert all(RED.mark not in json.dumps(summary["input"]) for summary in found["summaries.json"])
     imported = read(SourceFile(path), TableOptions())
     assert RED.mark in (imported.rows[1].prompt or "")
 
@@ -429,7 +429,7 @@ def test_inspect_reads_images_calls_of_tools_and_scores(
         {"type": "image", "image": BLUE.data_uri},
         {"type": "text", "text": " after."},
     ]
-    assert [one["scores"] for one in (agent, caller, seen)] == [
+    assert [sample["scores"] for sample in (agent, caller, seen)] == [
         *({"number": value} for value in ("C", "C", "I"))
     ]
 
@@ -450,4 +450,4 @@ def test_what_an_agent_did_and_calls_of_tools_are_messages_of_the_log(made: Made
     assert (one["function"], one["arguments"]) == ("add", {"x": 1})
     assert (other["arguments"], other["parse_error"]) == ({}, "no JSON object: {")
     imported = read(SourceFile(path), TableOptions())
-    assert [len(one.trajectory or ()) for one in imported.rows] == [3, 0]
+    assert [len(row.trajectory or ()) for row in imported.rows] == [3, 0]

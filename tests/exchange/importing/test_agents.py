@@ -45,7 +45,7 @@ def solved(folder: Path, model: str, *resolved: int) -> Path:
 def two_sides(repository: LocalRepository, tmp_path: Path) -> tuple[AnswerSet, AnswerSet]:
     paths = [solved(tmp_path / "a", "org/a", *range(9)), solved(tmp_path / "b", "org/b", 0, 1)]
     # At the commit that holds their scores, too.
-    base, candidate = (again(one.answers) for one in import_files(repository, paths).sets)
+    base, candidate = (again(kept.answers) for kept in import_files(repository, paths).sets)
     return base, candidate
 
 
@@ -65,11 +65,11 @@ def test_a_folder_of_runs_is_imported_without_a_word_about_their_other_files(
     document(runs / "swe" / "a__b-1" / "a__b-1.traj.json", {"messages": test_swe_bench.TURNS})
     document(runs / "swe" / "logs" / "run_evaluation" / "r1" / "report.json", {"a__b-1": {}})
     imports = import_files(repository, [runs])
-    assert [one.format for one in imports.sets] == [
+    assert [kept.format for kept in imports.sets] == [
         *("harbor", "swe-bench", "terminal-bench", "verifiers")
     ]
     assert (imports.skipped, imports.failed) == ((), ())
-    assert [len(one.originals) for one in imports.sets] == [1, 1, 1, 2]
+    assert [len(kept.originals) for kept in imports.sets] == [1, 1, 1, 2]
     assert verify(repository, imports.revision).problems == []
     assert import_files(repository, [runs]).revision == imports.revision
 

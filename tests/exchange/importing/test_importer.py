@@ -147,7 +147,7 @@ def test_a_document_that_cannot_be_used_leaves_the_other_files_alone(
     good, bad = jsonl(tmp_path / "a.jsonl", {"text": "x", "doc": "{}"}), tmp_path / "b.jsonl"
     columns = TableOptions(Columns(text="text", doc="doc"))
     found = import_files(repository, [jsonl(bad, row), good], table=columns, names=NAMES)
-    assert [one.place for one in found.sets] == [str(good)]
+    assert [kept.place for kept in found.sets] == [str(good)]
     assert [says in str(error) for error in found.failed] == [True]
 
 
@@ -278,7 +278,7 @@ def test_a_cut_file_is_incomplete_and_keeps_what_was_reported_apart(
     assert "reported 50.0 %, n = 4" in card
     results(tmp_path, results={"sums": {"exact_match,strict-match": 35.2}})
     [[original]] = (
-        one.originals for one in import_files(LocalRepository(tmp_path / "b"), [path]).sets
+        kept.originals for kept in import_files(LocalRepository(tmp_path / "b"), [path]).sets
     )
     assert original.title == "original (lm-eval exact_match,strict-match)"
 

@@ -89,7 +89,7 @@ def test_an_image_whose_bytes_are_in_the_file_may_be_stored_if_it_is_no_program(
 
     found = conversation(messages, ())
 
-    assert [one.content for one in found.images] == [red.content]
+    assert [image.content for image in found.images] == [red.content]
     named = f"<image:{hashlib.sha256(SVG).hexdigest()}>"
     lines = ["Which", red.mark, red.mark, named, "[image: https://host/1.png]", "colour?"]
     assert found.question == "\n".join(lines)

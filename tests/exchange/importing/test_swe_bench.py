@@ -72,7 +72,7 @@ def test_published_results_are_read_from_their_folder(tmp_path: Path):
 
 def test_models_of_a_file_are_answer_sets_of_their_own(tmp_path: Path):
     found = read_sets(jsonl(tmp_path / "p.jsonl", prediction(1), prediction(1, model="org/n")))
-    assert [one.model for one in found] == ["org/m", "org/n"]
+    assert [made.model for made in found] == ["org/m", "org/n"]
 
 
 def test_a_report_alone_and_a_damaged_trajectory_are_refused(tmp_path: Path):

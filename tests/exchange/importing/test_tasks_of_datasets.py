@@ -89,9 +89,9 @@ def test_images_of_a_task_in_the_eval_yaml_of_a_dataset_reach_the_model_and_its_
     [found] = import_files(LocalRepository(tmp_path / "answers"), [tmp_path / "logs"]).sets
 
     sent = [part["image_url"]["url"] for parts in seen for part in parts if "image_url" in part]
-    assert sorted(sent) == sorted(one.data_uri for one in shown)
+    assert sorted(sent) == sorted(image.data_uri for image in shown)
     answers = found.answers
     stored = [row for b in answers.batches(["images", "text", "target"]) for row in b.to_pylist()]
-    assert [row["images"] for row in stored] == [[one.sha256] for one in shown]
+    assert [row["images"] for row in stored] == [[image.sha256] for image in shown]
     assert {(row["text"], row["target"]) for row in stored} == {("It is red.", "red")}
-    assert [answers.images.read(one.sha256) for one in shown] == shown
+    assert [answers.images.read(image.sha256) for image in shown] == shown

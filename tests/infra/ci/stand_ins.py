@@ -67,7 +67,7 @@ if "--jq" in words:
 else:
     body = words[words.index("--field") + 1].removeprefix("body=@")
     if words[words.index("--method") + 1] == "PATCH":
-        (found,) = [one for one in comments if path.endswith(f"/issues/comments/{one['id']}")]
+        (found,) = [kept for kept in comments if path.endswith(f"/issues/comments/{kept['id']}")]
         found["body"] = pathlib.Path(body).read_text()
         (home / "comments").write_text(json.dumps(comments))
     else:

@@ -104,7 +104,9 @@ def test_answers_go_out_as_traces_once_and_feedback_comes_back_as_labels_once(
 
 def test_the_verdict_is_an_assessment_if_it_is_asked_for(labelling: Labelling) -> None:
     assert labelling.label("--to-mlflow", "--sample", "2", "--show-verdict")[0] == 0
-    assessed = {one.name: one for one in labelling.traces()[0].info.assessments}
+    assessed = {
+        assessment.name: assessment for assessment in labelling.traces()[0].info.assessments
+    }
     given = assessed[labelling.answers.manifest.scorers[0]]
     assert given.source.source_type == "CODE"
     assert given.feedback.value in (0.0, 1.0)

@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from regrade.answers.local import LocalRepository
 from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from tests.browser.pages import SCREENSHOTS, chromium
 from tests.builders import row
 from tests.stored import publish, score
@@ -51,7 +51,7 @@ def test_a_report_is_shown_with_style_and_plots_and_runs_nothing(
     repository = LocalRepository(tmp_path / "answers")
     for model, share, seed in (("my-team/old-model", 0.1, 1), ("my-team/new-model", 0.16, 2)):
         score(publish(repository, rows(share, seed), model=model, benchmark="sums"))
-    request = Request(
+    request = ReportRequest(
         answers=repository.uri, names=("my-team/new-model",), base="my-team/old-model"
     )
     path = tmp_path / "report.html"

@@ -14,14 +14,14 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.cli.main import run
 from regrade.cli.output import Output
-from regrade.cli.trigger.options import Following
+from regrade.cli.trigger.options import FollowOptions
 from regrade.cli.trigger.run import _show, trigger_run
 from regrade.comparing.gate import gate
 from regrade.comparing.gate_report import GateReport
 from regrade.orchestration.remote.outcome import Outcome
 from regrade.pages.report import tracked
 from regrade.pages.report.of_verdict import write_verdict_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.results.page import blocks
 from regrade.results.results import AnswerSetResult, Evaluation
 from regrade.scoring.score import score_answers
@@ -68,7 +68,7 @@ def test_a_baseline_of_other_settings_is_left_out_and_not_the_report(
     score(answer(repository, "org/other", n_shots=5, total=40))
     for base in ("org/base", "org/other"):
         names = (sides[1].manifest.answer_set_id,)
-        request = Request(answers=repository.uri, names=names, base=base)
+        request = ReportRequest(answers=repository.uri, names=names, base=base)
         tracked.log_report("sqlite:///none.db", "run", request)
     assert ["What changed" in page for page in pages] == [True, False]
 
@@ -76,13 +76,15 @@ def test_a_baseline_of_other_settings_is_left_out_and_not_the_report(
 def test_a_report_is_made_again_only_if_its_request_or_the_stored_answers_changed(
     sides: tuple[AnswerSet, AnswerSet], mlflow_database: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    made: list[Request] = []
+    made: list[ReportRequest] = []
     monkeypatch.setattr(
         "regrade.pages.report.page.html_report", lambda *given: made.append(given[0]) or "a page"
     )
     uri = f"sqlite:///{mlflow_database}"
     run_id = evaluation_run(sides[1], uri)
-    request = Request(answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,))
+    request = ReportRequest(
+        answers=sides[1].repository.uri, names=(sides[1].manifest.answer_set_id,)
+    )
     counts = []
     for asked in (request, request, replace(request, base="org/base")):
         tracked.log_report(uri, run_id, asked)
@@ -217,7 +219,7 @@ def test_a_triggered_run_leaves_the_report_of_its_verdict(
         exit_code=judged.exit_code,
         gate=judged,
     )
-    assert _show(result, Following(wait=True, html=html), Output(quiet=True)) == 2
+    assert _show(result, FollowOptions(wait=True, html=html), Output(quiet=True)) == 2
     assert sides[1].manifest.answer_set_id in html.read_text()
     with pytest.raises(SettingsError, match="add `--wait`"):
-        trigger_run("evaluate-model", {}, (), Following(wait=False, html=html), Output())
+        trigger_run("evaluate-model", {}, (), FollowOptions(wait=False, html=html), Output())

@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.pages.report import examples
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import html_report, markdown_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from tests.answers.test_images import HOSTILE, replaced
 from tests.pictures import image, publish_showing, showing
 from tests.stored import publish, score
@@ -20,7 +20,7 @@ RED, BLUE = image(11), image(12, "WEBP", size=(1200, 30))
 
 
 def reported(repository: LocalRepository) -> Report:
-    return gather(Request(answers=repository.uri))
+    return gather(ReportRequest(answers=repository.uri))
 
 
 def images_in(page: str) -> list[tuple[str, bytes]]:
@@ -50,7 +50,7 @@ def test_a_report_holds_no_more_images_than_have_room(
     repository: LocalRepository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = [image(number) for number in range(4)]
-    largest = max(len(one.content) for one in shown)
+    largest = max(len(image.content) for image in shown)
     large = image(99, size=(900, 900))
     rows = [showing(n, one, text=WRONG) for n, one in enumerate((large, *shown), 1)]
     score(publish_showing(repository, tmp_path / "spool", rows, [large, *shown]))
@@ -59,7 +59,7 @@ def test_a_report_holds_no_more_images_than_have_room(
 
     page = html_report(reported(repository))
 
-    assert images_in(page) == [("image/png", one.content) for one in shown[:3]]
+    assert images_in(page) == [("image/png", image.content) for image in shown[:3]]
     assert page.count("too large for this page]") == 2
     assert f"[image {large.sha256[:8]}: PNG, 900 x 900 pixels, too large for this page]" in page
 

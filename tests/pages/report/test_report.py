@@ -17,7 +17,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.pages.report.gathering import Report, gather
 from regrade.pages.report.page import all_sets, html_report, markdown_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError
 from regrade.text.blocks import plain
@@ -50,7 +50,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[AnswerSet, AnswerSe
 
 
 def made(repository: Repository, *names: str, **changes: object) -> Report:
-    return gather(Request(answers=repository.uri, names=names, **changes))  # type: ignore[arg-type]
+    return gather(ReportRequest(answers=repository.uri, names=names, **changes))  # type: ignore[arg-type]
 
 
 def text_of(page: str) -> str:
@@ -267,7 +267,7 @@ def test_answers_on_the_hub_are_named_with_their_page(hub: Hub, monkeypatch: pyt
     monkeypatch.setenv("HF_TOKEN", hub.token)
     stored = HubRepository(hub.repo_id, endpoint=hub.endpoint, token=hub.token)
     score(publish(stored, numbers(0, 3)))
-    report = gather(Request(answers=stored.uri))
+    report = gather(ReportRequest(answers=stored.uri))
     page = html_report(report)
     assert f"regrade view {stored.uri} " in text_of(page)
     assert f"{hub.endpoint}/datasets/{hub.repo_id}/tree/{stored.head()}/answers/sums/" in page
@@ -292,7 +292,7 @@ def test_a_report_of_all_sets_names_the_damaged_ones_and_a_named_set_is_refused(
     assert {item.stored.model for item in made(repository).sets} == {"org/base", "org/candidate"}
     for damaged in (unread, cut):
         assert f"left out: '{damaged.folder}/" in text_of(page)
-        assert any(f"{damaged.folder}/" in one["path"] for one in ran.document["damaged"])
+        assert any(f"{damaged.folder}/" in file["path"] for file in ran.document["damaged"])
     assert (ran.code, ran.err.count("left out: ")) == (1, 2)
     assert str(tmp_path) not in page
     with pytest.raises(DamagedAnswersError, match=cut.folder):

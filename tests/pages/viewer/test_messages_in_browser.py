@@ -17,7 +17,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.parquet import parquet_bytes
 from regrade.pages.report.gathering import gather
 from regrade.pages.report.page import html_report
-from regrade.pages.report.request import Request
+from regrade.pages.report.request import ReportRequest
 from regrade.records.columns import IMAGE_SCHEMA
 from regrade.records.messages import Part, PartedMessage
 from regrade.records.trajectory import call_of, trajectory_text
@@ -76,7 +76,7 @@ class Shown:
         )
 
     def texts(self, selector: str) -> list[str]:
-        return [one.text for one in self.browser.find_elements(By.CSS_SELECTOR, selector)]
+        return [element.text for element in self.browser.find_elements(By.CSS_SELECTOR, selector)]
 
     def refused_by_policy(self) -> list[str]:
         logs = [str(entry["message"]) for entry in self.browser.get_log("browser")]  # type: ignore[no-untyped-call]
@@ -90,8 +90,8 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     rows = [showing(1, *GOOD, text="#### 0"), showing(2, *NAMED, text="#### 0")]
     answers = publish_showing(repository, home / "spool", rows, [*GOOD, *NAMED])
     score(answers)
-    contents = [*(one.content for one in GOOD), *FALSE]
-    hashes = [one.sha256 for one in (*GOOD, *NAMED)]
+    contents = [*(image.content for image in GOOD), *FALSE]
+    hashes = [image.sha256 for image in (*GOOD, *NAMED)]
     stored = [
         {"sha256": sha256, "image": {"bytes": content, "path": f"{sha256}.png"}}
         for sha256, content in zip(hashes, contents, strict=True)
@@ -99,7 +99,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     with_shard(answers, parquet_bytes(pa.Table.from_pylist(stored, schema=IMAGE_SCHEMA)), hashes)
     talks = publish(repository, talked(), benchmark="talks")
     with served(repository) as address, chromium(tmp_path_factory.mktemp("profile")) as browser:
-        ids = (one.manifest.answer_set_id for one in (answers, talks))
+        ids = (kept.manifest.answer_set_id for kept in (answers, talks))
         yield Shown(browser, address, repository.folder, *ids)
 
 
@@ -157,8 +157,8 @@ def test_no_hostile_file_in_the_store_is_shown(shown: Shown) -> None:
 
     assert shown.widths() == [0, 0, 0] * 2
     assert "taken" not in shown.browser.title
-    for one in NAMED:
-        shown.open(f"image/{one.sha256}")
+    for picture in NAMED:
+        shown.open(f"image/{picture.sha256}")
         assert shown.browser.title.startswith("Damaged answers")
         assert shown.browser.find_elements(By.CSS_SELECTOR, "svg, img") == []
 
@@ -167,7 +167,7 @@ def test_a_report_shows_the_images_without_a_network_and_no_hostile_file(
     shown: Shown, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
-    path.write_text(html_report(gather(Request(answers=str(shown.folder)))))
+    path.write_text(html_report(gather(ReportRequest(answers=str(shown.folder)))))
     shown.browser.get(path.as_uri())
 
     assert shown.widths() == [1600, 1600, 1600]

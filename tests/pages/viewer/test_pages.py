@@ -407,7 +407,7 @@ def test_a_comparison_is_that_of_the_scores_as_they_are_now(reader: Reader):
         answer(reader.repository, name, wrong=(), total=4) for name in ("org/a", "org/b")
     )
     score(base)
-    file, address = score(candidate), [one.manifest.answer_set_id for one in (base, candidate)]
+    file, address = score(candidate), [kept.manifest.answer_set_id for kept in (base, candidate)]
     assert "both right 4" in reader.page(f"/compare/{address[0]}/{address[1]}").text
     scores = again(candidate).score_table(file)
     wrong = scores.set_column(

@@ -64,10 +64,10 @@ def test_an_image_is_sent_as_its_content_says_and_nothing_in_it_can_run(
     reader, path = pictured
     asking = client(reader.repository)
 
-    for one in (RED, BLUE):
-        sent = asking.get(f"{path}/image/{one.sha256}?at={reader.repository.head()}")
-        assert (sent.status_code, sent.content) == (200, one.content)
-        assert sent.headers["content-type"] == one.media_type
+    for picture in (RED, BLUE):
+        sent = asking.get(f"{path}/image/{picture.sha256}?at={reader.repository.head()}")
+        assert (sent.status_code, sent.content) == (200, picture.content)
+        assert sent.headers["content-type"] == picture.media_type
         assert sent.headers["x-content-type-options"] == "nosniff"
         assert "default-src 'none'" in sent.headers["content-security-policy"]
         assert sent.headers["cache-control"] == "no-store"

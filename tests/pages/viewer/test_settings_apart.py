@@ -12,7 +12,7 @@ from tests.builders import session, specification
 
 def settings_apart(sets: list[Specification], **sessions: Any) -> list[dict[str, str]]:
     """Return what tells sets apart, of which the last has one session that recorded something."""
-    made = [Manifest.model_construct(specification=one, sessions=()) for one in sets]
+    made = [Manifest.model_construct(specification=described, sessions=()) for described in sets]
     if sessions:
         made[-1] = made[-1].model_copy(update={"sessions": (session(**sessions),)})
     return module.settings_apart(made)

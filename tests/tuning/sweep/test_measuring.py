@@ -64,7 +64,8 @@ def test_a_point_that_shared_its_engine_has_a_rate_too_since_all_points_share_it
     alone = point(tmp_path / "1", 8.0)
     manifest = alone.answers.manifest
     pooled = [
-        one.model_copy(update={"speed": Speed(requests=TOTAL + 1)}) for one in manifest.sessions
+        session.model_copy(update={"speed": Speed(requests=TOTAL + 1)})
+        for session in manifest.sessions
     ]
     shared = Result(
         replace(alone.answers, manifest=manifest.model_copy(update={"sessions": tuple(pooled)})),

@@ -7,7 +7,7 @@ import pytest
 
 from regrade.jobs.job import make_job
 from regrade.settings.errors import SettingsError
-from regrade.tuning.sweep.points import Point, SweepJob, check_address, starts
+from regrade.tuning.sweep.points import SweepJob, SweepPoint, check_address, starts
 
 BASE: dict[str, Any] = {"model": "org/name", "benchmarks": ("gsm8k",), "answers": "/answers"}
 
@@ -20,7 +20,7 @@ def axis(setting: str, *values: str) -> dict[str, Any]:
     return {"setting": setting, "values": values}
 
 
-def points(**changes: Any) -> list[Point]:
+def points(**changes: Any) -> list[SweepPoint]:
     return job(**changes).points()
 
 
