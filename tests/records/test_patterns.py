@@ -20,7 +20,7 @@ ROOT = Path(regrade.__file__).parent
 WITH_RE = {
     "names of models, files, folders, commits, scorers and settings": "answers/aliases answers/content answers/hub answers/local_files "
     "answers/local_history answers/opening answers/parquet answers/spool benchmarks/questions/hub_source benchmarks/questions/sources "
-    "checkpoints/found cli/publish_results engines/vllm_process/allowed engines/vllm_process/computed engines/vllm_process/environment "
+    "checkpoints/found checkpoints/training/evaluations cli/publish_results engines/vllm_process/allowed engines/vllm_process/computed engines/vllm_process/environment "
     "engines/vllm_process/hardware engines/vllm_process/meta_model engines/vllm_process/parsers engines/vllm_process/settings exchange/exporting/inspect_log "
     "exchange/importing/building exchange/importing/handbook exchange/importing/lighteval exchange/importing/lm_eval "
     "exchange/importing/mmlu_pro models/files models/local models/patterns processes/sandbox/inside/plain records/rubrics/family "

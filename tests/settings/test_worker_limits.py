@@ -218,11 +218,9 @@ def test_an_engine_argument_with_numbers_and_choices_is_accepted(pair: str, shar
 
 def test_the_points_of_a_sweep_are_checked_too(shared: Path):
     axes = [{"setting": "prompt.chat_template", "values": ["default", "/etc/passwd"]}]
-    first, second = make_job(SweepJob, RUN | {"axes": axes}).points()
 
-    first.job()
     with pytest.raises(RefusedParameterError, match="/etc/passwd"):
-        second.job()
+        make_job(SweepJob, RUN | {"axes": axes})
 
 
 @pytest.mark.parametrize("missing", ["PREFECT__FLOW_RUN_ID", "REGRADE_FOLDERS"])

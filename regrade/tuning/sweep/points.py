@@ -68,10 +68,7 @@ class SweepJob(PointJob):
     @model_validator(mode="after")
     def _values_fit(self) -> Self:
         for point in self.points():
-            try:
-                point.job()
-            except SettingsError as error:
-                raise ValueError(str(error).removesuffix(".")) from error
+            point.job()
         return self
 
     @property
