@@ -20,6 +20,7 @@ from regrade.answers.withheld import COLUMNS as WITHHELD
 from regrade.answers.withheld import EMPTY, WithheldQuestions, questions_at_hand
 from regrade.records.columns import GENERATION_SCHEMA, SCORING_SCHEMA
 from regrade.records.specification import RESULTS, Specification, path_component
+from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import DamagedAnswersError, RepositoryError
 from regrade.settings.files import at_home
 
@@ -366,6 +367,11 @@ def name_left_out(
 @lru_cache(maxsize=1000)
 def _warn_once(uri: str, revision: str, text: str) -> None:  # noqa: ARG001 - part of the key
     logger.warning("%s", text)
+
+
+def begins_an_id(name: str, ids: Iterable[str]) -> bool:
+    """Return True if a name is four digits or more with which an id begins."""
+    return ANSWER_SET_START.fullmatch(name) is not None and any(i.startswith(name) for i in ids)
 
 
 def manifest_paths(files: Iterable[str]) -> list[str]:

@@ -179,6 +179,7 @@ class TerminalDisplay(Display):
     def loading(self, what: str) -> None:
         """Show that the engine is loading."""
         self._log.info("loading %s", what)
+        self._end_loading()  # of an engine that did not start
         self._tasks["loading"] = self._bar.add_task("loading: starting", total=None, speed="")
 
     def step(self, step: str) -> None:
@@ -190,8 +191,12 @@ class TerminalDisplay(Display):
 
     def loaded(self) -> None:
         """Remove the loading line."""
-        self._bar.remove_task(self._tasks.pop("loading"))  # type: ignore[arg-type]
+        self._end_loading()
         self._pace.start()
+
+    def _end_loading(self) -> None:
+        if "loading" in self._tasks:
+            self._bar.remove_task(self._tasks.pop("loading"))  # type: ignore[arg-type]
 
     def advance(self, title: str, progress: "GenerationProgress") -> None:
         """Show the progress of an answer set."""

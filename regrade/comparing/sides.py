@@ -7,10 +7,17 @@ from pathlib import PurePosixPath
 from regrade.answers.aliases import aliased_sets, is_alias_name, read_alias
 from regrade.answers.base import Repository
 from regrade.answers.opening import newest_revision, open_repository
-from regrade.answers.sets import AnswerSet, list_sets, manifest_paths, name_left_out, readable_sets
+from regrade.answers.sets import (
+    AnswerSet,
+    begins_an_id,
+    list_sets,
+    manifest_paths,
+    name_left_out,
+    readable_sets,
+)
 from regrade.records.rubrics.facts import judge_run
 from regrade.records.specification import path_component
-from regrade.settings import ANSWER_SET_START, JUDGE_PREFIX
+from regrade.settings import JUDGE_PREFIX
 from regrade.settings.errors import DamagedAnswersError, IncompleteError, RepositoryError
 
 
@@ -55,10 +62,7 @@ def side_at(
     one_set = False
     if alias := read_alias(repository, revision, name):
         sets = aliased_sets(repository, revision, alias)
-    elif ANSWER_SET_START.fullmatch(name) and any(
-        path.split("/")[3].startswith(name)
-        for path in manifest_paths(repository.files(revision, "answers"))
-    ):
+    elif _is_id(repository, revision, name):
         sets, one_set = _by_benchmark(list_sets(repository, revision, answer_set_id=name)), True
     else:
         readable, damaged = _answers_of(repository, revision, name)
@@ -92,7 +96,7 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     Args:
         repository: Repository of the answers.
         revision: Revision to look at.
-        name: Alias, the first digits of an id, or model (`org/name`, its last part, or its folder).
+        name: Alias, id (the first four digits or more), or model (`org/name`, its last part, or its folder).
         newest: Of several answer sets of a model or an alias, take the newest; else they are an error that lists them.
 
     Raises:
@@ -101,10 +105,7 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
     """
     if alias := read_alias(repository, revision, name):
         sets = list(aliased_sets(repository, revision, alias).values())
-    elif any(
-        path.split("/")[3].startswith(name)
-        for path in manifest_paths(repository.files(revision, "answers"))
-    ):
+    elif _is_id(repository, revision, name):
         return name
     else:
         sets, damaged = _answers_of(repository, revision, name)
@@ -120,6 +121,11 @@ def named_id(repository: Repository, revision: str, name: str, *, newest: bool =
             f"'{name}' has {len(sets)} answer sets, and this is about one: {listed}.",
         )
     return sets[-1].manifest.answer_set_id
+
+
+def _is_id(repository: Repository, revision: str, name: str) -> bool:
+    paths = manifest_paths(repository.files(revision, "answers"))
+    return begins_an_id(name, (path.split("/")[3] for path in paths))
 
 
 def _answers_of(

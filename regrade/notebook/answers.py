@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import begins_an_id
 from regrade.comparing.gate_report import BenchmarkVerdict
 from regrade.comparing.likeness import NotComparableError, NotComparableInPythonError
 from regrade.comparing.models import Comparison
@@ -23,7 +24,7 @@ from regrade.records.rubrics.facts import answering_model
 from regrade.records.specification import model_family
 from regrade.scorers import stored_name
 from regrade.scoring.score import is_stale, score_answers
-from regrade.settings import ANSWER_SET_START, Difference, GateSettings
+from regrade.settings import Difference, GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import default_answers
 
@@ -240,9 +241,7 @@ class Answers:
 
     def _find(self, name: str) -> StoredSet:
         shelf = self._library.shelf(self.revision)
-        if ANSWER_SET_START.fullmatch(name) and any(
-            stored.id.startswith(name) for stored in shelf.sets
-        ):
+        if begins_an_id(name, (stored.id for stored in shelf.sets)):
             return shelf.find(name)
         side = side_at(self._library.repository, self.revision, name)
         found = [answers.manifest.answer_set_id for answers in side.sets.values()]

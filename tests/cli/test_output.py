@@ -129,12 +129,14 @@ def test_loading_shows_its_step_and_the_seconds_that_passed(monkeypatch: pytest.
     screen = Console(file=io.StringIO(), force_terminal=True, color_system=None, width=80)
     monkeypatch.setattr("regrade.cli.terminal.stderr", screen)
     display = TerminalDisplay()
-    display.loading("org/model")
-    display.step("warming up")
+    for model, step in (("org/broken", "reading weights"), ("org/model", "warming up")):
+        display.loading(model)
+        display.step(step)
     screen.print(display._bar.get_renderable())
     shown = screen.file.getvalue()
 
     assert "loading: warming up" in shown
+    assert "reading weights" not in shown  # that engine did not start
     assert re.search(r"\b\d+ s\b", shown)
     assert "0/?" not in shown
 

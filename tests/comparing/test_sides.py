@@ -153,6 +153,18 @@ def test_an_alias_is_taken_before_an_id_that_begins_alike(repository: LocalRepos
     assert found.manifest == meant.manifest
 
 
+def test_a_model_named_like_the_first_three_digits_of_an_id_is_a_model(
+    repository: LocalRepository,
+) -> None:
+    other = answer(repository, "org/b", right=1, total=2).manifest.answer_set_id
+    meant = answer(repository, f"org/{other[:3]}", right=1, total=2).manifest
+
+    head = repository.head()
+    assert head is not None
+    assert named_id(repository, head, other[:3]) == meant.answer_set_id
+    assert named_id(repository, head, other[:4]) == other[:4]
+
+
 def test_an_alias_survives_a_copy_of_the_folder_without_its_log(
     repository: LocalRepository, tmp_path: Path
 ) -> None:

@@ -8,6 +8,7 @@ from functools import cached_property
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
+from regrade.answers.sets import begins_an_id
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparison
 from regrade.comparing.sides import side_at
@@ -19,7 +20,6 @@ from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
 from regrade.pages.viewer.pair_index import PairIndex, Pairing
 from regrade.pages.viewer.settings_apart import settings_apart
-from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.metrics import SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
@@ -183,9 +183,7 @@ def _bases(request: ReportRequest, library: Library, shelf: Shelf) -> list[Store
 
 def _named(name: str, library: Library, shelf: Shelf) -> list[StoredSet]:
     """Return the answer sets that an id, a model or an alias stands for."""
-    if ANSWER_SET_START.fullmatch(name) and any(
-        stored.id.startswith(name) for stored in shelf.sets
-    ):
+    if begins_an_id(name, (stored.id for stored in shelf.sets)):
         return [shelf.find(name)]
     side = side_at(library.repository, shelf.revision, name)
     return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]
