@@ -120,7 +120,7 @@ def evaluated(
             return [answers]
 
         monkeypatch.setattr("flows.generating.plan", lambda _: nullcontext([]))
-        monkeypatch.setattr("flows.generating.generate", lambda *_: None)
+        monkeypatch.setattr("flows.generating.generate", lambda *_, **__: None)
         monkeypatch.setattr("flows.evaluate_model.is_to_be_scored", lambda *_: True)
         monkeypatch.setattr("flows.generating.publish", generated)
         return evaluate_model(

@@ -463,7 +463,7 @@ def test_a_run_on_a_schedule_evaluates_what_is_new_with_one_engine_and_ends(
     assert three.tokens > one.tokens > 0
     assert none is None
     assert sum(three.parts.values()) == pytest.approx(three.seconds, rel=0.02)
-    assert 0.8 * seconds[0] < three.seconds < seconds[0]
+    assert 0.5 * seconds[0] < three.seconds < seconds[0]  # of all three
 
 
 def test_each_revision_is_compared_with_the_last_good_one_of_its_training(
