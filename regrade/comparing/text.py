@@ -76,10 +76,10 @@ def remarks(comparison: Comparison) -> Iterator[str]:
 
 def share_text(count: int, n: int, interval: tuple[float, float]) -> str:
     """Return a share with its interval in per cent; without one of them, the upper end is the news."""
-    share, low, high = (significant(100 * part, 2) for part in (count / n, *interval))
+    low, high = (significant(100 * end, 2) for end in interval)
     if not count:
         return f"in none of {n:,} answers, so in at most {high} % (95 %)"
-    return f"in {share} % of the answers ({low} to {high} %, n = {n:,})"
+    return f"in {significant(100 * count / n, 2)} % of the answers ({low} to {high} %, n = {n:,})"
 
 
 def noise_lines(comparison: Comparison) -> list[str]:

@@ -64,7 +64,7 @@ def comparison_axes(comparison: Comparison, ax: "Axes | None") -> "Axes":
 def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axes":
     """Draw the headline accuracy of checkpoints over their steps, a line for each benchmark."""
     lines: dict[str, list[Point]] = {}
-    scales: dict[str, Scale] = {}
+    scales: list[Scale] = []
     for stored in sets:
         spec, file = stored.answers.manifest.specification, stored.headline
         step = training_step(answering_model(spec).name)
@@ -72,7 +72,7 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
             continue
         bar = bar_of(model_title(spec), file.summary)
         lines.setdefault(spec.benchmark.name, []).append(Point(step, bar))
-        scales[spec.benchmark.name] = file.scale
+        scales.append(file.scale)
     for name, found in lines.items():
         if len({point.step for point in found}) < len(found):
             raise SettingsError(
@@ -83,11 +83,10 @@ def steps_axes(title: str, sets: Sequence[StoredSet], ax: "Axes | None") -> "Axe
         raise SettingsError(
             f"'{title}' has no scored checkpoints: their names end in `checkpoint-<step>`, as trainers write them."
         )
-    scale, *others = scales.values()
+    scale, *others = scales
     if any(other != scale for other in others):
         raise SettingsError(
-            f"{', '.join(scales)} are scored on several scales, which one line over steps cannot show. Name the answer sets of "
-            "some of them with `sets=[...]`."
+            f"The scores of {', '.join(lines)} have several scales, and a plot has one. Name answer sets with `sets=[...]`."
         )
     axes = ax or _axes(7, 4)
     draw_steps(axes, lines, scale, title)

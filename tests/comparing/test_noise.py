@@ -11,7 +11,7 @@ from regrade.comparing.models import Comparison
 from regrade.comparing.noise import askings, floors_of
 from regrade.comparing.noise_text import invariance_text
 from regrade.comparing.sides import side_at
-from regrade.comparing.text import noise_lines
+from regrade.comparing.text import noise_lines, share_text
 from regrade.comparing.together import compare_sides
 from regrade.records.computed import BatchCheck
 from regrade.records.specification import AskedAgain
@@ -47,6 +47,10 @@ def test_scores_and_texts_that_differ_are_counted_answer_by_answer(
     assert (one.second.order, one.temperature) == ("random", 0.0)
     assert (same.scores_differ, same.texts_differ) == (0, 0)
     assert same.scores[1] == pytest.approx(0.0095, abs=1e-4)  # the news without a flip
+
+
+def test_a_floor_without_an_answer_on_both_sides_is_told_and_divides_by_nothing() -> None:
+    assert share_text(0, 0, (0.0, 1.0)) == "in none of 0 answers, so in at most 100 % (95 %)"
 
 
 def test_another_text_with_the_same_score_counts_as_text_only(repository: LocalRepository) -> None:

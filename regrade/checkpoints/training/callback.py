@@ -36,7 +36,7 @@ GIVE_UP = 30.0
 LONG = 30 * 24 * 3600
 """Seconds for which the evaluating process waits for the next checkpoint; it ends with the training."""
 _Now = tuple[TrainingArguments, TrainerState, TrainerControl]
-"""What each event is called with."""
+"""Arguments of each event."""
 
 
 @contextmanager
