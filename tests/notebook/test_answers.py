@@ -19,6 +19,7 @@ from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.together import compare_sides
 from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.stats.scale import Scale
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
@@ -274,6 +275,14 @@ def test_checkpoints_are_a_line_over_their_steps(repository: LocalRepository):
         answers.plot_steps("org/none")
     score(answer(repository, "run/checkpoint-500", right=10, total=40, temperature=0.5))
     with pytest.raises(SettingsError, match="Several answer sets"):
+        regrade.open(repository.uri).plot_steps("run")
+
+
+def test_scores_of_several_scales_are_no_line(repository: LocalRepository):
+    score(answer(repository, "run/checkpoint-500", right=20, total=40))
+    other = answer(repository, "run/checkpoint-1000", right=30, total=40)
+    score_with_an_older_scorer(other, lambda _: {}, scale=Scale(low=1, high=5, unit=""))
+    with pytest.raises(SettingsError, match="The scores of sums have several scales"):
         regrade.open(repository.uri).plot_steps("run")
 
 
