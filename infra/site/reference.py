@@ -68,9 +68,9 @@ def _commands() -> str:
     parts = ["# Commands", "## Exit codes", _table("command", "exit codes")]
     parts[-1] += _row("all others", usual)
     parts[-1] += "".join(_row(f"`{name}`", text) for name, text in codes if text != usual)
-    for group, commands in GROUPS.items():
+    for group in GROUPS:
         parts.append(f"## {group}")
-        for name in (command.name for command in commands):
+        for name in (name for name, command in COMMANDS.items() if command.group == group):
             parts += [f"### {name}", f"```text\n{help_of(name).strip()}\n```"]
     return "\n\n".join(parts)
 

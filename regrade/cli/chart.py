@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
+from regrade.cli.command_list import command
 from regrade.cli.options import Allow, Benchmarks, SeveralAnswers
 from regrade.cli.output import TABLE, Output, end_if_left_out
 from regrade.comparing.chart_text import blocks, chart_of
@@ -21,6 +22,15 @@ from regrade.text.files import write_file
 _FORMATS = ("png", "svg")
 
 
+@command(
+    group="Compare and decide",
+    noun="settings",
+    examples="""\
+chart --benchmark gsm8k --image chart.svg
+chart --over money --gpu-hour 2.50
+chart --over money --token-price org/model=0.15,0.60
+""",
+)
 def chart(
     *,
     over: Over = "seconds",

@@ -9,7 +9,7 @@ from cyclopts import App, Group, Parameter, Token, convert
 from cyclopts.exceptions import CoercionError, CycloptsError
 from cyclopts.help import DefaultFormatter
 
-from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, Command, names_under
+from regrade.cli.command_list import COMMANDS, GROUPS, NOUNS, USUAL_CODES, names_under
 from regrade.processes.importing import quick_imports
 from regrade.settings.errors import UserError
 from regrade.settings.project_folder import VERSION
@@ -32,12 +32,7 @@ _MANY = 10
 _USUAL = ("--suite", "--config", "--answers", "--json", "--quiet")
 """Options that every short help shows."""
 _OPTION = re.compile(r"(?<!\S)--[a-z][\w.-]*")
-_GROUP_OF = {
-    command.name: group
-    for number, (title, commands) in enumerate(GROUPS.items())
-    for group in (Group(title, sort_key=number),)
-    for command in commands
-}
+_GROUPS = {title: Group(title, sort_key=number) for number, title in enumerate(GROUPS)}
 
 
 class PlainWords(DefaultFormatter):
@@ -116,7 +111,7 @@ def epilogue(command: str, *, is_short: bool = False) -> str:
             "Those under a noun are also commands without it: `regrade import`.",
             "",
         ]
-    codes = known.codes if known else Command._field_defaults["codes"]
+    codes = known.codes if known else USUAL_CODES
     verdicts = [name for name, listed in COMMANDS.items() if listed.gives_verdict]
     more = "" if command else f" ({' and '.join(verdicts)} have others)"
     rest = f" `regrade {command} {HELP_ALL}` shows all options." if is_short else ""
@@ -167,7 +162,7 @@ def command_line(chosen: str = "", *, helping: bool = False, full: bool = False)
             name=name,
             help=None if name == chosen else command.line,
             help_epilogue=epilogue(name),
-            group=_GROUP_OF[name],
+            group=_GROUPS[command.group],
             show=full or name == chosen or not command.noun,
         )
     if helping and not full and chosen in COMMANDS:

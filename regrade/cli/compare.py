@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
 from regrade.comparing.job import CompareJob
@@ -16,6 +17,13 @@ class CompareJobOptions(JobOptions, job=CompareJob, without=("gate", "tracking_u
     """Options of `regrade compare`: the verdict is that of `regrade gate`, and nothing is tracked."""
 
 
+@command(
+    group="Compare and decide",
+    examples="""\
+compare baseline org/model
+compare 1f0c6a2b 77ab01cd --examples 5 --allow sampling --markdown comparison.md
+""",
+)
 def compare(
     base: str,
     candidate: str,

@@ -5,11 +5,19 @@ from typing import Literal
 
 from cyclopts.completion.detect import ShellDetectionError
 
+from regrade.cli.command_list import command
 from regrade.settings.errors import SettingsError
 
 Shell = Literal["bash", "zsh", "fish"]
 
 
+@command(
+    group="This installation",
+    examples="""\
+completion
+completion bash --install
+""",
+)
 def completion(shell: Shell | None = None, *, install: bool = False) -> None:
     """Print or install the completion of a shell.
 

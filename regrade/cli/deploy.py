@@ -3,6 +3,7 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
+from regrade.cli.command_list import command
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import stdout
 from regrade.settings.project_folder import project_folder
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from regrade.orchestration.deployment.apply import Deployed
 
 
+@command(group="Servers and CI", noun="server", examples="deploy")
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:
     """Create or update work pools and deployments on a Prefect server.
 

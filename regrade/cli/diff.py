@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers, Sandbox, scoring_options
 from regrade.cli.output import TABLE, Output, open_set
 from regrade.scoring.diff_sides import diff_scorings
@@ -11,6 +12,13 @@ from regrade.scoring.diff_text import blocks
 from regrade.settings.errors import SettingsError
 
 
+@command(
+    group="Grade and read",
+    examples="""\
+diff 1f0c6a2b
+diff 1f0c6a2b --baseline number@1 --to number
+""",
+)
 def diff(
     answer_set: str,
     *,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_set
 from regrade.settings.errors import SettingsError
@@ -15,6 +16,11 @@ Format = Literal["every-eval-ever", "inspect"]
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
 
 
+@command(
+    group="Hand on",
+    noun="answers",
+    examples="export 1f0c6a2b exported/ --format every-eval-ever --organization 'My team'",
+)
 def export(
     answer_set: str,
     folder: Path,

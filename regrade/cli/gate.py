@@ -1,6 +1,7 @@
 """`regrade gate`."""
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.cli.terminal import show_logs
@@ -15,6 +16,15 @@ class GateOptions(JobOptions, job=GateJob):
     """Options of `regrade gate`."""
 
 
+@command(
+    group="Compare and decide",
+    gives_verdict=True,
+    codes="0 pass, 1 regression, 2 cannot tell, 3 no verdict: bad usage, missing answers or a failure",
+    examples="""\
+gate org/model --baseline baseline --max-drop 3
+gate org/model --max-drop 1 --max-drop-of gsm8k=3 --max-unparsed 2 --markdown verdict.md --junit verdict.xml
+""",
+)
 def gate(
     candidate: str,
     *,

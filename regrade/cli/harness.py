@@ -1,6 +1,7 @@
 """`regrade harness`."""
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import run_flow
 from regrade.cli.import_answers import show_imports
 from regrade.cli.job_options import JobOptions
@@ -13,6 +14,16 @@ class HarnessOptions(JobOptions, job=HarnessJob, without=("model", "arguments"))
     """Options of `regrade harness`."""
 
 
+@command(
+    group="Get answers",
+    noun="answers",
+    runs_flow=True,
+    examples="""\
+harness org/model --harness inspect --engine.tool-parser hermes -- inspect_evals/gaia --limit 20
+harness org/model --harness harbor -- --dataset terminal-bench@2.0 --agent terminus-2
+harness org/model -- my-agent --url {base_url} --model {model} --out {output}
+""",
+)
 def harness(
     model: str | None = None,
     arguments: tuple[str, ...] = (),

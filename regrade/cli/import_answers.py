@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Group, Parameter
 
 from regrade.answers.opening import open_repository
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import print_blocks, stderr, stdout
@@ -25,6 +26,15 @@ SHOWN_FIELDS = 20
 """Most fields of a format that are named on the terminal; `--json` has all."""
 
 
+@command(
+    group="Get answers",
+    name="import",
+    noun="answers",
+    examples="""\
+import results/ --answers ./answers
+import lm_eval_output/ --format lm-eval --scorer number --strict --json
+""",
+)
 def import_answers(
     paths: tuple[str, ...],
     /,

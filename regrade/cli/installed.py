@@ -8,6 +8,7 @@ from typing import Any
 from regrade.answers.durations import Duration, durations
 from regrade.benchmarks import benchmark_cards
 from regrade.benchmarks.base import BenchmarkCard
+from regrade.cli.command_list import command
 from regrade.cli.output import TABLE, Output
 from regrade.lm_eval.index import matching, task_index
 from regrade.lm_eval.listing import described, line_of
@@ -20,6 +21,13 @@ from regrade.text.blocks import Block, Line, Strong, with_code
 from regrade.text.text import duration_text, visible
 
 
+@command(
+    group="This installation",
+    examples="""\
+benchmarks
+benchmarks 'arc*' --lm-eval
+""",
+)
 def benchmarks(
     pattern: str = "",
     /,
@@ -131,6 +139,7 @@ def _show_harness(pattern: str, path: str | None, output: Output) -> None:
     output.show({"lm_eval": [asdict(entry) for entry in found]}, draw)
 
 
+@command(group="This installation", examples="scorers")
 def scorers(*, output: Output = TABLE) -> None:
     """List the scorers with their versions and source hashes."""
     broken = _broken("scorer")

@@ -1,6 +1,7 @@
 """`regrade judge`: let judge models grade stored answers."""
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
@@ -12,6 +13,17 @@ class JudgeOptions(JobOptions, job=JudgeJob):
     """Options of `regrade judge`."""
 
 
+@command(
+    group="Grade and read",
+    noun="judges",
+    runs_flow=True,
+    examples="""\
+judge --judge org/judge-32b
+judge 1f0c6a2b --judge org/judge-32b --rubric accuracy_style --judge-repeats 3
+judge 1f0c6a2b --judge served --rubric pairwise --baseline baseline --engine openai --base-url http://127.0.0.1:8000/v1
+judge --judge org/judge-32b --self-test
+""",
+)
 def judge(*answer_set: str, options: JudgeOptions | None = None, output: Output = TABLE) -> None:
     """Let judge models grade stored answers, and keep their verdicts as answer sets of their own.
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from regrade.answers.publishing import settled
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers, TrackingUri
 from regrade.cli.output import TABLE, Output, open_set
 from regrade.cli.terminal import stderr, stdout
@@ -33,6 +34,15 @@ SAMPLE = 200
 """Answers of a sample, if `--sample` does not say."""
 
 
+@command(
+    group="Grade and read",
+    noun="judges",
+    examples="""\
+label 1f0c6a2b --sample 200 --out labels.csv
+label 1f0c6a2b --read labels.csv --rater ana
+label 1f0c6a2b --report
+""",
+)
 def label(
     answer_set: str,
     *,

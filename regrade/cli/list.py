@@ -9,6 +9,7 @@ from regrade.answers.figures import figures_in
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, end_if_left_out, open_answers
 from regrade.cli.terminal import print_blocks, stdout
@@ -34,6 +35,15 @@ _Calibrations = Mapping[tuple[str, str], Calibrated | None]
 _TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
+@command(
+    group="Grade and read",
+    name="list",
+    examples="""\
+list
+list --model org/model --benchmark gsm8k --sort accuracy
+list --json
+""",
+)
 def list_answers(
     *,
     answers: Answers = None,

@@ -3,6 +3,7 @@
 from functools import partial
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
@@ -16,6 +17,15 @@ class NoiseOptions(JobOptions, job=NoiseJob, without=("model",)):
     """Options of `regrade noise`."""
 
 
+@command(
+    group="Compare and decide",
+    noun="settings",
+    runs_flow=True,
+    examples="""\
+noise org/model --benchmark gsm8k
+noise org/model --benchmark gsm8k --in-flight 1 --limit 200
+""",
+)
 def noise(
     model: str | None = None, *, options: NoiseOptions | None = None, output: Output = TABLE
 ) -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_set
 from regrade.judging.labels.calibrated import Calibrated
@@ -12,6 +13,15 @@ from regrade.judging.panel_text import answers_json, blocks
 from regrade.settings.errors import SettingsError
 
 
+@command(
+    group="Grade and read",
+    name="panel",
+    noun="judges",
+    examples="""\
+panel 1f0c6a2b
+panel 1f0c6a2b --without org/judge-32b
+""",
+)
 def show_panel(
     answer_set: str,
     /,

@@ -3,6 +3,7 @@
 from rich.text import Text
 
 from regrade.cli.checking import checked_job
+from regrade.cli.command_list import command
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import log_to, stderr
@@ -18,6 +19,15 @@ class PlanOptions(JobOptions, job=PlanRequest, without=("model",)):
     """Options of `regrade plan`."""
 
 
+@command(
+    group="Get answers",
+    noun="settings",
+    codes="0 it fits, 1 nothing fits or failed, 2 bad usage or input, 130 interrupted, 143 stopped",
+    examples="""\
+plan org/model --gpus 8 --gpu h100 --benchmark gsm8k_chat
+plan ./checkpoint --gpu-memory 24GiB --max-model-len 8192 --json
+""",
+)
 def plan(
     model: str | None = None, *, options: PlanOptions | None = None, output: Output = TABLE
 ) -> None:

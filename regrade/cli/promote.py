@@ -3,6 +3,7 @@
 from regrade.answers.aliases import move_alias
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import AnswerSet
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers, Benchmarks, TrackingUri
 from regrade.cli.output import TABLE, Output, tag_runs
 from regrade.comparing.sides import find_side
@@ -12,6 +13,13 @@ from regrade.text.blocks import Block, Line, Link, Table
 from regrade.tracking.labels import move_alias_tag
 
 
+@command(
+    group="Compare and decide",
+    examples="""\
+promote org/model
+promote 1f0c6a2b --alias release
+""",
+)
 def promote(
     answer_set_or_model: str,
     *,

@@ -4,12 +4,14 @@ from typing import Any
 
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import Leftover, publish_leftovers
+from regrade.cli.command_list import command
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import stderr, stdout
 from regrade.settings.files import spool_root
 from regrade.text.text import counted, visible
 
 
+@command(group="Get answers", noun="answers", examples="publish")
 def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
     """Publish answers that earlier runs on this machine left in the spool.
 

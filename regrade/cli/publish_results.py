@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from regrade.answers.sets import readable_sets
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers, Benchmarks
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.comparing.sides import named_id
@@ -14,6 +15,7 @@ from regrade.text.blocks import Block, Line, Quote, Table, with_code
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
+@command(group="Hand on", noun="answers", examples="publish-results org/model --pull-request")
 def publish_results(
     model: str,
     *,

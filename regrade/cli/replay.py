@@ -1,6 +1,7 @@
 """`regrade replay`: read stored answers again, with another model or other settings."""
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
@@ -12,6 +13,16 @@ class ReplayOptions(JobOptions, job=ReplayJob):
     """Options of `regrade replay`."""
 
 
+@command(
+    group="Compare and decide",
+    noun="answers",
+    runs_flow=True,
+    examples="""\
+replay 1f0c6a2b --model org/model-fp8
+replay 1f0c6a2b --limit 200 --engine.kv-cache-dtype fp8
+replay 1f0c6a2b --own-model run/checkpoint-500 --model run/checkpoint-500-awq --json
+""",
+)
 def replay(
     answer_set: str, *, options: ReplayOptions | None = None, output: Output = TABLE
 ) -> None:

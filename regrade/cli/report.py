@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.cli.options import Allow, Answers
 from regrade.cli.output import TABLE, Output, end_if_left_out
 from regrade.settings.errors import SettingsError
@@ -12,6 +13,13 @@ from regrade.settings.errors import SettingsError
 FORMATS = (".html", ".md")
 
 
+@command(
+    group="Hand on",
+    examples="""\
+report report.html
+report 1f0c6a2b report.md --baseline baseline
+""",
+)
 def report(
     *names: str,
     base: Annotated[str | None, Parameter(name=("--baseline", "--base"))] = None,

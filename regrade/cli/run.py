@@ -4,6 +4,7 @@ import os
 from functools import partial
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import print_result, run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.options import MetricsPort
@@ -32,6 +33,20 @@ class ScoreOptions(JobOptions, job=ScoringJob):
     """Options of `regrade score`."""
 
 
+@command(
+    group="Get answers",
+    runs_flow=True,
+    codes="0 done, and with `--baseline` the verdict is pass; 1 failed, or another verdict; 2 bad usage or input, 130 interrupted, 143 stopped",
+    examples="""\
+evaluate --model org/model --benchmark gsm8k --limit 50
+evaluate --model org/model --benchmark mmlu --temperature 0.7 --repeats 4
+evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat
+evaluate --model run/checkpoint-* --benchmark gsm8k
+evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME
+evaluate --model org/model --benchmark mmlu --baseline baseline --max-drop 1 --stop-when-sure
+evaluate --config evaluation.yaml
+""",
+)
 def evaluate(
     options: EvaluateOptions | None = None,
     *,
@@ -66,6 +81,15 @@ def evaluate(
         raise NotPassedError(found.gate.summary)
 
 
+@command(
+    group="Get answers",
+    noun="answers",
+    runs_flow=True,
+    examples="""\
+generate --model org/model --benchmark gsm8k --temperature 0.7 --repeats 8
+generate --model org/model --benchmark mmlu --limit 50 --max-tokens 2048
+""",
+)
 def generate(
     options: GenerateOptions | None = None,
     *,
@@ -79,6 +103,16 @@ def generate(
     print_result(run_flow("generate_answers", Evaluation, job, output, check, job), output)
 
 
+@command(
+    group="Grade and read",
+    examples="""\
+score --scorer my_scorer.py:score
+score --stale
+score --answer-set 1f0c6a2b --force
+score --benchmark gsm8k --since 2026-09-01
+score --answers hf://datasets/ORG/NAME --model org/model
+""",
+)
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:
     """Score stored answers at one pinned commit, without a model."""
     job = job_of(ScoringJob, options or ScoreOptions())

@@ -12,6 +12,7 @@ from regrade.answers.base import Repository
 from regrade.answers.figures import figures_line, figures_of
 from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import FilterOptions, named_as_options
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output, open_answers
 from regrade.cli.terminal import print_blocks, stderr
@@ -49,6 +50,15 @@ DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
+@command(
+    group="Grade and read",
+    examples="""\
+show org/model --wrong
+show 1f0c6a2b --verdict unparsed --truncated yes --page 2
+show 1f0c6a2b --search 'square root' --sort length --descending
+show 1f0c6a2b --baseline 77ab01cd --change worse
+""",
+)
 def show(
     answer_set: str,
     *,

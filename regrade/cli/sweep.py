@@ -9,6 +9,7 @@ from cyclopts import App, Parameter
 from pydantic import ValidationError
 
 from regrade.cli.checking import checked_job
+from regrade.cli.command_list import command
 from regrade.cli.commands import without_rounding
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOption, JobOptions, options_of, words_of
@@ -106,6 +107,15 @@ def _holds_commas(option: JobOption) -> bool:
     return any(mark in option.info.metadata for mark in (PATH, FREE_TEXT))
 
 
+@command(
+    group="Get answers",
+    noun="settings",
+    runs_flow=True,
+    examples="""\
+sweep --model org/model --benchmark gsm8k --in-flight 1,4,16
+sweep --model org/model --model org/other --benchmark gsm8k --engine.quantization default,fp8
+""",
+)
 def sweep(*arguments: VALUES) -> None:
     """Evaluate at each point of a grid of settings: speed and accuracy, compared with the first point.
 

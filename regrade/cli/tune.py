@@ -3,6 +3,7 @@
 from functools import partial
 
 from regrade.cli.checking import job_of
+from regrade.cli.command_list import command
 from regrade.cli.flow_run import run_flow
 from regrade.cli.job_options import JobOptions
 from regrade.cli.output import TABLE, Output
@@ -14,6 +15,15 @@ class TuneOptions(JobOptions, job=TuneJob):
     """Options of `regrade tune`."""
 
 
+@command(
+    group="Get answers",
+    noun="settings",
+    runs_flow=True,
+    examples="""\
+tune --model org/model --benchmark gsm8k
+tune --model org/model --benchmark gsm8k --limit 200 --max-tokens 512 --ttft-p99 2 --tpot-p99 0.05
+""",
+)
 def tune(options: TuneOptions | None = None, *, output: Output = TABLE) -> None:
     """Find the fastest engine settings for a model, this machine and a kind of workload; the answers made are kept."""
     job = job_of(TuneJob, options or TuneOptions())

@@ -6,6 +6,7 @@ from regrade.answers.documents import NotIntactError
 from regrade.answers.local import LocalRepository
 from regrade.answers.opening import newest_revision, open_repository
 from regrade.answers.verify import verify as verify_repository
+from regrade.cli.command_list import command
 from regrade.cli.options import Answers
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import stdout
@@ -14,6 +15,14 @@ from regrade.settings.view_address import default_answers
 from regrade.text.text import counted, visible
 
 
+@command(
+    group="Hand on",
+    noun="answers",
+    examples="""\
+verify
+verify 1f0c6a2b --answers hf://datasets/ORG/NAME
+""",
+)
 def verify(
     answer_set: str | None = None,
     *,

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.cli.options import WHERE
 from regrade.settings import ANSWER_SET_START
 from regrade.settings.errors import SettingsError
@@ -19,6 +20,13 @@ if TYPE_CHECKING:
 PORT = 4300
 
 
+@command(
+    group="Grade and read",
+    examples="""\
+view
+view hf://datasets/ORG/NAME 1f0c6a2b
+""",
+)
 def view(
     answers: str | None = None,
     answer_set: str | None = None,

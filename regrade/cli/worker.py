@@ -4,9 +4,11 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.settings.errors import OperationError, SettingsError
 
 
+@command(group="Servers and CI", noun="server", examples="worker --pool gpu")
 def worker(
     *,
     pool: str,

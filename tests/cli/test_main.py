@@ -13,7 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from regrade.cli.command_list import COMMANDS, EXAMPLES, GROUPS, NOUNS, names_under, without_noun
+from regrade.cli.command_list import (
+    COMMANDS,
+    GROUPS,
+    NOUNS,
+    USUAL_CODES,
+    declared_in,
+    names_under,
+    without_noun,
+)
 from regrade.cli.commands import command_line
 from regrade.cli.job_options import as_json
 from regrade.cli.main import run
@@ -34,6 +42,18 @@ def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for
         if "run_flow(" in getsource(getattr(import_module(f"regrade.cli.{module}"), function))
     }
     assert run_flow - {"score"} == {n for n, command in COMMANDS.items() if command.runs_flow}
+
+
+def test_a_command_is_one_file_which_declares_what_the_help_says_of_it(tmp_path: Path):
+    (tmp_path / "made_up.py").write_text(
+        'raise ImportError\n\n\n@command(group="Hand on", noun="answers", examples="made-up x\\nmade-up y")\n'
+        'def made_up(answer_set: str) -> None:\n    """Make an answer set up.\n\n    At once.\n    """\n'
+    )
+    ((name, made_up),) = declared_in(tmp_path)
+    assert (name, made_up.function) == ("made-up", "made_up:made_up")
+    assert (made_up.group, made_up.noun, made_up.codes) == ("Hand on", "answers", USUAL_CODES)
+    assert made_up.line == "Make an answer set up."
+    assert made_up.examples == ("made-up x", "made-up y")
 
 
 def test_the_list_of_commands_imports_none_of_them():
@@ -63,11 +83,12 @@ def test_help_is_free_of_python(name: str):
 
 
 def test_every_command_has_examples_that_it_accepts():
-    examples = [shlex.split(line) for line in EXAMPLES.splitlines()]
-    assert {words[0] for words in examples} == COMMANDS.keys()
     app = command_line()
-    for words in examples:
-        app.parse_args(words, exit_on_error=False, print_error=False)
+    for name, command in COMMANDS.items():
+        assert command.examples
+        for words in map(shlex.split, command.examples):
+            assert words[0] == name
+            app.parse_args(words, exit_on_error=False, print_error=False)
 
 
 def test_the_first_page_has_what_people_do_daily_and_four_nouns():

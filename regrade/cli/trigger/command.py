@@ -4,6 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from regrade.cli.command_list import command
 from regrade.cli.job_options import JobOptions, as_json
 from regrade.cli.output import TABLE, Output
 from regrade.cli.terminal import show_logs
@@ -17,6 +18,16 @@ class TriggerOptions(JobOptions, job=EvaluationJob, taken=("--timeout",)):  # of
     """Options of `regrade trigger`."""
 
 
+@command(
+    group="Servers and CI",
+    noun="server",
+    gives_verdict=True,
+    codes="0 started, or with --wait done and no regression; 1 regression; 2 cannot tell; 3 could not be run; 4 cancelled; 5 not in time",
+    examples="""\
+trigger evaluate-model --model org/model --benchmark gsm8k --wait
+trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 3 --junit verdict.xml
+""",
+)
 def trigger(
     deployment: str,
     /,
