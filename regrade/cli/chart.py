@@ -22,15 +22,7 @@ from regrade.text.files import write_file
 _FORMATS = ("png", "svg")
 
 
-@command(
-    group="Compare and decide",
-    noun="settings",
-    examples="""\
-chart --benchmark gsm8k --image chart.svg
-chart --over money --gpu-hour 2.50
-chart --over money --token-price org/model=0.15,0.60
-""",
-)
+@command(group="Compare and decide", noun="settings")
 def chart(
     *,
     over: Over = "seconds",
@@ -59,6 +51,11 @@ def chart(
         currency: Currency of the prices.
         scorer: Scorer of all answers; each benchmark's first if not given.
         image: File for the chart, ending in `.png` or `.svg`; with several benchmarks, each gets its name in front of the ending.
+
+    Examples:
+        chart --benchmark gsm8k --image chart.svg
+        chart --over money --gpu-hour 2.50
+        chart --over money --token-price org/model=0.15,0.60
     """
     kind = "" if image is None else image.suffix.removeprefix(".").lower()
     if image is not None and kind not in _FORMATS:

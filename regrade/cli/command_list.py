@@ -29,10 +29,10 @@ class Command(NamedTuple):
     """Module below `regrade.cli`, and function: `run:evaluate`."""
     line: str
     """First line of its help: that of the function's docstring."""
+    examples: tuple[str, ...]
+    """Examples without `regrade`: those of the docstring. A short `--help` has the options of the first."""
     group: str
     """Title of its group."""
-    examples: tuple[str, ...]
-    """Examples without `regrade`. A short `--help` has the options of the first."""
     noun: str = ""
     """Noun under which it stands; "" for a command on the first page of the help."""
     runs_flow: bool = False
@@ -47,8 +47,7 @@ def command(**fields: str | bool) -> Callable[[T], T]:  # noqa: ARG001
     """Declare a function a command. The arguments are literals: they are read from the file, which is not imported for it.
 
     Args:
-        fields: Those of `Command` which the function does not tell; examples are a text with one in each line, and `name` is its
-            name if that is not the function's.
+        fields: Those of `Command` which the function does not tell, and `name` if that is not the function's.
     """
     return lambda function: function
 
@@ -59,17 +58,15 @@ def declared_in(folder: Path) -> Iterator[tuple[str, Command]]:
         module = ".".join(path.relative_to(folder).with_suffix("").parts)
         for part in path.read_text("utf-8").split("\n@command(")[1:]:
             arguments, _, function = part.partition("\ndef ")
-            tree = ast.parse(f"_({arguments}")
-            fields = {
-                word.arg or "": ast.literal_eval(word.value)
-                for word in ast.walk(tree)
-                if isinstance(word, ast.keyword)
-            }
+            words = ast.walk(ast.parse(f"_({arguments}"))
+            given = [word for word in words if isinstance(word, ast.keyword)]
+            fields = {word.arg or "": ast.literal_eval(word.value) for word in given}
             called = function.partition("(")[0]
             name = fields.pop("name", called.replace("_", "-"))
-            examples = tuple(fields.pop("examples").splitlines())
-            line = function.partition('"""')[2].partition("\n")[0].partition('"""')[0]
-            yield name, Command(f"{module}:{called}", line, examples=examples, **fields)
+            line, *more = function.split('"""')[1].splitlines()
+            after = more[more.index("    Examples:") + 1 :]
+            examples = tuple(text.strip() for text in after if text.strip())
+            yield name, Command(f"{module}:{called}", line, examples, **fields)
 
 
 COMMANDS = dict(

@@ -17,13 +17,7 @@ class CompareJobOptions(JobOptions, job=CompareJob, without=("gate", "tracking_u
     """Options of `regrade compare`: the verdict is that of `regrade gate`, and nothing is tracked."""
 
 
-@command(
-    group="Compare and decide",
-    examples="""\
-compare baseline org/model
-compare 1f0c6a2b 77ab01cd --examples 5 --allow sampling --markdown comparison.md
-""",
-)
+@command(group="Compare and decide")
 def compare(
     base: str,
     candidate: str,
@@ -40,6 +34,10 @@ def compare(
         base: Answer set id, model, or alias such as `baseline`.
         candidate: Answer set id, model or alias to compare with the base.
         markdown: File for the comparison as markdown.
+
+    Examples:
+        compare baseline org/model
+        compare 1f0c6a2b 77ab01cd --examples 5 --allow sampling --markdown comparison.md
     """
     job = job_of(CompareJob, options or CompareJobOptions(), base=base, candidate=candidate)
     comparisons = job.compared().comparisons

@@ -11,13 +11,7 @@ from regrade.settings.errors import SettingsError
 Shell = Literal["bash", "zsh", "fish"]
 
 
-@command(
-    group="This installation",
-    examples="""\
-completion
-completion bash --install
-""",
-)
+@command(group="This installation")
 def completion(shell: Shell | None = None, *, install: bool = False) -> None:
     """Print or install the completion of a shell.
 
@@ -26,6 +20,10 @@ def completion(shell: Shell | None = None, *, install: bool = False) -> None:
     Args:
         shell: The shell; the one that runs this command if not given.
         install: Write the script into the folder in which the shell looks for it, add it to the start-up file of bash, and print the path.
+
+    Examples:
+        completion
+        completion bash --install
     """
     from regrade.cli.commands import command_line  # noqa: PLC0415 - it names this command
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from regrade.orchestration.deployment.apply import Deployed
 
 
-@command(group="Servers and CI", noun="server", examples="deploy")
+@command(group="Servers and CI", noun="server")
 def deploy(*, force: bool = False, output: Output = TABLE) -> None:
     """Create or update work pools and deployments on a Prefect server.
 
@@ -22,6 +22,9 @@ def deploy(*, force: bool = False, output: Output = TABLE) -> None:
 
     Args:
         force: Overwrite settings that were changed on the server by hand.
+
+    Examples:
+        deploy
     """
     # `regrade deploy --help` does not need Prefect, whose import takes a second.
     from regrade.orchestration.deployment.deploy import deploy_project  # noqa: PLC0415

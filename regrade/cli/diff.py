@@ -12,13 +12,7 @@ from regrade.scoring.diff_text import blocks
 from regrade.settings.errors import SettingsError
 
 
-@command(
-    group="Grade and read",
-    examples="""\
-diff 1f0c6a2b
-diff 1f0c6a2b --baseline number@1 --to number
-""",
-)
+@command(group="Grade and read")
 def diff(
     answer_set: str,
     *,
@@ -40,6 +34,10 @@ def diff(
         after: Stored scoring, `scorer@version`, or a scorer as installed or in a file (`path/to/file.py:name`).
         subset: Only answers of this subset.
         examples: Number of examples to show of each kind of change.
+
+    Examples:
+        diff 1f0c6a2b
+        diff 1f0c6a2b --baseline number@1 --to number
     """
     if examples < 0:
         raise SettingsError(f"`--examples {examples}` should be 0 or more.")

@@ -16,11 +16,7 @@ Format = Literal["every-eval-ever", "inspect"]
 Relationship = Literal["first_party", "third_party", "collaborative", "other"]
 
 
-@command(
-    group="Hand on",
-    noun="answers",
-    examples="export 1f0c6a2b exported/ --format every-eval-ever --organization 'My team'",
-)
+@command(group="Hand on", noun="answers")
 def export(
     answer_set: str,
     folder: Path,
@@ -44,6 +40,9 @@ def export(
         organization: Organization that evaluated, for `every-eval-ever`; the owner of the answer repository on the Hub if not
             given.
         relationship: Relationship of that organization to the model, for `every-eval-ever`; `other` if not given.
+
+    Examples:
+        export 1f0c6a2b exported/ --format every-eval-ever --organization 'My team'
     """
     if format == "inspect" and (organization or relationship):
         raise SettingsError("`--organization` and `--relationship` are for `every-eval-ever`.")

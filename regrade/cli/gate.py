@@ -20,10 +20,6 @@ class GateOptions(JobOptions, job=GateJob):
     group="Compare and decide",
     gives_verdict=True,
     codes="0 pass, 1 regression, 2 cannot tell, 3 no verdict: bad usage, missing answers or a failure",
-    examples="""\
-gate org/model --baseline baseline --max-drop 3
-gate org/model --max-drop 1 --max-drop-of gsm8k=3 --max-unparsed 2 --markdown verdict.md --junit verdict.xml
-""",
 )
 def gate(
     candidate: str,
@@ -36,6 +32,10 @@ def gate(
 
     Args:
         candidate: Answer set id, model or alias.
+
+    Examples:
+        gate org/model --baseline baseline --max-drop 3
+        gate org/model --max-drop 1 --max-drop-of gsm8k=3 --max-unparsed 2 --markdown verdict.md --junit verdict.xml
     """
     job = job_of(GateJob, options or GateOptions(), candidate=candidate)
     if old := [text for text in job.benchmarks if "=" in text]:

@@ -14,16 +14,7 @@ class HarnessOptions(JobOptions, job=HarnessJob, without=("model", "arguments"))
     """Options of `regrade harness`."""
 
 
-@command(
-    group="Get answers",
-    noun="answers",
-    runs_flow=True,
-    examples="""\
-harness org/model --harness inspect --engine.tool-parser hermes -- inspect_evals/gaia --limit 20
-harness org/model --harness harbor -- --dataset terminal-bench@2.0 --agent terminus-2
-harness org/model -- my-agent --url {base_url} --model {model} --out {output}
-""",
-)
+@command(group="Get answers", noun="answers", runs_flow=True)
 def harness(
     model: str | None = None,
     arguments: tuple[str, ...] = (),
@@ -42,6 +33,11 @@ def harness(
         arguments: After `--`, what follows the command of `--harness`, such as a task; without it, program and arguments.
             `{base_url}`, `{model}` and `{output}` stand for the server's address, the model's name there, and the folder whose
             files are imported.
+
+    Examples:
+        harness org/model --harness inspect --engine.tool-parser hermes -- inspect_evals/gaia --limit 20
+        harness org/model --harness harbor -- --dataset terminal-bench@2.0 --agent terminus-2
+        harness org/model -- my-agent --url {base_url} --model {model} --out {output}
     """
     job = job_of(HarnessJob, options or HarnessOptions(), model=model, arguments=arguments)
     show_imports(run_flow("run_harness", Imports, job, output), job.answers, output)

@@ -26,15 +26,7 @@ SHOWN_FIELDS = 20
 """Most fields of a format that are named on the terminal; `--json` has all."""
 
 
-@command(
-    group="Get answers",
-    name="import",
-    noun="answers",
-    examples="""\
-import results/ --answers ./answers
-import lm_eval_output/ --format lm-eval --scorer number --strict --json
-""",
-)
+@command(group="Get answers", name="import", noun="answers")
 def import_answers(
     paths: tuple[str, ...],
     /,
@@ -65,6 +57,10 @@ def import_answers(
         target_after: Text before the right answer in the target column, such as `####`; its last occurrence counts.
         score_range: Worst and best value of the table's score, or of the reward of agents, such as `0 1.2`; 0 and 1 if not given.
         strict: Import nothing if a file cannot be read, or a folder has a JSON, Parquet or zip file of unknown format.
+
+    Examples:
+        import results/ --answers ./answers
+        import lm_eval_output/ --format lm-eval --scorer number --strict --json
     """
     if scorer is not None:
         with of_setting("`--scorer`"):

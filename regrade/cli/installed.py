@@ -21,13 +21,7 @@ from regrade.text.blocks import Block, Line, Strong, with_code
 from regrade.text.text import duration_text, visible
 
 
-@command(
-    group="This installation",
-    examples="""\
-benchmarks
-benchmarks 'arc*' --lm-eval
-""",
-)
+@command(group="This installation")
 def benchmarks(
     pattern: str = "",
     /,
@@ -44,6 +38,10 @@ def benchmarks(
         pattern: Only names that contain this text, or match it if it has `*`.
         lm_eval: List the tasks, groups and tags of lm-evaluation-harness, which run as `lm_eval:NAME`.
         lm_eval_path: Also those in this folder of yaml files.
+
+    Examples:
+        benchmarks
+        benchmarks 'arc*' --lm-eval
     """
     if lm_eval or lm_eval_path is not None:
         _show_harness(pattern, lm_eval_path, output)
@@ -139,9 +137,13 @@ def _show_harness(pattern: str, path: str | None, output: Output) -> None:
     output.show({"lm_eval": [asdict(entry) for entry in found]}, draw)
 
 
-@command(group="This installation", examples="scorers")
+@command(group="This installation")
 def scorers(*, output: Output = TABLE) -> None:
-    """List the scorers with their versions and source hashes."""
+    """List the scorers with their versions and source hashes.
+
+    Examples:
+        scorers
+    """
     broken = _broken("scorer")
     usable = [
         {

@@ -34,15 +34,7 @@ SAMPLE = 200
 """Answers of a sample, if `--sample` does not say."""
 
 
-@command(
-    group="Grade and read",
-    noun="judges",
-    examples="""\
-label 1f0c6a2b --sample 200 --out labels.csv
-label 1f0c6a2b --read labels.csv --rater ana
-label 1f0c6a2b --report
-""",
-)
+@command(group="Grade and read", noun="judges")
 def label(
     answer_set: str,
     *,
@@ -80,6 +72,11 @@ def label(
         revise: Let new labels replace those that the same person gave before.
         report: Only show agreement and the corrected figure.
         scorer: Scorer whose verdicts are compared; the first of the answer set if not given.
+
+    Examples:
+        label 1f0c6a2b --sample 200 --out labels.csv
+        label 1f0c6a2b --read labels.csv --rater ana
+        label 1f0c6a2b --report
     """
     _check(sample, seed, [out is not None, read is not None, to_mlflow, from_mlflow, report])
     entry = open_set(answers, answer_set)

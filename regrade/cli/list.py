@@ -35,15 +35,7 @@ _Calibrations = Mapping[tuple[str, str], Calibrated | None]
 _TEXT = {*COLUMNS[:4], *MORE_COLUMNS, "with repeats"}
 
 
-@command(
-    group="Grade and read",
-    name="list",
-    examples="""\
-list
-list --model org/model --benchmark gsm8k --sort accuracy
-list --json
-""",
-)
+@command(group="Grade and read", name="list")
 def list_answers(
     *,
     answers: Answers = None,
@@ -64,6 +56,11 @@ def list_answers(
         benchmark: Only this benchmark.
         sort: Order of the answer sets: newest, highest or largest first; names from A to Z.
         ascending: Reverse the order: oldest, lowest or smallest first; names from Z to A.
+
+    Examples:
+        list
+        list --model org/model --benchmark gsm8k --sort accuracy
+        list --json
     """
     repository, revision = open_answers(answers)
     shelf = Library(repository).shelf(revision)

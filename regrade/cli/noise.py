@@ -17,15 +17,7 @@ class NoiseOptions(JobOptions, job=NoiseJob, without=("model",)):
     """Options of `regrade noise`."""
 
 
-@command(
-    group="Compare and decide",
-    noun="settings",
-    runs_flow=True,
-    examples="""\
-noise org/model --benchmark gsm8k
-noise org/model --benchmark gsm8k --in-flight 1 --limit 200
-""",
-)
+@command(group="Compare and decide", noun="settings", runs_flow=True)
 def noise(
     model: str | None = None, *, options: NoiseOptions | None = None, output: Output = TABLE
 ) -> None:
@@ -37,6 +29,10 @@ def noise(
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or the folder of a checkpoint. Required, here or in the
             `--config` file.
+
+    Examples:
+        noise org/model --benchmark gsm8k
+        noise org/model --benchmark gsm8k --in-flight 1 --limit 200
     """
     job = job_of(NoiseJob, options or NoiseOptions(), model=model)
     job.check_invariance()

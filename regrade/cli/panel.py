@@ -13,15 +13,7 @@ from regrade.judging.panel_text import answers_json, blocks
 from regrade.settings.errors import SettingsError
 
 
-@command(
-    group="Grade and read",
-    name="panel",
-    noun="judges",
-    examples="""\
-panel 1f0c6a2b
-panel 1f0c6a2b --without org/judge-32b
-""",
-)
+@command(group="Grade and read", name="panel", noun="judges")
 def show_panel(
     answer_set: str,
     /,
@@ -37,6 +29,10 @@ def show_panel(
         answer_set: The judged answers: id of an answer set (the first digits are enough), model or alias.
         rubric: Only judges with this rubric; needed if there are runs with several.
         without: Judge to leave out, by the name of its model. May be given several times.
+
+    Examples:
+        panel 1f0c6a2b
+        panel 1f0c6a2b --without org/judge-32b
     """
     found, calibrations = _panel(answer_set, rubric, without, answers)
     result = panel_result(found, calibrations)

@@ -23,10 +23,6 @@ class PlanOptions(JobOptions, job=PlanRequest, without=("model",)):
     group="Get answers",
     noun="settings",
     codes="0 it fits, 1 nothing fits or failed, 2 bad usage or input, 130 interrupted, 143 stopped",
-    examples="""\
-plan org/model --gpus 8 --gpu h100 --benchmark gsm8k_chat
-plan ./checkpoint --gpu-memory 24GiB --max-model-len 8192 --json
-""",
 )
 def plan(
     model: str | None = None, *, options: PlanOptions | None = None, output: Output = TABLE
@@ -39,6 +35,10 @@ def plan(
     Args:
         model: Model on the Hub (`org/name` or `org/name@revision`), or a folder with at least its config.json. Required, here or in
             the `--config` file.
+
+    Examples:
+        plan org/model --gpus 8 --gpu h100 --benchmark gsm8k_chat
+        plan ./checkpoint --gpu-memory 24GiB --max-model-len 8192 --json
     """
     options = options or PlanOptions()
     chosen = options.parameters()

@@ -13,13 +13,7 @@ from regrade.text.blocks import Block, Line, Link, Table
 from regrade.tracking.labels import move_alias_tag
 
 
-@command(
-    group="Compare and decide",
-    examples="""\
-promote org/model
-promote 1f0c6a2b --alias release
-""",
-)
+@command(group="Compare and decide")
 def promote(
     answer_set_or_model: str,
     *,
@@ -37,6 +31,10 @@ def promote(
     Args:
         answer_set_or_model: Answer set id, model, or another alias.
         alias: Name of the alias.
+
+    Examples:
+        promote org/model
+        promote 1f0c6a2b --alias release
     """
     uri = answers or default_answers()
     side = find_side(answer_set_or_model, uri, benchmark)

@@ -11,7 +11,7 @@ from regrade.settings.files import spool_root
 from regrade.text.text import counted, visible
 
 
-@command(group="Get answers", noun="answers", examples="publish")
+@command(group="Get answers", noun="answers")
 def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
     """Publish answers that earlier runs on this machine left in the spool.
 
@@ -19,6 +19,9 @@ def publish(*, answers: str | None = None, output: Output = TABLE) -> None:
 
     Args:
         answers: Only answers that belong to this repository.
+
+    Examples:
+        publish
     """
     only = open_repository(answers, create=True).uri if answers else None
     leftovers = list(publish_leftovers(only))

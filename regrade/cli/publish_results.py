@@ -15,7 +15,7 @@ from regrade.text.blocks import Block, Line, Quote, Table, with_code
 _MODEL = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*", re.ASCII)
 
 
-@command(group="Hand on", noun="answers", examples="publish-results org/model --pull-request")
+@command(group="Hand on", noun="answers")
 def publish_results(
     model: str,
     *,
@@ -38,6 +38,9 @@ def publish_results(
         pull_request: Propose the files as a pull request.
         commit: Commit the files to the model's repository.
         replace: Replace a result for the same task that came from elsewhere.
+
+    Examples:
+        publish-results org/model --pull-request
     """
     if not _MODEL.fullmatch(model):
         raise SettingsError(f"'{model}' should be a model on the Hub, ORG/NAME.")

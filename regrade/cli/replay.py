@@ -13,16 +13,7 @@ class ReplayOptions(JobOptions, job=ReplayJob):
     """Options of `regrade replay`."""
 
 
-@command(
-    group="Compare and decide",
-    noun="answers",
-    runs_flow=True,
-    examples="""\
-replay 1f0c6a2b --model org/model-fp8
-replay 1f0c6a2b --limit 200 --engine.kv-cache-dtype fp8
-replay 1f0c6a2b --own-model run/checkpoint-500 --model run/checkpoint-500-awq --json
-""",
-)
+@command(group="Compare and decide", noun="answers", runs_flow=True)
 def replay(
     answer_set: str, *, options: ReplayOptions | None = None, output: Output = TABLE
 ) -> None:
@@ -32,6 +23,11 @@ def replay(
 
     Args:
         answer_set: Answer set id (the first digits are enough), model or alias.
+
+    Examples:
+        replay 1f0c6a2b --model org/model-fp8
+        replay 1f0c6a2b --limit 200 --engine.kv-cache-dtype fp8
+        replay 1f0c6a2b --own-model run/checkpoint-500 --model run/checkpoint-500-awq --json
     """
     job = job_of(ReplayJob, options or ReplayOptions(), answer_set=answer_set)
     result = run_flow("replay_answers", Replay, job, output)

@@ -13,13 +13,7 @@ from regrade.settings.errors import SettingsError
 FORMATS = (".html", ".md")
 
 
-@command(
-    group="Hand on",
-    examples="""\
-report report.html
-report 1f0c6a2b report.md --baseline baseline
-""",
-)
+@command(group="Hand on")
 def report(
     *names: str,
     base: Annotated[str | None, Parameter(name=("--baseline", "--base"))] = None,
@@ -43,6 +37,10 @@ def report(
         base_answers: Answer repository of the baseline; that of `--answers` if not given.
         scorer: Scorer of all numbers; the headline's if not given.
         examples: Most answers to show: flipped ones first, then wrong and unparsed ones; at most 200.
+
+    Examples:
+        report report.html
+        report 1f0c6a2b report.md --baseline baseline
     """
     if not names:
         raise SettingsError("Name the file to write, such as `regrade report report.html`.")

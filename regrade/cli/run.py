@@ -37,15 +37,6 @@ class ScoreOptions(JobOptions, job=ScoringJob):
     group="Get answers",
     runs_flow=True,
     codes="0 done, and with `--baseline` the verdict is pass; 1 failed, or another verdict; 2 bad usage or input, 130 interrupted, 143 stopped",
-    examples="""\
-evaluate --model org/model --benchmark gsm8k --limit 50
-evaluate --model org/model --benchmark mmlu --temperature 0.7 --repeats 4
-evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat
-evaluate --model run/checkpoint-* --benchmark gsm8k
-evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME
-evaluate --model org/model --benchmark mmlu --baseline baseline --max-drop 1 --stop-when-sure
-evaluate --config evaluation.yaml
-""",
 )
 def evaluate(
     options: EvaluateOptions | None = None,
@@ -54,7 +45,17 @@ def evaluate(
     files: VerdictFiles = NO_FILES,
     output: Output = TABLE,
 ) -> None:
-    """Evaluate a model: generate missing answers, publish, score and track them."""
+    """Evaluate a model: generate missing answers, publish, score and track them.
+
+    Examples:
+        evaluate --model org/model --benchmark gsm8k --limit 50
+        evaluate --model org/model --benchmark mmlu --temperature 0.7 --repeats 4
+        evaluate --model served --engine openai --base-url http://127.0.0.1:8000/v1 --benchmark gsm8k_chat
+        evaluate --model run/checkpoint-* --benchmark gsm8k
+        evaluate --model ./checkpoint-500 --benchmark mmlu --benchmark gsm8k --answers hf://datasets/ORG/NAME
+        evaluate --model org/model --benchmark mmlu --baseline baseline --max-drop 1 --stop-when-sure
+        evaluate --config evaluation.yaml
+    """
     job = job_of(EvaluationJob, options or EvaluateOptions())
     if "sleep" in job.between:
         job.engine.able_to_sleep()
@@ -81,40 +82,36 @@ def evaluate(
         raise NotPassedError(found.gate.summary)
 
 
-@command(
-    group="Get answers",
-    noun="answers",
-    runs_flow=True,
-    examples="""\
-generate --model org/model --benchmark gsm8k --temperature 0.7 --repeats 8
-generate --model org/model --benchmark mmlu --limit 50 --max-tokens 2048
-""",
-)
+@command(group="Get answers", noun="answers", runs_flow=True)
 def generate(
     options: GenerateOptions | None = None,
     *,
     metrics_port: MetricsPort = None,
     output: Output = TABLE,
 ) -> None:
-    """Generate and publish missing answers, without scoring them."""
+    """Generate and publish missing answers, without scoring them.
+
+    Examples:
+        generate --model org/model --benchmark gsm8k --temperature 0.7 --repeats 8
+        generate --model org/model --benchmark mmlu --limit 50 --max-tokens 2048
+    """
     job = job_of(GenerationJob, options or GenerateOptions())
     _serve_metrics(metrics_port)
     check = partial(begin, plans_to_score, job)
     print_result(run_flow("generate_answers", Evaluation, job, output, check, job), output)
 
 
-@command(
-    group="Grade and read",
-    examples="""\
-score --scorer my_scorer.py:score
-score --stale
-score --answer-set 1f0c6a2b --force
-score --benchmark gsm8k --since 2026-09-01
-score --answers hf://datasets/ORG/NAME --model org/model
-""",
-)
+@command(group="Grade and read")
 def score(options: ScoreOptions | None = None, *, output: Output = TABLE) -> None:
-    """Score stored answers at one pinned commit, without a model."""
+    """Score stored answers at one pinned commit, without a model.
+
+    Examples:
+        score --scorer my_scorer.py:score
+        score --stale
+        score --answer-set 1f0c6a2b --force
+        score --benchmark gsm8k --since 2026-09-01
+        score --answers hf://datasets/ORG/NAME --model org/model
+    """
     job = job_of(ScoringJob, options or ScoreOptions())
     if job.answer_set is not None and ANSWER_SET_START.fullmatch(job.answer_set) is None:
         repository, revision = open_answers(job.answers)

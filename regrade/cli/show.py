@@ -50,15 +50,7 @@ DID_CHARACTERS = 3_000
 """Longest text that is printed of what an agent did; the viewer shows all of it."""
 
 
-@command(
-    group="Grade and read",
-    examples="""\
-show org/model --wrong
-show 1f0c6a2b --verdict unparsed --truncated yes --page 2
-show 1f0c6a2b --search 'square root' --sort length --descending
-show 1f0c6a2b --baseline 77ab01cd --change worse
-""",
-)
+@command(group="Grade and read")
 def show(
     answer_set: str,
     *,
@@ -74,6 +66,12 @@ def show(
     Args:
         answer_set: Answer set id (the first digits are enough), model or alias; of several answer sets the newest.
         limit: Answers on a page.
+
+    Examples:
+        show org/model --wrong
+        show 1f0c6a2b --verdict unparsed --truncated yes --page 2
+        show 1f0c6a2b --search 'square root' --sort length --descending
+        show 1f0c6a2b --baseline 77ab01cd --change worse
     """
     wanted = (filters or FilterOptions()).spelled()
     page = wanted.page

@@ -107,15 +107,7 @@ def _holds_commas(option: JobOption) -> bool:
     return any(mark in option.info.metadata for mark in (PATH, FREE_TEXT))
 
 
-@command(
-    group="Get answers",
-    noun="settings",
-    runs_flow=True,
-    examples="""\
-sweep --model org/model --benchmark gsm8k --in-flight 1,4,16
-sweep --model org/model --model org/other --benchmark gsm8k --engine.quantization default,fp8
-""",
-)
+@command(group="Get answers", noun="settings", runs_flow=True)
 def sweep(*arguments: VALUES) -> None:
     """Evaluate at each point of a grid of settings: speed and accuracy, compared with the first point.
 
@@ -123,6 +115,10 @@ def sweep(*arguments: VALUES) -> None:
     separated by commas, or given repeatedly if they are names, paths or texts. All combinations are measured.
 
     The value `default` leaves an option out. `--in-flight` and `axes` may also be in the `--config` file. The same command continues a sweep that was stopped.
+
+    Examples:
+        sweep --model org/model --benchmark gsm8k --in-flight 1,4,16
+        sweep --model org/model --model org/other --benchmark gsm8k --engine.quantization default,fp8
     """
     fixed, axes, in_flight = several_values(arguments)
     app = App(

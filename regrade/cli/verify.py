@@ -15,14 +15,7 @@ from regrade.settings.view_address import default_answers
 from regrade.text.text import counted, visible
 
 
-@command(
-    group="Hand on",
-    noun="answers",
-    examples="""\
-verify
-verify 1f0c6a2b --answers hf://datasets/ORG/NAME
-""",
-)
+@command(group="Hand on", noun="answers")
 def verify(
     answer_set: str | None = None,
     *,
@@ -40,6 +33,10 @@ def verify(
         revision: Branch, tag or commit of the repository; the newest commit if not given.
         sweep: First put the files of a folder right that a kill in a commit left: shards that no commit lists go out of the
             way (their content is kept in `.regrade/objects`), and committed files go to their paths.
+
+    Examples:
+        verify
+        verify 1f0c6a2b --answers hf://datasets/ORG/NAME
     """
     repository = open_repository(answers or default_answers(), create=False)
     if sweep and isinstance(repository, LocalRepository):

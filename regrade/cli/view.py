@@ -20,13 +20,7 @@ if TYPE_CHECKING:
 PORT = 4300
 
 
-@command(
-    group="Grade and read",
-    examples="""\
-view
-view hf://datasets/ORG/NAME 1f0c6a2b
-""",
-)
+@command(group="Grade and read")
 def view(
     answers: str | None = None,
     answer_set: str | None = None,
@@ -52,6 +46,10 @@ def view(
         host: Address to listen on. Any other than loopback needs a token in REGRADE_VIEW_TOKEN.
         port: Port to listen on; 0 takes any free one.
         empty: Start even if the repository holds no answers yet.
+
+    Examples:
+        view
+        view hf://datasets/ORG/NAME 1f0c6a2b
     """
     if (
         answers

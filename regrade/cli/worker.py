@@ -8,7 +8,7 @@ from regrade.cli.command_list import command
 from regrade.settings.errors import OperationError, SettingsError
 
 
-@command(group="Servers and CI", noun="server", examples="worker --pool gpu")
+@command(group="Servers and CI", noun="server")
 def worker(
     *,
     pool: str,
@@ -32,6 +32,9 @@ def worker(
         work_queue: Only this queue of the pool; can be repeated.
         with_healthcheck: Answer on port 8080 at `/health`.
         run_once: Stop when the runs that are scheduled now have ended.
+
+    Examples:
+        worker --pool gpu
     """
     if limit is not None and limit < 1:
         raise SettingsError(f"`--limit {limit}` should be at least 1.")

@@ -46,8 +46,8 @@ def test_a_command_that_runs_a_flow_begins_its_server_before_its_imports_but_for
 
 def test_a_command_is_one_file_which_declares_what_the_help_says_of_it(tmp_path: Path):
     (tmp_path / "made_up.py").write_text(
-        'raise ImportError\n\n\n@command(group="Hand on", noun="answers", examples="made-up x\\nmade-up y")\n'
-        'def made_up(answer_set: str) -> None:\n    """Make an answer set up.\n\n    At once.\n    """\n'
+        'raise ImportError\n\n\n@command(group="Hand on", noun="answers")\n'
+        'def made_up(answer_set: str) -> None:\n    """Make an answer set up.\n\n    Examples:\n        made-up x\n        made-up y\n    """\n'
     )
     ((name, made_up),) = declared_in(tmp_path)
     assert (name, made_up.function) == ("made-up", "made_up:made_up")

@@ -23,10 +23,6 @@ class TriggerOptions(JobOptions, job=EvaluationJob, taken=("--timeout",)):  # of
     noun="server",
     gives_verdict=True,
     codes="0 started, or with --wait done and no regression; 1 regression; 2 cannot tell; 3 could not be run; 4 cancelled; 5 not in time",
-    examples="""\
-trigger evaluate-model --model org/model --benchmark gsm8k --wait
-trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 3 --junit verdict.xml
-""",
 )
 def trigger(
     deployment: str,
@@ -42,6 +38,10 @@ def trigger(
     Args:
         deployment: Deployment: `evaluate-model`, or `flow/deployment`.
         param: `NAME=VALUE`: any other parameter of the deployment, such as `stale=true`.
+
+    Examples:
+        trigger evaluate-model --model org/model --benchmark gsm8k --wait
+        trigger evaluate-model --model org/model --benchmark gsm8k --wait --baseline baseline --max-drop 3 --junit verdict.xml
     """
     chosen = as_json(EvaluationJob, (options or TriggerOptions()).parameters())
     schema = schema_of(EvaluationJob)
