@@ -22,11 +22,12 @@ from regrade.records.specification import (
 )
 from regrade.settings import Difference, SamplingParams
 from regrade.settings.errors import SettingsError
+from regrade.text.text import same_beginning
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
 _SHOWN = 60
-"""Longest value shown in a message, in characters."""
+"""Longest part of a value that a message shows, in characters."""
 _QUESTIONS = ("name", "version", "source", "source_revision", "config", "split", "parameters")
 """Fields of a benchmark's identity that decide its questions."""
 
@@ -67,7 +68,7 @@ def differences(base: Manifest, candidate: Manifest) -> tuple[list[FoundDifferen
         if old in _NOT_KNOWN or new in _NOT_KNOWN:
             unknown.append(name)
         else:
-            known.append((kind, f"{name}: {_short(old)} against {_short(new)}"))
+            known.append((kind, f"{name}: {_apart(old, new)}"))
     notes = [f"Unknown on one side or both: {', '.join(unknown)}."] if unknown else []
     if computed := computed_otherwise(base, candidate):
         notes.append(f"Not computed alike: {'; '.join(computed)}.")
@@ -180,9 +181,17 @@ def _template_hashes(manifest: Manifest) -> str | None:
     return ", ".join(sorted(str(sha256)[:12] for sha256 in hashes)) or None
 
 
-def _short(value: object) -> str:
-    text = " ".join(str(value).split())
-    return f"'{text}'" if len(text) <= _SHOWN else f"'{text[:_SHOWN]}…'"
+def _apart(old: object, new: object) -> str:
+    """Return two values; of long ones the part in which they differ."""
+    texts = [" ".join(str(value).split()) for value in (old, new)]
+    fit = max(map(len, texts)) <= _SHOWN
+    start = 0 if fit else max(0, same_beginning(*texts) - _SHOWN // 2)
+    parts = [text[start : start + _SHOWN] for text in texts]
+    shown = [
+        f"'{'…' * bool(start)}{part}{'…' * (start + _SHOWN < len(text))}'"
+        for part, text in zip(parts, texts, strict=True)
+    ]
+    return " against ".join(shown)
 
 
 # Judge runs on two models: they are compared only if rubric and judge are the same.

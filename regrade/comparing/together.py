@@ -13,6 +13,7 @@ from regrade.comparing.sides import Side, find_side
 from regrade.judging.stored import is_unchanged, judge_runs
 from regrade.records.rubrics.facts import JudgeIdentity, judge_identity, judge_run
 from regrade.scorers import JUDGE
+from regrade.settings.errors import SettingsError
 
 # Judge runs on the answers of two sides, to compare models by a judge's verdicts.
 
@@ -148,6 +149,7 @@ def compare_sides(
 
     Raises:
         RepositoryError: If a repository or a side does not exist.
+        SettingsError: If the chosen scorer cannot score the answers; one that nobody chose refuses its benchmark.
         DamagedAnswersError: If answers are damaged.
     """
     left = find_side(base, base_answers or answers, benchmarks) if isinstance(base, str) else base
@@ -176,7 +178,9 @@ def compare_sides(
         try:
             found = compare_sets(left.sets[old], right.sets[new], options)
             compared[old] = beside_noise(found, options.scoring)
-        except NotComparableError as error:
+        except SettingsError as error:
+            if options.scorer is not None and not isinstance(error, NotComparableError):
+                raise
             # Two sets of different benchmarks may have the same questions; if they have none, their names tell why.
             apart = f"The sides have no benchmark in common: the baseline has {old}, the candidate {new}. "
             refused[old] = f"{apart if old != new else ''}{error}"

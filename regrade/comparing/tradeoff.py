@@ -1,5 +1,6 @@
 """Accuracy over cost: models side by side, the Pareto front, and the significant differences."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain, combinations
 
@@ -180,6 +181,14 @@ def _tradeoff(
             else:
                 placed.append((candidate, choice))
             break
+    usual = Counter(candidate.scorer for candidate, _ in placed).most_common(1)
+    left_out += [
+        f"{candidate.name}: it is scored by {candidate.scorer}, others by {scorer}: `--scorer` chooses one for all"
+        for scorer, _ in usual
+        for candidate, _ in placed
+        if candidate.scorer != scorer
+    ]
+    placed = [entry for entry in placed if entry[0].scorer == usual[0][0]]
     placed.sort(key=lambda entry: (entry[1].cost, -entry[1].accuracy))
     front = pareto_front([(choice.cost, choice.accuracy) for _, choice in placed])
     choices = [

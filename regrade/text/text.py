@@ -1,5 +1,9 @@
 """Make untrusted texts safe to show: no control characters, limited length."""
 
+from collections.abc import Sequence
+from itertools import takewhile
+from operator import eq
+from typing import Any
 from unicodedata import category
 
 SHOWN_CHARACTERS = 600
@@ -18,6 +22,11 @@ def visible(text: str) -> str:
 def tail(text: str) -> str:
     """Return the end of a text, with an ellipsis if it was cut."""
     return text if len(text) <= SHOWN_CHARACTERS else f"… {text[-SHOWN_CHARACTERS:]}"
+
+
+def same_beginning(left: Sequence[Any], right: Sequence[Any]) -> int:
+    """Return how many characters, or items, are the same at the beginning."""
+    return len([*takewhile(bool, map(eq, left, right))])
 
 
 def duration_text(seconds: float) -> str:

@@ -120,6 +120,21 @@ def test_other_questions_are_named(repository: LocalRepository) -> None:
     assert (kind, text.partition(":")[0]) == ("questions", "benchmark source_revision")
 
 
+def test_long_texts_are_shown_where_they_differ(repository: LocalRepository) -> None:
+    long = "Solve each problem as a careful teacher would, step by step, and write every number"
+    first, second = (
+        answer(repository, "org/a", right=4, total=4, **prompt(system=f"{long} in {how}"))
+        for how in ("figures", "words, so that a reader without a pen is able to follow")
+    )
+
+    [(_, text)], _ = differences(first.manifest, second.manifest)
+
+    assert text == (
+        "system message: '…ep, and write every number in figures' against "
+        "'…ep, and write every number in words, so that a reader withou…'"
+    )
+
+
 def test_two_differences_are_both_named(repository: LocalRepository) -> None:
     base = answer(repository, "org/a", right=4)
     candidate = answer(repository, "org/b", right=4, temperature=0.5, n_shots=2)

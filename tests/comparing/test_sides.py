@@ -8,9 +8,15 @@ from regrade.answers.aliases import aliased_sets, move_alias, read_alias
 from regrade.answers.hub import HubRepository
 from regrade.answers.local import LocalRepository
 from regrade.answers.verify import verify
+from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.sides import find_side, named_id
 from regrade.comparing.together import compare_sides
-from regrade.settings.errors import DamagedAnswersError, RepositoryError, SettingsError
+from regrade.settings.errors import (
+    DamagedAnswersError,
+    RepositoryError,
+    SettingsError,
+    UnknownNameError,
+)
 from tests.builders import row
 from tests.comparing.sides import answer
 from tests.hub_server.fixtures import Hub
@@ -118,6 +124,21 @@ def test_benchmarks_that_only_one_side_has_are_named(
         ("products",),
         ("roots",),
     )
+
+
+def test_a_scorer_that_is_not_here_refuses_its_benchmark_and_ends_nothing_unless_it_is_chosen(
+    repository: LocalRepository,
+) -> None:
+    for model in ("org/a", "org/b"):
+        answer(repository, model, right=5, total=10)
+        answer(repository, model, right=5, total=10, benchmark="products", scorers=("theirs",))
+
+    found = compare_sides("a", "b", answers=repository.uri)
+
+    assert [*found.compared] == ["sums"]
+    assert "'theirs'" in found.refused["products"]
+    with pytest.raises(UnknownNameError, match="theirs"):
+        compare_sides("a", "b", answers=repository.uri, options=CompareOptions(scorer="theirs"))
 
 
 @pytest.mark.parametrize("other", ["products", "lm_eval:arc_easy", "judge:correct:sums"])

@@ -13,6 +13,7 @@ from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
 from regrade.cli.main import run
 from regrade.comparing.chart_text import choice_table, sentences
+from regrade.comparing.comparison import CompareOptions
 from regrade.comparing.costs import Prices
 from regrade.comparing.tradeoff import Tradeoffs, pareto_front, tradeoffs
 from regrade.records.specification import ModelIdentity
@@ -147,6 +148,18 @@ def test_answers_that_wait_for_a_judge_are_a_remark(repository: LocalRepository,
     [remark] = found.left_out
     set_id = waiting.manifest.answer_set_id
     assert remark == f"org/two: a judge grades its answers: `regrade judge {set_id} --judge MODEL`"
+
+
+def test_one_benchmark_has_one_scorer_in_a_chart(repository: LocalRepository, tmp_path: Path):
+    for model, scorer in (("org/one", "number"), ("org/two", "exact"), ("org/six", "number")):
+        generated(repository, tmp_path, model, right=100, seconds=10, scorer=scorer)
+    (found,) = chart(repository).benchmarks
+    assert sorted(choice.name for choice in found.choices) == ["org/one", "org/six"]
+    assert found.left_out == (
+        "org/two: it is scored by exact, others by number: `--scorer` chooses one for all",
+    )
+    (all_alike,) = chart(repository, options=CompareOptions(scorer="number")).benchmarks
+    assert len(all_alike.choices) == 3
 
 
 def test_verdicts_stand_for_the_judged_model_with_the_costs_of_its_answers(
