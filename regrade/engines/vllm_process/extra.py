@@ -174,7 +174,7 @@ def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
     """Parse `name=value` pairs; values are YAML.
 
     Raises:
-        SettingsError: If a pair has another form.
+        SettingsError: If a pair has another form, or a name has two values.
     """
     extra: dict[str, Any] = {}
     for pair in pairs:
@@ -183,11 +183,15 @@ def parse_extra(pairs: Sequence[str]) -> dict[str, Any]:
         if not equals or not name.isidentifier():
             raise SettingsError(f"`engine.extra`: '{pair}' should have the form `name=value`.")
         try:
-            extra[name] = yaml.safe_load(value)
+            given = yaml.safe_load(value)
         except yaml.YAMLError as error:
             raise SettingsError(
                 f"`engine.extra`: the value of '{pair}' is not valid YAML."
             ) from error
+        if extra.setdefault(name, given) != given:
+            raise SettingsError(
+                f"`engine.extra`: '{name}' is {extra[name]!r}, and then {given!r}. Give it once."
+            )
     return extra
 
 

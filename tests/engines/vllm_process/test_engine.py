@@ -631,6 +631,12 @@ def test_malformed_extra_arguments_are_refused(pair: str):
         parse_extra((pair,))
 
 
+def test_an_extra_argument_with_two_values_is_refused_whatever_its_spelling():
+    with pytest.raises(SettingsError, match="'block_size' is 16, and then 32"):
+        parse_extra(("block-size=16", "block_size=32"))
+    assert parse_extra(("block-size=16", "block_size=16")) == {"block_size": 16}
+
+
 def test_infinite_log_probabilities_survive_the_channel():
     completion = _from_wire({"key": 1, "prompt": "p", "label_logprobs": [-0.5, None]})
 
