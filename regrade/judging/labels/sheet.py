@@ -41,15 +41,9 @@ class SheetRow:
     seed: int | None
 
 
-class SheetError(SettingsError):
-    """A sheet of labels that cannot be used; names the first rows with a problem."""
-
-    def __init__(self, path: str, problems: tuple[str, ...]) -> None:
-        self.path, self.problems = path, problems
-        super().__init__(path, problems)
-
-    def __str__(self) -> str:
-        return f"Labels in '{self.path}' were not read, none of them: {first_of(self.problems)}."
+def refused(place: str, problems: Sequence[str]) -> SettingsError:
+    """Return the error of labels that cannot be used; it names the first rows with a problem."""
+    return SettingsError(f"Labels in '{place}' were not read, none of them: {first_of(problems)}.")
 
 
 def first_of(problems: Sequence[str]) -> str:
@@ -126,8 +120,8 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
         rater: Name of the person, for rows without one.
 
     Raises:
-        SheetError: If a row names an unknown answer, was changed, or occurs twice for one person.
-        SettingsError: If the file cannot be read, or lacks a column.
+        SettingsError: If the file cannot be read, or lacks a column, or a row names an unknown answer, was changed, or occurs twice for one
+            person.
     """
     rows: list[SheetRow] = []
     problems: list[str] = []
@@ -150,7 +144,7 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
     if len(seeds) > 1:
         problems.append(f"the column 'seed' has several values, {seeds[0]} and {seeds[1]}")
     if problems:
-        raise SheetError(str(path), tuple(problems))
+        raise refused(str(path), problems)
     return rows
 
 

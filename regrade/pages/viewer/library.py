@@ -40,13 +40,6 @@ IMAGES_KEPT = 32
 class NotFoundError(UserError):
     """An address of something that this repository does not have."""
 
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(what)
-
-    def __str__(self) -> str:
-        return self.what
-
 
 @dataclass(frozen=True, slots=True)
 class StoredSet:

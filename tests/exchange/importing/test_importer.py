@@ -11,10 +11,10 @@ from regrade.exchange.importing import building
 from regrade.exchange.importing.base import Columns, ImportedSet, TableOptions
 from regrade.exchange.importing.building import Names, Targets, read_targets
 from regrade.exchange.importing.files import ImportFileError, SourceFile
-from regrade.exchange.importing.importer import Imports, NothingImportedError, import_files
+from regrade.exchange.importing.importer import Imports, import_files
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings import ScorerName
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, UserError
 from tests.benchmarks.programming import CONTEST_ROWS
 from tests.exchange.importing.test_helm import scenario_of, state
 from tests.exchange.importing.test_inspect_log import log
@@ -190,7 +190,9 @@ def test_where_no_file_can_be_read_every_reason_is_named(
     repository: LocalRepository, tmp_path: Path
 ):
     paths = (broken(tmp_path / "a.jsonl"), jsonl(tmp_path / "b.jsonl", {"q": "no text"}))
-    with pytest.raises(NothingImportedError, match=r"(?s)a\.jsonl', row 0.*b\.jsonl', row 0"):
+    with pytest.raises(
+        UserError, match=r"(?s)None of the files.*a\.jsonl', row 0.*b\.jsonl', row 0"
+    ):
         imported(repository, *paths)
     assert repository.head() is None
 

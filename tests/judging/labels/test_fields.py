@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
-from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
+from regrade.judging.labels.sheet import read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
 from regrade.results.page import other_table
 from regrade.results.results import Evaluation, score_result
@@ -99,7 +99,9 @@ def test_a_sheet_without_a_column_for_labels_names_it(judged: AnswerSet, tmp_pat
         read_sheet(path, open_tasks(judged), "anna")
 
     twice = sheet(judged, tmp_path / "twice.csv", label_accuracy="2", label_style="9")
-    with pytest.raises(SheetError, match="row 2: '9' is no label here: expected '1' or '2' or '3'"):
+    with pytest.raises(
+        SettingsError, match="row 2: '9' is no label here: expected '1' or '2' or '3'"
+    ):
         read_sheet(twice, open_tasks(judged), "anna")
 
 
