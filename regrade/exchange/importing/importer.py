@@ -296,7 +296,7 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         else:
             read.failed.append(entry.file.error(_STORED_DIFFERENTLY))
     scorings = [
-        (stored, *_scoring(stored, entry, number, original, scores))
+        (stored, _scoring(stored, entry, number, original, scores), scores)
         for stored, entry in stored_sets
         for number, (original, scores) in enumerate(entry.originals)
     ]
@@ -496,11 +496,11 @@ def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
 
 def _scoring(
     answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
-) -> tuple[ScoreFile, pa.Table]:
+) -> ScoreFile:
     reported = original.reported
     if reported is not None and not 0 <= reported.value <= reported.out_of:
         reported = None  # on another scale, which is not known
-    file = ScoreFile(
+    return ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=ORIGINAL,
         version=1,
@@ -522,4 +522,3 @@ def _scoring(
             reported_out_of=reported.out_of if reported else 1.0,
         ),
     )
-    return file, scores

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from regrade.answers.sets import find_set, list_sets
 from regrade.answers.verify import verify
 from regrade.exchange.importing import building
 from regrade.exchange.importing.base import Columns, ImportedSet, TableOptions
-from regrade.exchange.importing.building import Names, Targets, read_targets
+from regrade.exchange.importing.building import Names, read_targets
 from regrade.exchange.importing.files import ImportFileError, SourceFile
 from regrade.exchange.importing.importer import Imports, import_files
 from regrade.scoring.score import is_stale, score_answers
@@ -226,9 +225,11 @@ def test_a_file_that_an_earlier_version_read_differently_keeps_its_stored_rows(
     assert verify(repository, again.revision).problems == []
 
 
-def other_targets(file: SourceFile, found: ImportedSet, wanted: ScorerName | None) -> Targets:
-    targets = read_targets(file, found, wanted)
-    return replace(targets, values=["0" for _ in targets.values])
+def other_targets(
+    file: SourceFile, found: ImportedSet, wanted: ScorerName | None
+) -> tuple[list[str | None], ScorerName]:
+    targets, scorer = read_targets(file, found, wanted)
+    return ["0" for _ in targets], scorer
 
 
 def test_fields_of_the_rows_that_are_not_imported_are_named_once(
