@@ -191,7 +191,7 @@ def _show_report(answer_set: str, answers: str | None, scorer: str | None, outpu
     found = found.with_fields(
         {task.name: other for task, other in zip(tasks[1:], others, strict=True)}
     )
-    bias = bias_of(entry, tasks[0].table)
+    bias = bias_of(tasks[0].scored)
     document = {
         "answer_set_id": answer_set,
         "revision": entry.revision,

@@ -286,9 +286,9 @@ def _results(scored: Result) -> Iterator[dict[str, Any]]:
         if k > 1:
             error, n = summary.pass_at_stderr.get(k), summary.pass_at_samples.get(k)
             yield _value(scored, name, "pass", k, value, error, n)
-    if (value := summary.majority_accuracy) is not None:
+    if (voted := summary.majority_accuracy) is not None:
         error, n = summary.majority_stderr, summary.majority_samples
-        yield _value(scored, name, "maj", repeats, value, error, n)
+        yield _value(scored, name, "maj", repeats, voted, error, n)
 
 
 def _metric(scored: Result, name: str, repeats: int, metrics: Metrics) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import begins_an_id
 from regrade.comparing.likeness import NotComparableError
@@ -57,7 +58,7 @@ class ReportedSet:
         """Figure corrected by people's labels, or `uncalibrated`; "" without a judge and labels."""
         if self.scoring is None:
             return ""
-        found = calibrate(self.stored.answers, self.scoring)
+        found = calibrate(Result(self.stored.answers, self.scoring))
         return "" if found is None else f"by people's labels: {found.text}"
 
     @property

@@ -15,6 +15,7 @@ from regrade.answers.figures import figures_of
 from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest
 from regrade.answers.opening import newest_revision
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
 from regrade.answers.sets import AnswerSet, readable_sets
 from regrade.judging.labels.calibrate import calibrate
@@ -255,7 +256,7 @@ class Library:
         key = stored.answers.revision, stored.id, scoring.label
         with self._lock:
             if key not in self._calibrations:
-                found = calibrate(stored.answers, scoring)
+                found = calibrate(Result(stored.answers, scoring))
                 self._calibrations[key] = "" if found is None else found.text
             return self._calibrations[key]
 

@@ -7,6 +7,7 @@ import pytest
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
@@ -63,7 +64,7 @@ def test_each_field_has_its_labels_its_agreement_and_its_corrected_figure(
     labelled = read(judged, sheet(judged, tmp_path / "l.csv", label_accuracy="2", label_style="3"))
 
     [file] = labelled.scores()
-    found = calibrate(labelled, file)
+    found = calibrate(Result(labelled, file))
 
     style = found.fields["style"]
     assert (found.value, found.labelled, style.value, style.labelled) == (2.0, 40, 3.0, 40)
@@ -77,7 +78,7 @@ def test_labels_of_one_field_say_nothing_about_another(judged: AnswerSet, tmp_pa
     labelled = read(judged, sheet(judged, tmp_path / "labels.csv", label_style="1"))
 
     [file] = labelled.scores()
-    found = calibrate(labelled, file)
+    found = calibrate(Result(labelled, file))
 
     assert (found.text, found.labelled) == ("uncalibrated", 0)
     assert found.fields["style"].value == 1.0
@@ -110,7 +111,9 @@ def test_the_results_beside_the_headline_say_if_people_labelled_them(
 ) -> None:
     def shown(answers: AnswerSet) -> str:
         scored = score_answers(answers, "judge")
-        found = result_of(answers, score_result(scored, None, calibrate(answers, scored.file)))
+        found = result_of(
+            answers, score_result(scored, None, calibrate(Result(answers, scored.file)))
+        )
         rows = other_table(Evaluation(answer_sets=(found,), repository=answers.repository.uri)).rows
         return next(row[4] for row in rows if row[3] == "style")
 

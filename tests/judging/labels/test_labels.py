@@ -8,6 +8,7 @@ import pytest
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
 from regrade.judging.labels.calibrate import calibrate
@@ -255,7 +256,7 @@ def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> 
 
 def calibration_of(answers: AnswerSet) -> Calibrated:
     [file] = answers.scores()
-    return calibrate(answers, file)
+    return calibrate(Result(answers, file))
 
 
 def test_a_judge_without_labels_is_uncalibrated(
@@ -544,8 +545,8 @@ def test_labels_of_one_scale_correct_no_scoring_of_another(task: LabelTask, tmp_
     [file] = answers.scores()
     grades = file.model_copy(update={"scale": Scale(low=1, high=3, unit="")})
 
-    assert calibrate(answers, file).method == "PPI++"
-    assert calibrate(answers, grades) is None
+    assert calibrate(Result(answers, file)).method == "PPI++"
+    assert calibrate(Result(answers, grades)) is None
 
 
 def test_labels_of_answers_that_were_generated_again_do_not_count(
