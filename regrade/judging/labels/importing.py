@@ -7,16 +7,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from regrade.answers.labelfile import LABEL_SCHEMA, LabelFile, publish_labels, sealed_labels
-from regrade.judging.labels.sheet import SheetRow, first_of
+from regrade.judging.labels.sheet import first_of
 from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask
 from regrade.settings.errors import SettingsError
-
-
-def labels_of_rows(rows: Sequence[SheetRow]) -> list[Label]:
-    """Return the labels of a sheet's rows, as of now; a sheet does not say when people labelled."""
-    now = datetime.now(UTC)
-    return [Label(row.key, row.label, row.value, row.rater, now) for row in rows]
 
 
 def new_labels(labels: Sequence[Label], task: LabelTask, *, revise: bool) -> list[Label]:

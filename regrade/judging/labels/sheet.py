@@ -10,6 +10,7 @@ from operator import eq
 from pathlib import Path
 
 from regrade.judging.labels.sampling import Key
+from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import Item, LabelTask
 from regrade.records.patterns import compiled
 from regrade.settings.errors import SettingsError
@@ -32,12 +33,9 @@ _SHOWN_PROBLEMS = 5
 class SheetRow:
     """A label in a sheet: of a row, or of one of its label columns if verdicts have several fields."""
 
-    key: Key
+    given: Label
     field: str | None
     """Field of the verdict; None for the first."""
-    label: str
-    value: float
-    rater: str
     seed: int | None
 
 
@@ -133,11 +131,11 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
         except SettingsError as error:
             problems.append(f"row {number}: {error}".rstrip("."))
             continue
-        for read in found[:1]:
-            known = first.setdefault((read.key, read.rater), number)
+        for given in [read.given for read in found[:1]]:
+            known = first.setdefault((given.key, given.rater), number)
             if known != number:
                 problems.append(
-                    f"row {number}: '{read.rater}' labels answer '{read.key[0]}', repeat {read.key[1]}, in row {known} too"
+                    f"row {number}: '{given.rater}' labels answer '{given.key[0]}', repeat {given.key[1]}, in row {known} too"
                 )
         rows += found
     seeds = sorted({row.seed for row in rows if row.seed is not None})
@@ -206,7 +204,7 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
     name = " ".join(_plain(row.get(RATER) or rater or "").split())
     if not name:
         raise SettingsError("it has no rater: fill the column 'rater', or name one with `--rater`")
-    return SheetRow(key, task.field, label, value, name, _whole(row.get("seed"), "seed"))
+    return SheetRow(Label(key, label, value, name), task.field, _whole(row.get("seed"), "seed"))
 
 
 def _whole(text: str | None, column: str) -> int | None:

@@ -175,10 +175,7 @@ def candidate_first(key: Key) -> bool:
 
 def _items(verdicts: Verdicts, found: dict[Key, float | None]) -> Iterator[Item]:
     answers, run = verdicts.answers, verdicts.run
-    if run is None:
-        judged = {(given.sample_id, given.repeat): given for given in stored_answers(answers)}
-    else:
-        judged = judged_answers(answers)
+    judged = stored_answers(answers) if run is None else judged_answers(answers)
     pairs = run is not None and run.rubric.kind == "pairwise"
     other = judged_answers(answers, side="baseline") if pairs else {}
     for key, given in judged.items():

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from regrade.judging.labels.sheet import LABEL, SheetRow, column_of, refused
+from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask
 from regrade.settings.errors import SettingsError
 from regrade.tracking.connection import public_uri
@@ -112,7 +113,7 @@ def _row(given: Feedback, task: LabelTask, rater: str | None, seed: int) -> Shee
     if not name:
         raise SettingsError("MLflow does not know who gave it: name the person with `--rater`")
     label, value = task.read(key, _text(given.value, task))
-    return SheetRow(key, task.field, label, value, name, seed)
+    return SheetRow(Label(key, label, value, name), task.field, seed)
 
 
 def _text(value: object, task: LabelTask) -> str:

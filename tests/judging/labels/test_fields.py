@@ -10,7 +10,7 @@ from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
-from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
+from regrade.judging.labels.importing import new_labels, store_labels
 from regrade.judging.labels.sheet import read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
 from regrade.results.page import other_table
@@ -40,7 +40,7 @@ def read(judged: AnswerSet, path: Path) -> AnswerSet:
     tasks = open_tasks(judged)
     rows = read_sheet(path, tasks, "anna")
     for task in tasks:
-        given = labels_of_rows([row for row in rows if row.field == task.field])
+        given = [row.given for row in rows if row.field == task.field]
         if new := new_labels(given, task, revise=False):
             store_labels(new, task, 0, 40)
     return again(judged)

@@ -13,7 +13,7 @@ from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated, calibrated
-from regrade.judging.labels.importing import labels_of_rows, new_labels
+from regrade.judging.labels.importing import new_labels
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.labels.sampling import random_order, random_part
 from regrade.judging.labels.scheme import Scheme
@@ -96,9 +96,8 @@ def test_a_sheet_read_twice_adds_nothing(task: LabelTask, tmp_path: Path) -> Non
     read_in(path, task)
     second = open_task(again(task.answers))
 
-    assert (
-        new_labels(labels_of_rows(read_sheet(path, [second], "anna")), second, revise=False) == []
-    )
+    [*rows] = read_sheet(path, [second], "anna")
+    assert new_labels([read.given for read in rows], second, revise=False) == []
 
 
 def test_another_label_by_the_same_person_is_refused_unless_it_is_a_revision(
