@@ -17,7 +17,8 @@ from regrade.answers.manifest import Manifest
 from regrade.answers.opening import newest_revision
 from regrade.answers.result import Result
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet, begins_an_id, readable_sets
+from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.index import COLUMNS, AnswerIndex, key_of, read_index, with_scores
 from regrade.pages.viewer.parameters import AddressError
@@ -224,6 +225,18 @@ class Library:
             if revision not in self._shelves:
                 self._shelves[revision] = _read_shelf(self.repository, revision)
             return self._shelves[revision]
+
+    def named(self, name: str, shelf: Shelf) -> list[StoredSet]:
+        """Return the answer sets of a shelf that an id, a model or an alias stands for.
+
+        Raises:
+            RepositoryError: If there are none.
+            DamagedAnswersError: If the only one that fits cannot be read.
+        """
+        if begins_an_id(name, (stored.id for stored in shelf.sets)):
+            return [shelf.find(name)]
+        side = side_at(self.repository, shelf.revision, name)
+        return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]
 
     def index(self, stored: StoredSet, scoring: ScoreFile | None) -> AnswerIndex:
         """Return the index of an answer set with one of its scorings.
