@@ -26,6 +26,7 @@ import orjson
 
 from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
+from regrade.benchmarks.questions.prompting import system_turn
 from regrade.benchmarks.questions.reading import FILE_TYPES, Source
 from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, open_hub
@@ -342,9 +343,8 @@ class DatasetQuestions(StandardBenchmark):
         column = self._settings.messages_column
         if column is None:
             return super().prompt(sample)
-        system = self.system(sample)
         turns = turns_of(sample.index, f"column '{column}'", sample.fields[column])
-        return (*([{"role": "system", "content": system}] if system else []), *turns)
+        return (*system_turn(self.system(sample)), *turns)
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
