@@ -41,7 +41,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     for index in range(len(document)):
         record = file.record(document.get(str(index)), index)
         rows += _rows(index, record, _detail(details, index), name)
-    value = finite(results.get(name))
+    value = None if metric is None else finite(results.get(metric))
     reported = None if value is None else Reported(value, n=len(document), out_of=100.0)
     parent = file.path.parent
     return ImportedSet(
