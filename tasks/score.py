@@ -11,7 +11,7 @@ from regrade.answers.base import Repository
 from regrade.answers.documents import HEAL
 from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
-from regrade.judging.bias import Bias, scored_bias
+from regrade.judging.bias import Bias, bias_of
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated
 from regrade.records.rubrics.facts import answers_per_question
@@ -143,8 +143,8 @@ def _score(
                 answers,
                 scored.file,
                 scored.table,
-                calibrated=calibrate(answers, scored.file, scored.table),
-                bias=scored_bias(scored),
+                calibrated=calibrate(scored),
+                bias=bias_of(scored),
                 replaces=earlier_scoring(scored) is not None,
             )
         except (SettingsError, DamagedAnswersError) as error:

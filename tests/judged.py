@@ -15,7 +15,7 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
-from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
+from regrade.judging.labels.importing import new_labels, store_labels
 from regrade.judging.labels.sheet import read_sheet, write_sheet
 from regrade.judging.labels.task import LabelTask, open_tasks
 from regrade.judging.stored import judged_set
@@ -181,7 +181,7 @@ def fill(path: Path, rows: list[dict[str, str]]) -> None:
 def read_in(path: Path, task: LabelTask, rater: str = "anna", *, revise: bool = False) -> None:
     """Store the labels of a sheet."""
     rows = read_sheet(path, [task], rater)
-    new = new_labels(labels_of_rows(rows), task, revise=revise)
+    new = new_labels([read.given for read in rows], task, revise=revise)
     if new:
         store_labels(new, task, rows[0].seed, len(rows))
 

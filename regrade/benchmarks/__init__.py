@@ -1,16 +1,16 @@
 """Benchmarks: a module for each, with its source, prompt, scorers, version and paper."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from regrade.benchmarks.base import Benchmark, BenchmarkCard
-from regrade.settings import HARNESS, DatasetBenchmark, PromptSettings, registry
+from regrade.settings import HARNESS, DatasetBenchmark, HarnessTasks, PromptSettings, registry
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
     from regrade.benchmarks.questions.standard import PublishedBenchmark
 
 NO_CHANGES = PromptSettings()
+NO_TASKS = HarnessTasks()
 
 
 def open_benchmark(
@@ -19,24 +19,30 @@ def open_benchmark(
     prompt: PromptSettings = NO_CHANGES,
     limit: int | None = None,
     source: str | None = None,
+    tasks: HarnessTasks = NO_TASKS,
 ) -> Benchmark:
     """Open a benchmark by its name. The data is read later, when it is needed.
 
     Args:
-        name: Name of an installed benchmark, such as `gsm8k`.
+        name: Name of an installed benchmark, such as `gsm8k`, or `lm_eval:` and the name of a task, group or tag of
+            lm-evaluation-harness, such as `lm_eval:arc_challenge`.
         prompt: Changes to the benchmark's prompts.
-        limit: Number of questions, spread evenly over the split; None: all.
-        source: File with the questions, or folder with a file per split, to read instead of the Hub.
+        limit: Number of questions, spread evenly over the split, or over all tasks; None: all.
+        source: File with the questions, or folder with a file per split, to read instead of the Hub; of a task the folder.
+        tasks: Files of the user and arguments for a task.
 
     Raises:
         UnknownNameError: If no benchmark of this name is installed.
         PluginError: If the benchmark is installed but cannot be used.
-        SettingsError: If the limit is below 1.
+        NotInstalledError: If it is a task, and lm_eval is not installed.
+        SettingsError: If the limit is below 1, or there is no such task, or it cannot be run.
         SourceError: If `source` does not exist.
     """
-    if name.startswith(HARNESS):
-        return open_harness_task(name, prompt=prompt, limit=limit, source=source)
-    return _load(name)(prompt=prompt, limit=limit, source=source)
+    if not name.startswith(HARNESS):
+        return _load(name)(prompt=prompt, limit=limit, source=source)
+    from regrade.benchmarks.questions.harness import HarnessBenchmark  # noqa: PLC0415 - yaml and numpy are slow to import
+
+    return HarnessBenchmark(name, prompt=prompt, limit=limit, source=source, tasks=tasks)
 
 
 def open_dataset(
@@ -60,37 +66,6 @@ def open_dataset(
     from regrade.benchmarks.questions.dataset import DatasetQuestions  # noqa: PLC0415 - Jinja is slow to import
 
     return DatasetQuestions(settings, prompt=prompt, limit=limit)
-
-
-def open_harness_task(
-    name: str,
-    *,
-    prompt: PromptSettings = NO_CHANGES,
-    limit: int | None = None,
-    source: str | None = None,
-    path: str | None = None,
-    arguments: Mapping[str, Any] | None = None,
-) -> Benchmark:
-    """Open a task, group or tag of lm-evaluation-harness as a benchmark. The data is read later, when it is needed.
-
-    Args:
-        name: `lm_eval:` and the name of the task, such as `lm_eval:arc_challenge`.
-        prompt: Changes to the prompts.
-        limit: Number of questions, spread evenly over all tasks; None: all.
-        source: Folder to read instead of the datasets.
-        path: Folder with yaml files of the user.
-        arguments: Arguments of a function that makes the questions.
-
-    Raises:
-        NotInstalledError: If lm_eval is not installed.
-        SettingsError: If there is no such task, it cannot be run, or the limit is below 1.
-        SourceError: If a folder does not exist.
-    """
-    from regrade.benchmarks.questions.harness import HarnessBenchmark  # noqa: PLC0415 - yaml and numpy are slow to import
-
-    return HarnessBenchmark(
-        name, prompt=prompt, limit=limit, source=source, path=path, arguments=arguments
-    )
 
 
 def benchmark_cards() -> tuple[BenchmarkCard, ...]:

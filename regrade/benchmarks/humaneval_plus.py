@@ -57,33 +57,31 @@ class HumanEvalPlus(PublishedBenchmark):
     def __init__(self, *, prompt: PromptSettings, limit: int | None, source: str | None) -> None:
         """Open the benchmark; see `open_benchmark`."""
         super().__init__(prompt=prompt, limit=limit, source=source)
-        self._base = self._open_base(source)
-
-    def _open_base(self, source: str | None) -> Source | None:
-        """Return the source of HumanEval's own tests; None if the questions are local and no file `base` exists."""
+        self._base: Source | None = None
+        """Source of HumanEval's own tests; None if the questions are local and no file `base` exists."""
         if source is None:
-            return open_hub(self.name, BASE_DATASET, None)
+            self._base, self._base_split = open_hub(self.name, BASE_DATASET, None), "test"
+            return
         path = Path(source).expanduser()
         folder = path if path.is_dir() else path.parent
         files = [file for file in sorted(folder.glob(f"{BASE_SPLIT}.*")) if file != path]
-        return LocalSource(self.name, str(files[0]), BASE_SPLIT) if files else None
+        if files:
+            self._base = LocalSource(self.name, str(files[0]), BASE_SPLIT)
+            self._base_split = BASE_SPLIT
 
     @cached_property
     def parameters(self) -> dict[str, Any]:
         """Source of HumanEval's own tests."""
         base = self._base
-        return {"base": base and f"{base.name}@{base.revision((_split_of(base),))}"}
+        return {"base": base and f"{base.name}@{base.revision((self._base_split,))}"}
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return problems with their tests; the target is the reference solution."""
-        base = self._base_tests()
+        base = None
+        if self._base is not None:
+            tests = self._base.rows(self._base_split, ("task_id", "test"))
+            base = {str(row["task_id"]): str(row["test"]) for row in tests}
         return [_read_row(index, row, base) for index, row in enumerate(rows)]
-
-    def _base_tests(self) -> Mapping[str, str] | None:
-        if self._base is None:
-            return None
-        rows = self._base.rows(_split_of(self._base), ("task_id", "test"))
-        return {str(row["task_id"]): str(row["test"]) for row in rows}
 
     def question(self, sample: Sample) -> str:
         """Return the problem as it appears in the prompt."""
@@ -93,10 +91,6 @@ class HumanEvalPlus(PublishedBenchmark):
         """Return the beginning of the function as lm-evaluation-harness and EvalPlus name it."""
         prompt = sample.fields["prompt"]
         return {"prompt": prompt, "task_prompt": prompt.strip()}
-
-
-def _split_of(base: Source) -> str:
-    return "test" if base.name != "local" else BASE_SPLIT
 
 
 def _read_row(index: int, row: Mapping[str, Any], base: Mapping[str, str] | None) -> Question:

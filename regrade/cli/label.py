@@ -12,7 +12,7 @@ from regrade.cli.terminal import stderr, stdout
 from regrade.judging.bias import bias_of
 from regrade.judging.labels.calibrate import labelled_elsewhere
 from regrade.judging.labels.calibrated import calibrated
-from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
+from regrade.judging.labels.importing import new_labels, store_labels
 from regrade.judging.labels.sheet import (
     LABEL,
     SheetRow,
@@ -134,7 +134,7 @@ def _store(
         revise: New labels replace those that the same person gave before.
     """
     labels = [
-        new_labels(labels_of_rows([r for r in rows if r.field == task.field]), task, revise=revise)
+        new_labels([r.given for r in rows if r.field == task.field], task, revise=revise)
         for task in tasks
     ]
     drawn = next((row.seed for row in rows if row.seed is not None), None)
@@ -198,7 +198,7 @@ def _show_report(answer_set: str, answers: str | None, scorer: str | None, outpu
     found = found.with_fields(
         {task.name: other for task, other in zip(tasks[1:], others, strict=True)}
     )
-    bias = bias_of(entry, tasks[0].table)
+    bias = bias_of(tasks[0].scored)
     document = {
         "answer_set_id": answer_set,
         "revision": entry.revision,

@@ -6,6 +6,7 @@ from typing import Any
 
 from regrade.answers.aliases import aliases_by_set
 from regrade.answers.figures import figures_in
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.answers.spool import interrupted
 from regrade.cli.answer_filters import named_as_options
@@ -72,7 +73,9 @@ def list_answers(
     aliases, unreadable = aliases_by_set(repository, revision)
     damaged += unreadable
     calibrations: _Calibrations = {
-        (row.stored.id, file.label): calibrate(row.stored.answers, file, on_damage=damaged.append)
+        (row.stored.id, file.label): calibrate(
+            Result(row.stored.answers, file), on_damage=damaged.append
+        )
         for row in sets
         for file in row.stored.scorings
     }

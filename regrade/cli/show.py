@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from regrade.answers.base import Repository
 from regrade.answers.figures import figures_line, figures_of
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
 from regrade.cli.answer_filters import FilterOptions, named_as_options
 from regrade.cli.command_list import command
@@ -111,7 +112,7 @@ def show(
             command += f" --scorer {shlex.quote(shown.label)}"
         stderr.print(visible(f"in a browser: {command}"), soft_wrap=True)
 
-    calibrated = None if index.scoring is None else calibrate(stored.answers, index.scoring)
+    calibrated = None if index.scoring is None else calibrate(Result(stored.answers, index.scoring))
     document = {
         "answer_set_id": stored.id,
         "revision": revision,

@@ -100,7 +100,7 @@ def _judged(
 
     Questions have the cluster of their pair. Without a verdict, they are paired by their sample id.
     """
-    all_verdicts = [verdicts_of(side.answers, side.file, side.scores) for side in sides]
+    all_verdicts = [verdicts_of(side) for side in sides]
     asked = [dict.fromkeys(sample_id for sample_id, _ in v.judged) for v in all_verdicts]
     paired = {*map(str, pairs.base_id), *map(str, pairs.candidate_id)}
     more = [sample_id for sample_id in asked[0] if sample_id in asked[1].keys() - paired]

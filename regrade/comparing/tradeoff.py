@@ -248,7 +248,7 @@ def _choice(
     file, metrics = scored.file, scored.file.summary.overall
     if metrics.accuracy is None:
         return "it has no scored answer"
-    labelled = calibrate(candidate.answers, file, scored.table, on_damage=on_damage)
+    labelled = calibrate(scored, on_damage=on_damage)
     return PricedModel(
         name=candidate.name,
         model=model,

@@ -10,7 +10,7 @@ from typing import ParamSpec, TypeVar, cast
 from regrade.answers.opening import open_repository
 from regrade.answers.sets import find_set
 from regrade.answers.spool import check_spools
-from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.engines.vllm import VllmEngine
 from regrade.engines.vllm_process.process import end_early, start_early
@@ -72,19 +72,9 @@ def open_benchmarks(job: GenerationJob) -> list[tuple[Benchmark, SamplingSetting
             prompt=job.prompt_of(name, job.prompt),
             limit=job.limit,
             source=job.source_of(name),
+            tasks=job.lm_eval,
         )
-        for name in job.benchmarks
-    ]
-    named += [
-        open_harness_task(
-            name,
-            prompt=job.prompt_of(name, job.prompt),
-            limit=job.limit,
-            source=job.source_of(name),
-            path=job.lm_eval.path,
-            arguments=job.lm_eval.arguments,
-        )
-        for name in job.lm_eval.names
+        for name in (*job.benchmarks, *job.lm_eval.names)
     ]
     datasets = [
         (

@@ -7,7 +7,7 @@ from pydantic import Field
 from regrade.answers.result import Result
 from regrade.answers.rows import row_keys
 from regrade.answers.sets import AnswerSet
-from regrade.judging.labels.items import clusters_of, judged_key
+from regrade.judging.labels.items import clusters_of, judged_key, values_by_answer
 from regrade.judging.readings import judged_answers
 from regrade.records.rubrics.facts import JudgeRun, judge_run
 from regrade.records.rubrics.family import family_warning
@@ -58,24 +58,13 @@ class Bias(StrictModel):
         return {name: value for name, value in named.items() if value is not None}
 
 
-def scored_bias(scored: Result) -> Bias | None:
+def bias_of(scored: Result) -> Bias | None:
     """Return signs of bias in a scoring of a judge run; None for other answers."""
-    if judge_run(scored.answers.manifest.specification) is None:
-        return None
-    return bias_of(scored.answers, scored.scores)
-
-
-def bias_of(answers: AnswerSet, table: pa.Table) -> Bias | None:
-    """Return signs of bias in a judge run; None for other answers.
-
-    Args:
-        answers: The judge run.
-        table: Its scores, `SCORING_SCHEMA`.
-    """
-    specification = answers.manifest.specification
+    answers, specification = scored.answers, scored.answers.manifest.specification
     run = judge_run(specification)
     if run is None:
         return None
+    table = scored.scores
     family = family_warning(specification)
     order = _order(table) if run.rubric.kind == "pairwise" else None
     try:
@@ -101,11 +90,8 @@ def _length(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> LengthBias | 
 
 def _controlled(answers: AnswerSet, run: JudgeRun, table: pa.Table) -> ControlledWins | None:
     candidate, baseline = judged_answers(answers), judged_answers(answers, side="baseline")
-    given: dict[tuple[str, int], list[float]] = {}
-    for row_key, value in zip(row_keys(table), score_values(table).tolist(), strict=True):
-        key = judged_key(run, row_key)
-        if np.isfinite(value) and key in candidate and key in baseline:
-            given.setdefault(key, []).append(value)
+    known = values_by_answer(run, table).items()
+    given = {key: v for key, v in known if v and key in candidate and key in baseline}
     if not given:
         return None
     return controlled_wins(

@@ -103,7 +103,7 @@ def judged(answers: AnswerSet, repeats: int | None = None) -> Judged:
     repeats = repeats or manifest.specification.repeats
     return Judged(
         benchmark=manifest.specification.benchmark.name,
-        answers=[answer for answer in stored_answers(answers) if answer.repeat < repeats],
+        answers=[*stored_answers(answers, repeats).values()],
         identity=judged_set(answers, repeats),
         withheld=manifest.withheld,
         groups=manifest.groups,

@@ -10,9 +10,9 @@ from typing import Literal
 import numpy as np
 
 from regrade.answers.base import Repository
-from regrade.answers.rows import RowKey, row_keys
+from regrade.answers.rows import RowKey
 from regrade.answers.sets import AnswerSet
-from regrade.judging.labels.items import judged_key, nothing_to_judge
+from regrade.judging.labels.items import nothing_to_judge, values_by_answer
 from regrade.judging.readings import run_of
 from regrade.judging.stored import answer_set_at, is_unchanged, judge_runs, known_run
 from regrade.records.rubrics.facts import JudgedSet, JudgeRun
@@ -134,7 +134,10 @@ def panel(
                 f"Judge '{name}' judged other answers, or by another rubric, than '{next(iter(runs))}'. "
                 "Leave one of them out (`--without`)."
             )
-    found = {name: _verdicts(judge_set) for name, judge_set in kept.items()}
+    found = {
+        name: values_by_answer(runs[name], score_answers(judge_set, JUDGE).scores)
+        for name, judge_set in kept.items()
+    }
     keys = set().union(*found.values())
     nothing: set[RowKey] = set()
     if any(not any(of.get(key) for of in found.values()) for key in keys):
@@ -231,17 +234,6 @@ def name_of(judge_set: AnswerSet) -> str:
 
 def _question(run: JudgeRun) -> tuple[object, ...]:
     return run.rubric.sha256, run.judged, run.baseline, run.criteria
-
-
-def _verdicts(judge_set: AnswerSet) -> dict[RowKey, list[float]]:
-    """Return the values of a judge's verdicts on each answer, of all repeats and both orders of a pair."""
-    run, table = run_of(judge_set), score_answers(judge_set, JUDGE).scores
-    values: dict[RowKey, list[float]] = {}
-    for key, value in zip(row_keys(table), table["value"].to_pylist(), strict=True):
-        given = values.setdefault(judged_key(run, key), [])
-        if value is not None:
-            given.append(value)
-    return values
 
 
 def _agreements(rows: Sequence[PanelRow], judges: Sequence[str]) -> Iterator[JudgesAgree]:

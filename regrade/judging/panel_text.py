@@ -37,11 +37,11 @@ def judge_table(panel: PanelResult) -> Table:
 def agreement_table(panel: PanelResult) -> Table:
     """Return a row for each two judges, then one for all."""
     rows = [
-        (" and ".join(agreement.judges), f"{percent(agreement.equal)}", f"{agreement.n:,}")
+        (" and ".join(agreement.judges), percent(agreement.equal), f"{agreement.n:,}")
         for agreement in panel.agreement
     ]
     if len(panel.judges) > 2:
-        equal = "-" if panel.unanimous is None else f"{percent(panel.unanimous)}"
+        equal = "-" if panel.unanimous is None else percent(panel.unanimous)
         rows.append(("all", equal, f"{panel.unanimous_n:,}"))
     return Table(("judges", "equal", "answers"), rows)
 

@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from regrade.benchmarks.base import UsualBenchmark
-from regrade.benchmarks.questions.prompting import chat_settings
+from regrade.benchmarks.questions.prompting import chat_settings, system_turn
 from regrade.benchmarks.questions.samples import check_limit, spread
 from regrade.benchmarks.questions.templates import RowTemplate, TemplateValueError
-from regrade.judging.criteria import CriteriaSource, numbered, points_text, target_of
+from regrade.judging.criteria import Criteria, CriteriaSource, numbered, points_text, target_of
 from regrade.judging.stored import NO_ANSWER, NO_BASELINE, JudgedAnswer, digest
 from regrade.records import Message, Sample
 from regrade.records.patterns import compiled
@@ -278,8 +278,7 @@ class JudgeQuestions(UsualBenchmark):
         system = self._prompt.system
         if self.format == "completion":
             return "\n\n".join(filter(None, (system, messages[0]["content"]))) + "\n"
-        head: tuple[Message, ...] = ({"role": "system", "content": system},) if system else ()
-        return (*head, *messages)
+        return (*system_turn(system), *messages)
 
     @property
     def _parts(self) -> int:
@@ -343,11 +342,7 @@ class JudgeQuestions(UsualBenchmark):
         if rubric.kind == "pairwise":
             error = error or (NO_BASELINE if other is None else other.error)
         criteria = self._criteria.of(answer) if rubric.kind == "criteria" else ()
-        prompt = (
-            ()
-            if error
-            else self._prompt_messages(answer, other, part, numbered(criteria), len(criteria))
-        )
+        prompt = () if error else self._prompt_messages(answer, other, part, criteria)
         return Sample(
             id=answer.sample_id,
             index=answer.index,
@@ -366,7 +361,7 @@ class JudgeQuestions(UsualBenchmark):
         )
 
     def _prompt_messages(
-        self, answer: JudgedAnswer, other: JudgedAnswer | None, part: int, criteria: str, count: int
+        self, answer: JudgedAnswer, other: JudgedAnswer | None, part: int, criteria: Criteria
     ) -> tuple[Message, ...]:
         rubric = self._rubric
         texts = {QUESTION: answer.question}
@@ -383,7 +378,7 @@ class JudgeQuestions(UsualBenchmark):
             texts[LAST_QUESTION] = answer.last_question or answer.question
         if TRAJECTORY in self._names:
             texts[TRAJECTORY] = answer.trajectory or f"assistant: {answer.answer}"
-        reply = "" if rubric.is_free else reply_text(rubric, count)
+        reply = "" if rubric.is_free else reply_text(rubric, len(criteria))
         shown = (
             fenced(texts)
             if rubric.fenced
@@ -400,7 +395,7 @@ class JudgeQuestions(UsualBenchmark):
                 for turn in answer.turns
             ],
             REPLY: reply,
-            "criteria": without_control_tokens(criteria),
+            "criteria": without_control_tokens(numbered(criteria)),
         }
         try:
             messages = [

@@ -50,12 +50,7 @@ def judged_answers(
         RepositoryError: If the repository does not have the answers.
         DamagedAnswersError: If they do not match their manifest.
     """
-    answers, repeats = judged_answer_set(judge_set, side=side)
-    return {
-        (answer.sample_id, answer.repeat): answer
-        for answer in stored_answers(answers)
-        if answer.repeat < repeats
-    }
+    return stored_answers(*judged_answer_set(judge_set, side=side))
 
 
 def judged_answer_set(judge_set: AnswerSet, *, side: Side = "judged") -> tuple[AnswerSet, int]:

@@ -88,8 +88,14 @@ class JudgedAnswer:
     """Actions of an agent after the prompt, in the same form; "" of other answers."""
 
 
-def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
-    """Return the answers of a set, in the order in which they are stored.
+def stored_answers(
+    answers: AnswerSet, repeats: int | None = None
+) -> dict[tuple[str, int], JudgedAnswer]:
+    """Return the answers of a set by sample id and repeat, in the order in which they are stored.
+
+    Args:
+        answers: The answer set.
+        repeats: Answers to each question. None: all.
 
     Raises:
         SettingsError: If they are no texts, or their questions are withheld and not at hand.
@@ -107,13 +113,13 @@ def stored_answers(answers: AnswerSet) -> list[JudgedAnswer]:
             f"missing in '{answers.questions.path}'. Copy that file from the machine that generated the answers, set "
             f"{REPOSITORY} to the private repository that has them, or run the same `regrade generate` here."
         )
-    found = []
+    found = {}
     for batch in with_prompts(answers.batches(_COLUMNS), answers):
         texts = answer_part(batch).text.to_pylist()
         for row, text in zip(batch.to_pylist(), texts, strict=True):
-            found.append(_answer(row, text))
-    by_key = {(answer.sample_id, answer.repeat): answer for answer in found}
-    return [_in_conversation(answer, by_key) for answer in found]
+            if repeats is None or row["repeat"] < repeats:
+                found[row["sample_id"], row["repeat"]] = _answer(row, text)
+    return {key: _in_conversation(answer, found) for key, answer in found.items()}
 
 
 def json_in(text: str | None) -> object:

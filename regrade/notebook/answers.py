@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 
 from regrade.answers.opening import open_repository
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.sets import begins_an_id
 from regrade.comparing.gate_report import BenchmarkVerdict
 from regrade.comparing.likeness import NotComparableError, NotComparableInPythonError
 from regrade.comparing.models import Comparison
-from regrade.comparing.sides import side_at
 from regrade.comparing.verdict import judge
 from regrade.jobs.job import make_job
 from regrade.notebook.frames import answers_frame, pairs_frame, sets_frame, subsets_frame
@@ -23,7 +21,7 @@ from regrade.pages.viewer.pair_index import Pairing
 from regrade.records.rubrics.facts import answering_model
 from regrade.records.specification import model_family
 from regrade.scorers import stored_name
-from regrade.scoring.score import is_stale, score_answers
+from regrade.scoring.score import score_answers
 from regrade.settings import Difference, GateSettings
 from regrade.settings.errors import SettingsError
 from regrade.settings.view_address import default_answers
@@ -240,18 +238,11 @@ class Answers:
         return f"<regrade.Answers {self.uri} at {self.revision[:12]}>"
 
     def _find(self, name: str) -> StoredSet:
-        shelf = self._library.shelf(self.revision)
-        if begins_an_id(name, (stored.id for stored in shelf.sets)):
-            return shelf.find(name)
-        side = side_at(self._library.repository, self.revision, name)
-        found = [answers.manifest.answer_set_id for answers in side.sets.values()]
+        found = self._library.named(name, self._library.shelf(self.revision))
         if len(found) > 1:
-            listed = ", ".join(
-                f"{set_id} ({benchmark})"
-                for benchmark, set_id in zip(side.sets, found, strict=True)
-            )
+            listed = ", ".join(f"{stored.id} ({stored.benchmark})" for stored in found)
             raise SettingsError(f"'{name}' has several answer sets: {listed}. Give the id of one.")
-        return shelf.find(found[0])
+        return found[0]
 
     def _index(self, stored: StoredSet, scorer: str | None) -> AnswerIndex:
         if scorer is None:
@@ -296,11 +287,7 @@ def _headline(stored: StoredSet) -> ScoreFile | None:
 def _fresh(stored: StoredSet, scorer: str) -> ScoreFile | None:
     """Return the newest stored scoring by a scorer that is not stale, or None."""
     name = stored_name(scorer)
-    files = [
-        file
-        for file in stored.scorings
-        if file.scorer == name and not is_stale(file, stored.answers)
-    ]
+    files = [f for f in stored.scorings if f.scorer == name and f.label not in stored.stale]
     return max(files, key=lambda file: file.scored_at, default=None)
 
 

@@ -186,7 +186,7 @@ def test_a_stranger_s_row_without_json_and_choices_is_judged_without_them(tmp_pa
     repository = LocalRepository(tmp_path)
     odd = row(1, doc="{", choices=["a", None], prompt_kind="messages", prompt="[")
 
-    (answer,) = stored_answers(commit_shards(publish(repository, [row(1)]), [odd]))
+    (answer,) = stored_answers(commit_shards(publish(repository, [row(1)]), [odd])).values()
 
     assert (answer.doc, answer.question) == (None, "[\nA. a\nB. ")
 
@@ -353,7 +353,7 @@ def test_a_judge_reads_a_few_letters_where_a_question_shows_an_image(tmp_path: P
     repository = LocalRepository(tmp_path / "answers")
     answers = publish_showing(repository, tmp_path / "spool", rows, [red])
 
-    one, other = stored_answers(answers)
+    one, other = stored_answers(answers).values()
 
     name = f"[image {red.sha256[:8]}]"
     assert one.question == f"Before {name} after."

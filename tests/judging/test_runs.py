@@ -189,7 +189,7 @@ def test_a_judge_that_likes_long_answers_finds_no_winner_among_equally_long_ones
     judge_set = run_judge(ScriptedJudge(longer_or_so), tmp_path, **PAIRS)
     result = score_answers(judge_set, "judge", force=True)
 
-    found = bias_of(judge_set, result.table)
+    found = bias_of(result)
 
     assert (found.controlled.n, result.file.summary.overall.accuracy > 0.6) == (60, True)
     assert found.controlled.length.low < 0.5 < found.controlled.length.high
@@ -254,7 +254,7 @@ def test_an_answer_that_tells_the_judge_what_to_say_is_shown_by_the_self_test(tm
         "the judge followed 8 of 40 instructions in answers, and should follow none; "
         "mean verdict on right answers: 100.0 %; mean verdict on wrong answers: 0.0 %"
     ]
-    assert bias_of(judge_set, score_answers(judge_set, "judge", force=True).table) == Bias()
+    assert bias_of(score_answers(judge_set, "judge", force=True)) == Bias()
 
 
 def test_a_judge_whose_verdicts_do_not_tell_right_from_wrong_is_told_by_the_self_test():

@@ -10,7 +10,7 @@ from regrade.answers.origin import SetDescription
 from regrade.answers.publishing import publish_answers
 from regrade.answers.sets import AnswerSet
 from regrade.answers.spool import Spool
-from regrade.benchmarks import open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.base import Benchmark
 from regrade.models.base import ResolvedModel
 from regrade.records import Completion, Sample
@@ -43,7 +43,7 @@ def harness_task(spec: str, folder: Path, **options: Any) -> Benchmark:
     """Open a task whose questions are in a folder; `@chat` asks in chats."""
     name, _, chat = spec.partition("@")
     prompt = PromptSettings(format="chat" if chat else None)
-    return open_harness_task(f"lm_eval:{name}", prompt=prompt, source=str(folder), **options)
+    return open_benchmark(f"lm_eval:{name}", prompt=prompt, source=str(folder), **options)
 
 
 def own_task(folder: Path, name: str, *lines: str, text: str = "q", target: str = "q") -> None:

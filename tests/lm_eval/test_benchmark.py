@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from regrade.benchmarks import open_benchmark, open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.cli.main import run
 from regrade.cli.run import EvaluateOptions
 from regrade.engines.openai import OpenAIEngine
@@ -49,7 +49,7 @@ def test_other_data_is_another_identity(gsm8k: Path, tmp_path: Path) -> None:
 
 def test_settings_of_prompts_are_the_harnesses_own(gsm8k: Path) -> None:
     prompt = PromptSettings(n_shots=1, format="chat", system="Be brief.")
-    benchmark = open_harness_task("lm_eval:gsm8k", prompt=prompt, source=str(gsm8k))
+    benchmark = open_benchmark("lm_eval:gsm8k", prompt=prompt, source=str(gsm8k))
 
     messages = benchmark.prompt(benchmark.samples()[0])
 
@@ -70,7 +70,7 @@ def test_a_missing_split_is_named(gsm8k: Path) -> None:
 
 def test_a_group_that_generates_and_ranks_is_refused() -> None:
     with pytest.raises(SettingsError, match="some of its tasks generate text and others rank"):
-        _ = open_harness_task("lm_eval:leaderboard").method
+        _ = open_benchmark("lm_eval:leaderboard").method
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import PIL.Image
 import pytest
 
 from regrade.answers.local import LocalRepository
-from regrade.benchmarks import open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.lm_eval.index import TaskEntry, entries_of
 from regrade.lm_eval.opened import open_dataset_task
 from regrade.lm_eval.package import tasks_folder
@@ -173,7 +173,7 @@ def test_a_prompt_that_cannot_hold_images_is_refused(
     settings: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
     prompt = PromptSettings(**settings)
-    benchmark = open_harness_task("lm_eval:chartqa", prompt=prompt, source=str(chartqa(tmp_path)))
+    benchmark = open_benchmark("lm_eval:chartqa", prompt=prompt, source=str(chartqa(tmp_path)))
 
     with pytest.raises(SettingsError, match=says):
         benchmark.samples()

@@ -12,7 +12,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.benchmarks import open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.benchmarks.questions.harness import HarnessBenchmark
 from regrade.jobs.job import GenerationJob
 from regrade.jobs.plans_of_job import open_benchmarks, plans_of
@@ -21,6 +21,7 @@ from regrade.lm_eval.plan import task_manager
 from regrade.models.base import ResolvedModel
 from regrade.models.resolving import resolve_here
 from regrade.scoring.score import score_answers
+from regrade.settings import HarnessTasks
 from regrade.settings.errors import ModelError, SettingsError
 from regrade.settings.worker_limits import FOLDERS, STARTED_BY_WORKER, check_parameters
 from tests.lm_eval.stand_in import StandIn
@@ -218,7 +219,9 @@ def test_a_folder_of_questions_needs_no_tokenizer(own: Path, tmp_path: Path) -> 
     (tmp_path / "data").mkdir()
     (tmp_path / "data/test.jsonl").write_text('{"q": "1"}\n{"q": "2"}\n')
 
-    benchmark = open_harness_task("lm_eval:measured", path=str(own), source=str(tmp_path / "data"))
+    benchmark = open_benchmark(
+        "lm_eval:measured", tasks=HarnessTasks(path=str(own)), source=str(tmp_path / "data")
+    )
 
     assert [benchmark.prompt(sample) for sample in benchmark.samples()] == ["1", "2"]
     assert "tokenizer" not in benchmark.identity.parameters
@@ -291,7 +294,7 @@ def test_questions_of_ruler_that_were_made_elsewhere_need_no_network(tmp_path: P
     row = {"input": "Which city?", "outputs": ["Bern"], "max_length": 4096, "gen_prefix": "A:"}
     (tmp_path / "test.jsonl").write_text(json.dumps(row) + "\n")
 
-    benchmark = open_harness_task("lm_eval:ruler_qa_squad", source=str(tmp_path))
+    benchmark = open_benchmark("lm_eval:ruler_qa_squad", source=str(tmp_path))
 
     assert [benchmark.prompt(sample) for sample in benchmark.samples()] == ["Which city? A:"]
     assert [sample.target for sample in benchmark.samples()] == ["Bern"]

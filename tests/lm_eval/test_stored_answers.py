@@ -11,11 +11,11 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.sets import list_sets
-from regrade.benchmarks import open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.lm_eval.index import TaskEntry
 from regrade.lm_eval.plan import plan_tasks
 from regrade.scoring.score import score_answers
-from regrade.settings import ScoringOptions
+from regrade.settings import HarnessTasks, ScoringOptions
 from regrade.settings.errors import SettingsError
 from tests.command_line import run
 from tests.lm_eval import rows
@@ -122,7 +122,7 @@ def test_answers_are_not_scored_with_other_files(tmp_path: Path) -> None:
     own_task(own, "my_task", *lines, target="a")
     questions.write_text('{"q": "Capital?", "a": "Paris"}\n{"q": "Other?", "a": "Rome"}\n')
     repository = LocalRepository(tmp_path / "answers")
-    benchmark = open_harness_task("lm_eval:my_task", path=str(own))
+    benchmark = open_benchmark("lm_eval:my_task", tasks=HarnessTasks(path=str(own)))
     answers = publish_task(benchmark, repository, tmp_path)
     options = ScoringOptions(lm_eval_path=str(own))
 

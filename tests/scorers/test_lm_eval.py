@@ -8,14 +8,14 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.result import Result
-from regrade.benchmarks import open_harness_task
+from regrade.benchmarks import open_benchmark
 from regrade.lm_eval.answers import response_of
 from regrade.lm_eval.headline import headlines
 from regrade.lm_eval.scoring import QuestionScores
 from regrade.processes.limited import Limits
 from regrade.scorers import lm_eval
 from regrade.scoring.score import score_answers
-from regrade.settings import ScoringOptions
+from regrade.settings import HarnessTasks, ScoringOptions
 from regrade.settings.errors import SettingsError
 from tests.lm_eval.rows import tasks_of_folders
 from tests.lm_eval.stored import data_folder, harness_task, of_file, own_task, publish_task
@@ -93,7 +93,7 @@ def test_an_answer_at_which_a_filter_never_ends_costs_its_row(
     questions = [f'{{"q": "{n}?", "a": "{n}7"}}\n' for n in range(5)]
     (tmp_path / "q.jsonl").write_text("".join(questions))
     answers = publish_task(
-        open_harness_task("lm_eval:my_task", path=str(own)),
+        open_benchmark("lm_eval:my_task", tasks=HarnessTasks(path=str(own))),
         LocalRepository(tmp_path / "answers"),
         tmp_path,
         lambda row: {"text": "7" * 60 if row["index"] == 3 else f"{row['target']}! so"},

@@ -18,6 +18,7 @@ is printed as the images' marks (`regrade.records.images`), and enters the id as
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ import orjson
 
 from regrade.benchmarks.questions.pictures import with_marks
 from regrade.benchmarks.questions.problems import checked_doc
+from regrade.benchmarks.questions.prompting import system_turn
 from regrade.benchmarks.questions.reading import FILE_TYPES, Source
 from regrade.benchmarks.questions.samples import Question, UserTurn
 from regrade.benchmarks.questions.sources import REPOSITORY_ID, LocalSource, open_hub
@@ -40,7 +42,7 @@ from regrade.benchmarks.questions.targets import (
     turns_of,
 )
 from regrade.benchmarks.questions.templates import ROW, RowTemplate, TemplateValueError
-from regrade.benchmarks.questions.tools import expected_calls, tools_of
+from regrade.benchmarks.questions.tools import Tool, expected_calls, tools_of
 from regrade.records import MESSAGES, Message, Sample
 from regrade.records.specification import TURNS
 from regrade.records.tools import TOOLS
@@ -238,43 +240,31 @@ class DatasetQuestions(StandardBenchmark):
 
     def read(self, rows: Sequence[Mapping[str, Any]]) -> list[Question]:
         """Return questions whose targets have the kind that the scorer compares with."""
-        column = self._settings.choices_column
+        settings = self._settings
+        target_column, messages = settings.target_column, settings.messages_column
+        values = [row[target_column] if target_column else None for row in rows]
+        if (turns := settings.turns_column) is not None:
+            return self._conversations(rows, turns, values)
+        column, offered = settings.choices_column, settings.tools_column
         choices = [
             () if column is None else choice_texts(index, row[column])
             for index, row in enumerate(rows)
         ]
-        target_column, messages = self._settings.target_column, self._settings.messages_column
-        spoken = [
-            [] if messages is None else turns_of(index, f"column '{messages}'", row[messages])
-            for index, row in enumerate(rows)
-        ]
-        values = [row[target_column] if target_column else None for row in rows]
-        if (turns := self._settings.turns_column) is not None:
-            return self._conversations(rows, turns, values)
-        tasks = [None] * len(values) if self._settings.scorer != CODE else _tasks(values)
-        offered = self._settings.tools_column
         tools = [
             () if offered is None else tools_of(index, offered, row[offered])
             for index, row in enumerate(rows)
         ]
-        targets = (
-            [
-                expected_calls(index, target_column, value, tools[index])
-                for index, value in enumerate(values)
-            ]
-            if self._settings.scorer == TOOL_CALLS
-            else [""] * len(values)
-            if self._settings.scorer == CODE or not target_column
-            else self._targets(values, choices)
-        )
+        targets = self._targets(values, choices, tools)
         questions = []
         for index, (row, target) in enumerate(zip(rows, targets, strict=True)):
             marked, images = with_marks(index, row, self._prompt_columns)
             content = {name: marked[name] for name in self._prompt_columns if name != column}
-            doc = {name: row[name] for name in self._settings.doc_columns}
+            doc = {name: row[name] for name in settings.doc_columns}
             _check_content(index, content | doc)
-            if len(spoken[index]) > 1:
-                doc.setdefault(MESSAGES, spoken[index])
+            if messages is not None:
+                spoken = turns_of(index, f"column '{messages}'", row[messages])
+                if len(spoken) > 1:
+                    doc.setdefault(MESSAGES, spoken)
             if tools[index]:
                 doc[TOOLS] = list(tools[index])
             questions.append(
@@ -284,7 +274,7 @@ class DatasetQuestions(StandardBenchmark):
                     fields=marked,
                     subset=self._subset(index, row),
                     choices=choices[index],
-                    doc=tasks[index] if self._settings.scorer == CODE else doc or None,
+                    doc=_task(index, values[index]) if settings.scorer == CODE else doc or None,
                     images=images,
                     tools=tools[index],
                 )
@@ -295,34 +285,28 @@ class DatasetQuestions(StandardBenchmark):
         self, rows: Sequence[Mapping[str, Any]], column: str, values: Sequence[Any]
     ) -> list[Question]:
         """Return conversations, each with its turns as the field `TURNS`."""
-        texts = [_texts(index, column, row[column]) for index, row in enumerate(rows)]
-        targets: list[list[str]] = [[""] * len(turns) for turns in texts]
-        if named := self._settings.target_column:
-            for index, (turns, value) in enumerate(zip(texts, values, strict=True)):
+        questions, named = [], self._settings.target_column
+        for index, (row, value) in enumerate(zip(rows, values, strict=True)):
+            turns = _texts(index, column, row[column])
+            targets = [""] * len(turns)
+            if named:
                 if not isinstance(value, list) or len(value) != len(turns):
                     raise RowError(
                         index,
                         f"column '{named}' is {str(value)[:100]!r}; expected a list with a target for each of the {len(turns)} turns",
                     )
-                read, expected = _READERS[self._target_kind]
-                found = [read(item) for item in value]
-                if None in found:
-                    wrong = value[found.index(None)]
-                    raise RowError(index, f"the target {wrong!r} is not {expected}")
-                targets[index] = [str(target) for target in found]
-        questions = []
-        for index, (row, turns) in enumerate(zip(rows, texts, strict=True)):
+                targets = [self._target(index, item) for item in value]
             content = {name: row[name] for name in self._prompt_columns}
             doc = {name: row[name] for name in self._settings.doc_columns}
             _check_content(index, content | doc)
             asked = tuple(
                 UserTurn(text, target, doc or None)
-                for text, target in zip(turns, targets[index], strict=True)
+                for text, target in zip(turns, targets, strict=True)
             )
             questions.append(
                 Question(
                     content=content,
-                    target=orjson.dumps(targets[index]).decode() if named else "",
+                    target=orjson.dumps(targets).decode() if named else "",
                     fields={**row, TURNS: asked},
                     subset=self._subset(index, row),
                 )
@@ -359,9 +343,8 @@ class DatasetQuestions(StandardBenchmark):
         column = self._settings.messages_column
         if column is None:
             return super().prompt(sample)
-        system = self.system(sample)
         turns = turns_of(sample.index, f"column '{column}'", sample.fields[column])
-        return (*([{"role": "system", "content": system}] if system else []), *turns)
+        return (*system_turn(self.system(sample)), *turns)
 
     def answer(self, sample: Sample) -> str:
         """Return the answer of a worked example."""
@@ -394,17 +377,28 @@ class DatasetQuestions(StandardBenchmark):
         choices = list(sample.choices)
         return {**values, "choices": choices, "listed_choices": listed(choices)}
 
-    def _targets(self, values: Sequence[Any], choices: Sequence[Sequence[str]]) -> list[str]:
+    def _targets(
+        self,
+        values: Sequence[Any],
+        choices: Sequence[Sequence[str]],
+        tools: Sequence[Sequence[Tool]],
+    ) -> list[str]:
+        column = self._settings.target_column
+        if self._settings.scorer == TOOL_CALLS:
+            offered = enumerate(zip(values, tools, strict=True))
+            return [expected_calls(index, column, value, of) for index, (value, of) in offered]
+        if self._settings.scorer == CODE or not column:
+            return [""] * len(values)
         if self._target_kind == "letter":
             return choice_letters(values, choices)
+        return [self._target(index, value) for index, value in enumerate(values)]
+
+    def _target(self, index: int, value: object) -> str:
         read, expected = _READERS[self._target_kind]
-        targets = []
-        for index, value in enumerate(values):
-            target = read(value)
-            if target is None:
-                raise RowError(index, f"the target {value!r} is not {expected}")
-            targets.append(target)
-        return targets
+        target = read(value)
+        if target is None:
+            raise RowError(index, f"the target {value!r} is not {expected}")
+        return target
 
     def _subset(self, index: int, row: Mapping[str, Any]) -> str:
         column = self._settings.subset_column
@@ -419,44 +413,35 @@ def _texts(index: int, column: str, turns: object) -> list[str]:
     Raises:
         RowError: If they are no list of texts.
     """
-    if not isinstance(turns, list) or not turns or not all(map(_is_text, turns)):
+    texts = turns if isinstance(turns, list) else []
+    if not texts or not all(isinstance(text, str) and text.strip() for text in texts):
         raise RowError(
             index,
             f"column '{column}' is {str(turns)[:100]!r}; expected a list of texts, one a turn",
         )
-    return turns
+    return texts
 
 
-def _is_text(turn: object) -> bool:
-    return isinstance(turn, str) and bool(turn.strip())
-
-
-def _tasks(values: Sequence[Any]) -> list[Mapping[str, Any] | None]:
-    """Return the tests or cases in a column of targets, for the scorer `code`.
+def _task(index: int, value: object) -> Mapping[str, Any]:
+    """Return the tests or cases that are a target, for the scorer `code`.
 
     Raises:
         RowError: If a value is neither tests, nor a list of them, nor a task (`regrade.scorers.programs.task.Task`).
     """
-    tasks: list[Mapping[str, Any] | None] = []
-    for index, value in enumerate(values):
-        task = value
-        if isinstance(value, str) and value.lstrip().startswith("{"):
-            try:
-                task = json.loads(value)
-            except ValueError:
-                task = value  # tests that begin with a set or a dictionary
-        if isinstance(task, list) and task and all(isinstance(test, str) for test in task):
-            task = "\n".join(task)
-        if isinstance(task, str) and task.strip():
-            task = {"tests": [{"source": task}]}
-        if not isinstance(task, Mapping):
-            raise RowError(
-                index,
-                f"the target {value!r} is neither tests in Python nor inputs and outputs (docs/code.md)",
-            )
-        given = {name: part for name, part in task.items() if part is not None}
-        tasks.append(checked_doc(index, **given))
-    return tasks
+    task = value
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError):  # tests that begin with a set or a dictionary
+            task = json.loads(value)
+    if isinstance(task, list) and task and all(isinstance(test, str) for test in task):
+        task = "\n".join(task)
+    if isinstance(task, str) and task.strip():
+        task = {"tests": [{"source": task}]}
+    if not isinstance(task, Mapping):
+        raise RowError(
+            index,
+            f"the target {value!r} is neither tests in Python nor inputs and outputs (docs/code.md)",
+        )
+    return checked_doc(index, **{name: part for name, part in task.items() if part is not None})
 
 
 def _texts_target(value: object) -> str | None:

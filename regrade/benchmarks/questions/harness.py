@@ -25,7 +25,14 @@ from regrade.lm_eval.seeds import FEWSHOT_SEED
 from regrade.records import Message, RankingRule, Sample
 from regrade.records.images import Image, read_image
 from regrade.records.specification import BenchmarkIdentity, PromptIdentity
-from regrade.settings import HARNESS, Method, PromptFormat, PromptSettings, SamplingParams
+from regrade.settings import (
+    HARNESS,
+    HarnessTasks,
+    Method,
+    PromptFormat,
+    PromptSettings,
+    SamplingParams,
+)
 
 if TYPE_CHECKING:
     from regrade.lm_eval.requests import AskedQuestion, AskedTask
@@ -56,9 +63,8 @@ class HarnessBenchmark:
         *,
         prompt: PromptSettings,
         limit: int | None,
-        source: str | None = None,
-        path: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
+        source: str | None,
+        tasks: HarnessTasks,
         tokenizer: Tokenizer | None = None,
     ) -> None:
         """Open a task.
@@ -68,8 +74,7 @@ class HarnessBenchmark:
             prompt: Changes to its prompts.
             limit: Number of questions, spread evenly over all tasks; None: all.
             source: Folder to read instead of the datasets; see `HarnessData`.
-            path: Folder with yaml files of the user.
-            arguments: Arguments of a function that makes the questions.
+            tasks: Folder with yaml files of the user, and arguments of a function that makes the questions.
             tokenizer: Tokenizer that such a function gets.
 
         Raises:
@@ -78,12 +83,12 @@ class HarnessBenchmark:
             SourceError: If a folder does not exist.
         """
         check_limit(limit)
-        self.name, self._prompt, self._limit, self._path = name, prompt, limit, path
+        self.name, self._prompt, self._limit, self._tasks = name, prompt, limit, tasks
         self.task = name.removeprefix(HARNESS)
-        self._index = task_index(path)
+        self._index = task_index(tasks.path)
         entry_of(self.task, self._index)  # refuses an unknown name before anything is started
         self._data = HarnessData(name, source)
-        self._source, self._arguments, self._tokenizer = source, arguments or {}, tokenizer
+        self._source, self._arguments, self._tokenizer = source, tasks.arguments, tokenizer
         self._made_with: dict[str, HarnessBenchmark] = {}
         self._images: dict[str, Image] = {}
         """Images of the questions, by their marks."""
@@ -102,8 +107,7 @@ class HarnessBenchmark:
                 prompt=self._prompt,
                 limit=self._limit,
                 source=self._source,
-                path=self._path,
-                arguments=self._arguments,
+                tasks=self._tasks,
                 tokenizer=tokenizer,
             )
         return self._made_with[tokenizer.sha256]
@@ -155,7 +159,7 @@ class HarnessBenchmark:
             limit=self._limit,
             parameters={
                 "harness": f"lm_eval {VERSION}",
-                "files": content_hash(self.task, self._index, self._path),
+                "files": content_hash(self.task, self._index, self._tasks.path),
                 "datasets": dict(sorted(self._data.revisions.items())),
                 "fewshot_seed": FEWSHOT_SEED,
                 "tasks": {task.name: _facts(task) for task in asked},

@@ -27,6 +27,11 @@ def completion_prompt(
     return "\n\n".join([*filter(None, (system, opening)), *examples, question])
 
 
+def system_turn(system: str | None) -> tuple[Message, ...]:
+    """Return the system message as the first turn of a chat, () without one."""
+    return ({"role": "system", "content": system},) if system else ()
+
+
 def chat_prompt(
     system: str | None, opening: str, turns: Sequence[Turn], question: str
 ) -> tuple[Message, ...]:

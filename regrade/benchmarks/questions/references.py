@@ -129,13 +129,9 @@ def _literal(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _format(template: str, values: Mapping[str, Any]) -> str:
-    return template.format(**values)
-
-
 def _formatted(place: _Place) -> Callable[[], Wording]:
     """Return a reader of a template that its package fills in by `str.format`."""
-    return lambda: Wording(_text(place), None, _format)
+    return lambda: Wording(_text(place), None, str.format_map)
 
 
 def _evalplus() -> Wording:
@@ -152,7 +148,7 @@ def _evalplus() -> Wording:
     return Wording(
         asked.replace("{instruction_prefix}", _literal(instruction)),
         begun.replace("{response_prefix}", _literal(begins)),
-        _format,
+        str.format_map,
     )
 
 

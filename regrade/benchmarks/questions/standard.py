@@ -16,6 +16,7 @@ from regrade.benchmarks.questions.prompting import (
     chat_prompt,
     chat_settings,
     completion_prompt,
+    system_turn,
 )
 from regrade.benchmarks.questions.reading import Source
 from regrade.benchmarks.questions.references import Wording, wording
@@ -409,9 +410,7 @@ class WrittenConversations(PublishedBenchmark):
         """Return the conversation, after the system message if there is one."""
         if self._wording is not None:
             return super().prompt(sample)
-        system = self.system(sample)
-        first = [{"role": "system", "content": system}] if system else []
-        return (*first, *sample.fields["turns"])
+        return (*system_turn(self.system(sample)), *sample.fields["turns"])
 
 
 class PublishedConversations(PublishedBenchmark):

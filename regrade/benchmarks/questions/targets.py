@@ -190,15 +190,11 @@ def choice_letters(targets: Sequence[Any], choices: Sequence[Sequence[str]]) -> 
         RowError: If a row cannot be read like the others, or two ways of reading the column give different letters.
     """
     readings = _readings(targets, choices)
-    complete = {
-        name: [letter for letter in letters if letter is not None]
-        for name, letters in readings.items()
-        if None not in letters
-    }
+    complete = {name: letters for name, letters in readings.items() if None not in letters}
     if not complete:
         raise _unreadable(targets, choices, readings)
     _refuse_two_meanings(targets, complete)
-    return next(iter(complete.values()))
+    return [str(letter) for letter in next(iter(complete.values()))]
 
 
 def usable_choice_letters(

@@ -40,7 +40,7 @@ from regrade.settings.errors import RepositoryError, SettingsError
 from regrade.settings.files import atomic_write, make_folder, write_atomically
 from regrade.settings.turn_ids import turn_of
 from regrade.stats.metrics import Metrics
-from regrade.stats.scale import SHARES, Scale
+from regrade.stats.scale import SHARES
 
 _COLUMNS = (
     *("sample_id", "index", "repeat", "subset", "question", "prompt", "prompt_kind", "target"),
@@ -277,42 +277,23 @@ def _result(
 def _results(scored: Result) -> Iterator[dict[str, Any]]:
     summary, spec = scored.file.summary, scored.answers.manifest.specification
     name, repeats = spec.benchmark.name, answers_per_question(spec)
-    average = "accuracy" if repeats == 1 else f"avg@{repeats}"
     if summary.overall.accuracy is not None:
-        yield _metric(scored, name, average, summary.overall)
+        yield _metric(scored, name, repeats, summary.overall)
     for part in (*summary.categories, *summary.subsets):
         if part.metrics.accuracy is not None and part.name:
-            yield _metric(scored, f"{name}/{part.name}", average, part.metrics)
+            yield _metric(scored, f"{name}/{part.name}", repeats, part.metrics)
     for k, value in summary.pass_at.items():
         if k > 1:
             error, n = summary.pass_at_stderr.get(k), summary.pass_at_samples.get(k)
-            yield _value(scored, name, f"pass@{k}", value, error, n, {"k": k})
-    if summary.majority_accuracy is not None:
-        yield _value(
-            scored,
-            name,
-            f"maj@{repeats}",
-            summary.majority_accuracy,
-            summary.majority_stderr,
-            summary.majority_samples,
-            {"k": repeats},
-            scored.file.scale,
-        )
+            yield _value(scored, name, "pass", k, value, error, n)
+    if (voted := summary.majority_accuracy) is not None:
+        error, n = summary.majority_stderr, summary.majority_samples
+        yield _value(scored, name, "maj", repeats, voted, error, n)
 
 
-def _metric(scored: Result, name: str, metric: str, metrics: Metrics) -> dict[str, Any]:
-    spec = scored.answers.manifest.specification
-    repeats = answers_per_question(spec)
-    found = _value(
-        scored,
-        name,
-        metric,
-        metrics.accuracy or 0.0,
-        metrics.accuracy_stderr,
-        metrics.samples,
-        {} if repeats == 1 else {"k": repeats},
-        scored.file.scale,
-    )
+def _metric(scored: Result, name: str, repeats: int, metrics: Metrics) -> dict[str, Any]:
+    spec, error = scored.answers.manifest.specification, metrics.accuracy_stderr
+    found = _value(scored, name, "avg", repeats, metrics.accuracy or 0.0, error, metrics.samples)
     if metrics.accuracy_low is not None and metrics.accuracy_high is not None:
         found["score_details"]["uncertainty"]["confidence_interval"] = {
             "lower": metrics.accuracy_low,
@@ -330,20 +311,22 @@ def _metric(scored: Result, name: str, metric: str, metrics: Metrics) -> dict[st
 def _value(
     scored: Result,
     name: str,
-    metric: str,
+    kind: Literal["avg", "pass", "maj"],
+    k: int,
     value: float,
     error: float | None,
     samples: int | None,
-    parameters: dict[str, int],
-    scale: Scale = SHARES,
 ) -> dict[str, Any]:
+    """Return a result over `k` answers to each question; the average of one is the accuracy."""
     uncertainty: dict[str, Any] = {}
     if error is not None:
         uncertainty["standard_error"] = {"value": error, "method": "analytic"}
     if samples is not None:
         uncertainty["num_samples"] = samples
-    metric_id = "accuracy" if metric == "accuracy" else metric.replace("@", "_at_")
-    kind = "accuracy" if metric.startswith(("acc", "avg", "maj")) else "pass_rate"
+    metric = "accuracy" if (kind, k) == ("avg", 1) else f"{kind}@{k}"
+    metric_id = metric.replace("@", "_at_")
+    scale = SHARES if kind == "pass" else scored.file.scale
+    share = "pass_rate" if kind == "pass" else "accuracy"
     in_shares = scale.unit == "%"
     found: dict[str, Any] = {
         "evaluation_result_id": f"{name}/{metric_id}",
@@ -352,9 +335,9 @@ def _value(
         "metric_config": {
             "metric_id": metric_id,
             "metric_name": metric,
-            "metric_kind": kind if in_shares else "mean_score",
+            "metric_kind": share if in_shares else "mean_score",
             "metric_unit": "proportion" if in_shares else "points",
-            "metric_parameters": parameters,
+            "metric_parameters": {} if metric == "accuracy" else {"k": k},
             "lower_is_better": False,
             "score_type": "continuous",
             "min_score": scale.low,
@@ -384,18 +367,15 @@ def _source(scored: Result) -> dict[str, Any]:
     )
     # Other sources are a file, stored answers, or unknown.
     of_hub = "/" in benchmark.source and scored.run is None
-    if not of_hub:
-        return {
-            "dataset_name": benchmark.name,
-            "source_type": "other",
-            "additional_details": details,
-        }
-    return {
-        "dataset_name": benchmark.name,
-        "source_type": "hf_dataset",
+    questions = {
         "hf_repo": benchmark.source,
         "hf_split": benchmark.split,
         "samples_number": manifest.n_samples,
+    }
+    return {
+        "dataset_name": benchmark.name,
+        "source_type": "hf_dataset" if of_hub else "other",
+        **(questions if of_hub else {}),
         "additional_details": details,
     }
 

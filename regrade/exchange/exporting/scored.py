@@ -16,7 +16,7 @@ from regrade.settings.errors import SettingsError
 
 def by_labels(scored: Result) -> str | None:
     """Return the figure that people's labels correct, or `uncalibrated`; None without a judge and labels."""
-    found = calibrate(scored.answers, scored.file)
+    found = calibrate(scored)
     return None if found is None else found.text
 
 

@@ -38,18 +38,10 @@ from regrade.settings.errors import SettingsError
 # Targets of imported answers in the form that a scorer compares with, and the scorer that fits them.
 
 
-@dataclass(frozen=True, slots=True)
-class Targets:
-    """Targets of all rows, and the scorer that compares with them."""
-
-    values: list[str | None]
-    scorer: ScorerName
-    unusable: tuple[ImportedRow, ...]
-    """Rows whose target in the file cannot be used; its value here is None."""
-
-
-def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | None) -> Targets:
-    """Read the targets for a scorer: `wanted`, that of the file's format, or one that fits them.
+def read_targets(
+    file: SourceFile, imported: ImportedSet, wanted: ScorerName | None
+) -> tuple[list[str | None], ScorerName]:
+    """Return the targets of all rows for a scorer, and the scorer: `wanted`, that of the file's format, or one that fits them.
 
     A row without a usable target gets None. More than half of the targets must be usable, except with ranked choices,
     which have no other targets.
@@ -60,7 +52,7 @@ def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | N
     rows = imported.rows
     wanted = wanted or imported.scorer
     if wanted is not None and all("target" in row.stored for row in rows):
-        return Targets([row.stored["target"] for row in rows], wanted, ())
+        return [row.stored["target"] for row in rows], wanted
     kind = None if wanted is None else load_scorer(wanted).targets
     has_choices = all(2 <= len(row.choices) <= len(LETTERS) for row in rows)
     values: list[str | None] | None
@@ -77,8 +69,7 @@ def read_targets(file: SourceFile, imported: ImportedSet, wanted: ScorerName | N
         fitting = "choice_letter"
     else:
         values, fitting = _apply(text_target, rows), "exact"
-    lost = (row for row, value in zip(rows, values, strict=True) if _is_lost(row, value))
-    return Targets(values, wanted or fitting, tuple(lost))
+    return values, wanted or fitting
 
 
 def _is_lost(row: ImportedRow, value: str | None) -> bool:
@@ -169,8 +160,8 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
         SettingsError: If neither the file nor `names` has the model or the benchmark.
         ImportFileError: If most targets do not fit the scorer, or two answers have the same question and repetition.
     """
-    targets = read_targets(file, imported, names.scorer)
-    answered = list(zip(imported.rows, targets.values, strict=True))
+    targets, scorer = read_targets(file, imported, names.scorer)
+    answered = list(zip(imported.rows, targets, strict=True))
     questions = {
         row.index: Question(row.content, target or "", {}, row.subset, row.choices)
         for row, target in reversed(answered)  # the first row of a question decides
@@ -186,7 +177,7 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
     description = SetDescription(
         specification=_specification(file, format_name, imported, names, repeats),
         n_samples=max(imported.n_samples or 1, len(order)),
-        scorers=(targets.scorer,),
+        scorers=(scorer,),
         groups=dict(imported.groups),
         images="stored" if images else None,
     )
@@ -197,10 +188,10 @@ def build(file: SourceFile, format_name: FormatName, imported: ImportedSet, name
         description,
         pa.Table.from_pylist(rows, schema=GENERATION_SCHEMA),
         tuple(
-            (original, original_scores(original, imported.rows, rows, targets.scorer))
+            (original, original_scores(original, imported.rows, rows, scorer))
             for original in imported.originals
         ),
-        targets.unusable,
+        tuple(row for row, target in answered if _is_lost(row, target)),
         tuple(images.values()),
     )
 

@@ -266,16 +266,18 @@ class SourceFile:
         """
         return self._parsed(self.content())
 
-    def beside(self, name: str) -> "SourceFile | None":
-        """File of that name in the same folder, or None."""
-        return self.consult(self.path.with_name(name))
-
-    def consult(self, path: Path) -> "SourceFile | None":
-        """File that tells facts about this one, or None if it is not there."""
-        if not path.is_file():
+    def consult(self, path: Path | str) -> "SourceFile | None":
+        """File that tells facts about this one, by its path, or its name in the same folder; None if it is not there."""
+        place = self.path.parent / path
+        if not place.is_file():
             return None
-        self.consulted.append(path)
-        return self.other(path)
+        self.consulted.append(place)
+        return self.other(place)
+
+    def facts(self, *paths: Path | str) -> Record:
+        """JSON object of the first of some files that is there, named as in `consult`; empty without any."""
+        found = next(filter(None, map(self.consult, paths)), None)
+        return self.record({}) if found is None else found.record(found.document)
 
     def error(self, problem: str, row: int | None = None) -> ImportFileError:
         """Error that names this file."""

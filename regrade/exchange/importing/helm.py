@@ -58,7 +58,9 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
         found = _rows(place, answered[place], state, scores)
         answered[place] += len(found)
         rows += found
-    name, arguments = _name(file).partition(":")[::2]
+    # Such as `mmlu:subject=anatomy,model=openai_gpt-4`.
+    run = file.facts("run_spec.json").text("name") or file.path.parent.name
+    name, arguments = run.partition(":")[::2]
     own = [part for part in arguments.split(",") if not part.startswith(("model=", "model_dep"))]
     names = dict.fromkeys(metric for row in rows for metric in row.scores)
     return ImportedSet(
@@ -73,16 +75,8 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     )
 
 
-def _name(file: SourceFile) -> str:
-    """Name of the run, such as `mmlu:subject=anatomy,model=openai_gpt-4`."""
-    spec = file.beside("run_spec.json")
-    if spec is None:
-        return file.path.parent.name
-    return spec.record(spec.document).text("name") or ""
-
-
 def _scores(file: SourceFile) -> Mapping[_Key, Mapping[str, RowScore]]:
-    stats = file.beside("per_instance_stats.json")
+    stats = file.consult("per_instance_stats.json")
     if stats is None:
         return {}
     found: dict[_Key, dict[str, RowScore]] = {}

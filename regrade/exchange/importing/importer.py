@@ -197,17 +197,6 @@ class Imports:
     """Parts of the wall-clock of the run that made the files."""
 
 
-class NothingImportedError(UserError):
-    """None of several files can be imported."""
-
-    def __init__(self, errors: Sequence[UserError]) -> None:
-        self.errors = tuple(errors)
-        super().__init__(self.errors)
-
-    def __str__(self) -> str:
-        return "\n".join(["None of the files can be imported.", *map(str, self.errors)])
-
-
 @dataclass(slots=True)
 class _Read:
     """Files that were read so far."""
@@ -269,7 +258,7 @@ def import_files(
     Raises:
         SettingsError: If there is nothing to import, or the model or benchmark is not known.
         ImportFileError: If the only file, or with `strict` any file, has an unknown format or cannot be read.
-        NothingImportedError: If none of several files can be read.
+        UserError: If none of several files can be read.
         RepositoryError: If there is no such dataset.
         HubError: If the Hub fails.
     """
@@ -307,7 +296,7 @@ def _store(repository: Repository, read: _Read, places: Sequence[Path | str]) ->
         else:
             read.failed.append(entry.file.error(_STORED_DIFFERENTLY))
     scorings = [
-        (stored, *_scoring(stored, entry, number, original, scores))
+        (stored, _scoring(stored, entry, number, original, scores), scores)
         for stored, entry in stored_sets
         for number, (original, scores) in enumerate(entry.originals)
     ]
@@ -398,8 +387,10 @@ def _built(
 
 
 def _nothing(places: Sequence[Path | str], failed: Sequence[UserError]) -> UserError:
+    if len(failed) == 1:
+        return failed[0]
     if failed:
-        return failed[0] if len(failed) == 1 else NothingImportedError(failed)
+        return UserError("\n".join(["None of the files can be imported.", *map(str, failed)]))
     named = ", ".join(f"'{place}'" for place in places) or "no file"
     return SettingsError(f"There is nothing to import in {named}. Formats: {', '.join(_FORMATS)}.")
 
@@ -505,11 +496,11 @@ def _is_stored(files: Sequence[SealedFile], answers: AnswerSet) -> bool:
 
 def _scoring(
     answers: AnswerSet, built: Built, number: int, original: OriginalScore, scores: pa.Table
-) -> tuple[ScoreFile, pa.Table]:
+) -> ScoreFile:
     reported = original.reported
     if reported is not None and not 0 <= reported.value <= reported.out_of:
         reported = None  # on another scale, which is not known
-    file = ScoreFile(
+    return ScoreFile(
         answer_set_id=answers.manifest.answer_set_id,
         scorer=ORIGINAL,
         version=1,
@@ -531,4 +522,3 @@ def _scoring(
             reported_out_of=reported.out_of if reported else 1.0,
         ),
     )
-    return file, scores

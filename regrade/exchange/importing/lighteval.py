@@ -5,6 +5,7 @@ versions have `full_prompt`, `predictions`, `gold` and `metrics`. `results_*.jso
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     """
     match = _NAME.fullmatch(file.path.name)
     task, n_shots = _task(match["task"]) if match else (None, None)
-    results = (_results(file, match["time"]) if match else None) or Record({}, file.error)
+    results = file.facts(*(_results(file.path, match["time"]) if match else ()))
     rows = [row for index, record in enumerate(file.rows) for row in _rows(index, record)]
     config = _part_of_task(results.part("config_tasks"), task)
     n_samples = config.integer("effective_num_docs")
@@ -130,14 +131,12 @@ def _task(text: str) -> tuple[str, int | None]:
     return parts[-1], shots
 
 
-def _results(file: SourceFile, time: str) -> Record | None:
-    """Results of the same run: in the folder of the details, or in `results/MODEL/` of the output folder."""
+def _results(path: Path, time: str) -> Iterator[Path]:
+    """Places of the results of the same run: in the folder of the details, or in `results/MODEL/` of the output folder."""
     name = f"results_{time}.json"
-    paths = [file.path.with_name(name), file.path.parent.parent / name]
-    if (model := _model_of(file.path)) is not None:
-        paths.append(file.path.parents[model.count("/") + 3] / "results" / model / name)
-    results = next(filter(None, map(file.consult, paths)), None)
-    return None if results is None else results.record(results.document)
+    yield from (path.with_name(name), path.parent.parent / name)
+    if (model := _model_of(path)) is not None:
+        yield path.parents[model.count("/") + 3] / "results" / model / name
 
 
 def _model_of(path: Path) -> str | None:

@@ -169,8 +169,7 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     """
     match = _NAME.fullmatch(file.path.name)
     task = match["task"] if match else None
-    results_file = file.beside(f"results_{match['time']}.json") if match else None
-    results = (results_file or file).record(results_file.document if results_file else {})
+    results = file.facts(*([f"results_{match['time']}.json"] if match else []))
     config = results.part("configs").part(task) if task else Record({}, file.error)
     answers: dict[int, list[ImportedRow]] = {}
     scores: dict[int, dict[str, RowScore]] = {}

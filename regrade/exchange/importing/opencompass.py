@@ -34,17 +34,15 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     """
     document = file.record(file.document).value
     results = _results(file)
-    details = results.get("details") if results else None
-    metric = next((name for name in HEADLINES if results and name in results.value), None)
+    details = results.get("details")
+    metric = next((name for name in HEADLINES if name in results.names), None)
     name = metric or "correct"
     rows = []
     for index in range(len(document)):
         record = file.record(document.get(str(index)), index)
         rows += _rows(index, record, _detail(details, index), name)
-    reported = None
-    if results is not None and metric is not None:
-        value = finite(results.get(metric))
-        reported = None if value is None else Reported(value, n=len(document), out_of=100.0)
+    value = None if metric is None else finite(results.get(metric))
+    reported = None if value is None else Reported(value, n=len(document), out_of=100.0)
     parent = file.path.parent
     return ImportedSet(
         rows,
@@ -57,12 +55,11 @@ def read(file: SourceFile, _: TableOptions) -> ImportedSet:
     )
 
 
-def _results(file: SourceFile) -> Record | None:
-    """Results of the predictions at `results/MODEL/DATASET.json`, or None."""
+def _results(file: SourceFile) -> Record:
+    """Results of the predictions at `results/MODEL/DATASET.json`; empty without them."""
     folder = file.path.parent.parent
     path = folder.with_name("results") / file.path.parent.name / file.path.name
-    results = file.consult(path) if folder.name == "predictions" else None
-    return None if results is None else results.record(results.document)
+    return file.facts(*([path] if folder.name == "predictions" else []))
 
 
 def _rows(index: int, record: Record, detail: dict[str, Any], name: str) -> list[ImportedRow]:

@@ -35,8 +35,7 @@ def read(file: SourceFile, options: TableOptions) -> ImportedSet:
     results = document.get("results")
     if not isinstance(results, list) or not results:
         raise file.error("'results' should be a list of trials.")
-    beside = file.beside("run_metadata.json")
-    about = file.record({} if beside is None else beside.document)
+    about = file.facts("run_metadata.json")
     trials = [file.record(trial, row) for row, trial in enumerate(results)]
     rows = [
         _row(file, index, repeat, trial)

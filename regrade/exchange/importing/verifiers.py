@@ -37,8 +37,7 @@ def read(file: SourceFile, options: TableOptions) -> list[ImportedSet]:
 
 
 def _results(file: SourceFile, options: TableOptions) -> ImportedSet:
-    beside = file.beside("metadata.json")
-    about = file.record({} if beside is None else beside.document)
+    about = file.facts("metadata.json")
     records = file.rows
     rows = [_rollout(*rollout) for rollout in numbered(records, _task)]
     mean = finite(about.get("avg_reward"))

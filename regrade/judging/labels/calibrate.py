@@ -2,10 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-import pyarrow as pa
-
-from regrade.answers.scorefile import ScoreFile
-from regrade.answers.sets import AnswerSet
+from regrade.answers.result import Result
 from regrade.judging.labels.calibrated import Calibrated, Labelled, calibrated, why_not
 from regrade.judging.labels.items import Verdicts, verdicts_of
 from regrade.judging.labels.scheme import further_fields, scheme_of
@@ -15,11 +12,7 @@ from regrade.settings.errors import DamagedAnswersError
 
 
 def calibrate(
-    answers: AnswerSet,
-    file: ScoreFile,
-    table: pa.Table | None = None,
-    *,
-    on_damage: Callable[[DamagedAnswersError], object] = lambda _: None,
+    scored: Result, *, on_damage: Callable[[DamagedAnswersError], object] = lambda _: None
 ) -> Calibrated | None:
     """Return a scoring calibrated by labels, with the further fields of its verdicts.
 
@@ -28,35 +21,31 @@ def calibrate(
     A scoring whose labels or scores are damaged is uncalibrated, with the damage as the reason.
 
     Args:
-        answers: The scored answer set.
-        file: The scoring.
-        table: Its table, if it is not stored at the revision of `answers`.
+        scored: The scoring.
         on_damage: Called with the damage.
     """
     try:
-        found = _calibrate(answers, file, table)
+        found = _calibrate(scored)
         if found is None:
             return None
-        names = further_fields(judge_run(answers.manifest.specification), file.scorer)
-        fields = {name: _calibrate(answers, file, table, name) for name in names}
+        names = further_fields(judge_run(scored.answers.manifest.specification), scored.file.scorer)
+        fields = {name: _calibrate(scored, name) for name in names}
         return found.with_fields({name: of for name, of in fields.items() if of is not None})
     except DamagedAnswersError as error:
         on_damage(error)
-        return Calibrated(scale=file.scale, reason=str(error))
+        return Calibrated(scale=scored.file.scale, reason=str(error))
 
 
-def _calibrate(
-    answers: AnswerSet, file: ScoreFile, table: pa.Table | None, field: str | None = None
-) -> Calibrated | None:
+def _calibrate(scored: Result, field: str | None = None) -> Calibrated | None:
+    answers = scored.answers
     run = judge_run(answers.manifest.specification)
-    scale = scheme_of(run, file.scale, field).scale
+    scale = scheme_of(run, scored.file.scale, field).scale
     labels = stored_labels(answers, scale, field)
     if run is None and not labels.latest:
         return None
     if not labels.latest and next(labelled_judge_runs(answers), None) is None:
         return Calibrated(scale=scale, reason=why_not(labels))  # without reading the scores
-    known = answers.score_table(file) if table is None else table
-    verdicts = verdicts_of(answers, file, known, field)
+    verdicts = verdicts_of(scored, field)
     return calibrated(verdicts, labels, labelled_elsewhere(verdicts))
 
 
@@ -74,8 +63,5 @@ def labelled_elsewhere(verdicts: Verdicts) -> Iterator[Labelled]:
             continue
         for scoring in other.scores(verdicts.scoring):
             if scoring.label == verdicts.scoring:
-                table = other.score_table(scoring)
-                yield (
-                    verdicts_of(other, scoring, table, verdicts.field),
-                    stored_labels(other, verdicts.scheme.scale, verdicts.field),
-                )
+                theirs = verdicts_of(Result(other, scoring), verdicts.field)
+                yield theirs, stored_labels(other, verdicts.scheme.scale, verdicts.field)

@@ -7,27 +7,10 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from regrade.answers.labelfile import LABEL_SCHEMA, LabelFile, publish_labels, sealed_labels
-from regrade.judging.labels.sheet import SheetRow, first_of
+from regrade.judging.labels.sheet import first_of
 from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask
 from regrade.settings.errors import SettingsError
-
-
-class RelabelledError(SettingsError):
-    """A person has given an answer another label before."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = problems
-        super().__init__(problems)
-
-    def __str__(self) -> str:
-        return f"{first_of(self.problems)}. No label was stored. `--revise` stores the new labels, which then count."
-
-
-def labels_of_rows(rows: Sequence[SheetRow]) -> list[Label]:
-    """Return the labels of a sheet's rows, as of now; a sheet does not say when people labelled."""
-    now = datetime.now(UTC)
-    return [Label(row.key, row.label, row.value, row.rater, now) for row in rows]
 
 
 def new_labels(labels: Sequence[Label], task: LabelTask, *, revise: bool) -> list[Label]:
@@ -39,7 +22,7 @@ def new_labels(labels: Sequence[Label], task: LabelTask, *, revise: bool) -> lis
         revise: Accept labels that differ from stored ones by the same person.
 
     Raises:
-        RelabelledError: If a label differs from a stored one.
+        SettingsError: If a label differs from a stored one.
     """
     new: list[Label] = []
     problems: list[str] = []
@@ -54,7 +37,9 @@ def new_labels(labels: Sequence[Label], task: LabelTask, *, revise: bool) -> lis
             )
         new.append(label)
     if problems:
-        raise RelabelledError(tuple(problems))
+        raise SettingsError(
+            f"{first_of(problems)}. No label was stored. `--revise` stores the new labels, which then count."
+        )
     return new
 
 

@@ -1,14 +1,14 @@
 """Verdicts of a scoring on answers, for the comparison with people's labels."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
 
+from regrade.answers.result import Result
 from regrade.answers.rows import row_keys
-from regrade.answers.scorefile import ScoreFile
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.sampling import Key
 from regrade.judging.labels.scheme import Scheme, scheme_of
@@ -59,36 +59,41 @@ def clusters_of(keys: Sequence[Key]) -> IntArray:
     return np.unique(ids, return_inverse=True)[1].astype(np.int64)
 
 
-def verdicts_of(
-    answers: AnswerSet, file: ScoreFile, table: pa.Table, field: str | None = None
-) -> Verdicts:
+def verdicts_of(scored: Result, field: str | None = None) -> Verdicts:
     """Return the verdicts of a scoring.
 
     Args:
-        answers: The scored answer set; the answers of a judge run are the judge's replies.
-        file: The scoring.
-        table: Its table, `SCORING_SCHEMA`.
+        scored: The scoring; the answers of a judge run are the judge's replies.
         field: One of the `further_fields` of the verdicts. None: the first.
     """
+    answers, file = scored.answers, scored.file
     run = judge_run(answers.manifest.specification)
-    given: dict[Key, list[float]] = {}
+    given = values_by_answer(run, scored.scores, field)
+    means = {key: float(np.mean(values)) for key, values in given.items() if values}
+    without: Sequence[Key] = ()
+    if run is not None and len(means) < len(given):
+        nothing = nothing_to_judge(answers, run)
+        without = [key for key in given if key not in means and key not in nothing]
+    value, scheme = np.array([*means.values()], np.float64), scheme_of(run, file.scale, field)
+    return Verdicts(answers, run, scheme, file.label, field, [*means], value, without)
+
+
+def values_by_answer(
+    run: JudgeRun | None, table: pa.Table, field: str | None = None
+) -> dict[Key, list[float]]:
+    """Return the values of the verdicts on each answer, of all repeats and both orders of a pair; [] without any.
+
+    Args:
+        run: Facts of the judge run; None for answers that no judge graded.
+        table: Scores, `SCORING_SCHEMA`.
+        field: As in `verdicts_of`.
+    """
+    found: dict[Key, list[float]] = {}
     for key, value in zip(row_keys(table), _values(table, field), strict=True):
+        given = found.setdefault(judged_key(run, key), [])
         if np.isfinite(value):
-            given.setdefault(judged_key(run, key), []).append(value)
-    means = np.array([float(np.mean(values)) for values in given.values()], np.float64)
-    scheme = scheme_of(run, file.scale, field)
-    without = () if run is None else _without_verdict(answers, run, table, given)
-    return Verdicts(answers, run, scheme, file.label, field, list(given), means, without)
-
-
-def _without_verdict(
-    answers: AnswerSet, run: JudgeRun, table: pa.Table, given: Collection[Key]
-) -> Sequence[Key]:
-    """Return the answers without a verdict, save those with `nothing_to_judge`."""
-    found = dict.fromkeys(judged_key(run, key) for key in row_keys(table))
-    missing = [key for key in found if key not in given]
-    nothing = nothing_to_judge(answers, run) if missing else set()
-    return [key for key in missing if key not in nothing]
+            given.append(value)
+    return found
 
 
 def nothing_to_judge(answers: AnswerSet, run: JudgeRun) -> set[Key]:

@@ -10,7 +10,6 @@ from regrade.judging.labels.items import Verdicts
 from regrade.judging.labels.scheme import scheme_of
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.panel import RULES, Panel, PanelRow, name_of
-from regrade.records.rubrics.facts import judge_run
 from regrade.stats.scale import SHARES, Scale
 
 
@@ -31,23 +30,16 @@ def calibrated_panel(panel: Panel, judge_sets: Sequence[AnswerSet]) -> dict[str,
         DamagedAnswersError: If labels are damaged.
     """
     named = {name_of(judge_set): judge_set for judge_set in judge_sets}
+    scheme = scheme_of(panel.run, scale_of(panel))
     found = {}
     for name in (*panel.judges, *RULES):
         answers = named[name if name in named else panel.judges[0]]
         values = {(row.sample_id, row.repeat): _value(row, name) for row in panel.rows}
         known = {key: value for key, value in values.items() if value is not None}
-        verdicts = Verdicts(
-            answers,
-            judge_run(answers.manifest.specification),
-            scheme_of(judge_run(answers.manifest.specification), scale_of(panel)),
-            "",
-            None,
-            list(known),
-            np.array(list(known.values()), np.float64),
-            [key for key, value in values.items() if value is None],
-        )
-        labels = stored_labels(answers, verdicts.scheme.scale)
-        found[name] = calibrated(verdicts, labels)
+        value = np.array([*known.values()], np.float64)
+        without = [key for key in values if key not in known]
+        verdicts = Verdicts(answers, panel.run, scheme, "", None, [*known], value, without)
+        found[name] = calibrated(verdicts, stored_labels(answers, scheme.scale))
     return found
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from regrade.judging.labels.sampling import Key
+from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import Item, LabelTask
 from regrade.records.patterns import compiled
 from regrade.settings.errors import SettingsError
@@ -31,24 +32,15 @@ _SHOWN_PROBLEMS = 5
 class SheetRow:
     """A label in a sheet: of a row, or of one of its label columns if verdicts have several fields."""
 
-    key: Key
+    given: Label
     field: str | None
     """Field of the verdict; None for the first."""
-    label: str
-    value: float
-    rater: str
     seed: int | None
 
 
-class SheetError(SettingsError):
-    """A sheet of labels that cannot be used; names the first rows with a problem."""
-
-    def __init__(self, path: str, problems: tuple[str, ...]) -> None:
-        self.path, self.problems = path, problems
-        super().__init__(path, problems)
-
-    def __str__(self) -> str:
-        return f"Labels in '{self.path}' were not read, none of them: {first_of(self.problems)}."
+def refused(place: str, problems: Sequence[str]) -> SettingsError:
+    """Return the error of labels that cannot be used; it names the first rows with a problem."""
+    return SettingsError(f"Labels in '{place}' were not read, none of them: {first_of(problems)}.")
 
 
 def first_of(problems: Sequence[str]) -> str:
@@ -125,8 +117,8 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
         rater: Name of the person, for rows without one.
 
     Raises:
-        SheetError: If a row names an unknown answer, was changed, or occurs twice for one person.
-        SettingsError: If the file cannot be read, or lacks a column.
+        SettingsError: If the file cannot be read, or lacks a column, or a row names an unknown answer, was changed, or occurs twice for one
+            person.
     """
     rows: list[SheetRow] = []
     problems: list[str] = []
@@ -138,18 +130,18 @@ def read_sheet(path: Path, tasks: Sequence[LabelTask], rater: str | None) -> lis
         except SettingsError as error:
             problems.append(f"row {number}: {error}".rstrip("."))
             continue
-        for read in found[:1]:
-            known = first.setdefault((read.key, read.rater), number)
+        for given in [read.given for read in found[:1]]:
+            known = first.setdefault((given.key, given.rater), number)
             if known != number:
                 problems.append(
-                    f"row {number}: '{read.rater}' labels answer '{read.key[0]}', repeat {read.key[1]}, in row {known} too"
+                    f"row {number}: '{given.rater}' labels answer '{given.key[0]}', repeat {given.key[1]}, in row {known} too"
                 )
         rows += found
     seeds = sorted({row.seed for row in rows if row.seed is not None})
     if len(seeds) > 1:
         problems.append(f"the column 'seed' has several values, {seeds[0]} and {seeds[1]}")
     if problems:
-        raise SheetError(str(path), tuple(problems))
+        raise refused(str(path), problems)
     return rows
 
 
@@ -211,7 +203,7 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
     name = " ".join(_plain(row.get(RATER) or rater or "").split())
     if not name:
         raise SettingsError("it has no rater: fill the column 'rater', or name one with `--rater`")
-    return SheetRow(key, task.field, label, value, name, _whole(row.get("seed"), "seed"))
+    return SheetRow(Label(key, label, value, name), task.field, _whole(row.get("seed"), "seed"))
 
 
 def _whole(text: str | None, column: str) -> int | None:

@@ -1,8 +1,8 @@
 """Stored labels of an answer set: the latest label of each rater on each answer."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -30,7 +30,8 @@ class Label:
     label: str
     value: float
     rater: str
-    labelled_at: datetime
+    labelled_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    """Time at which it was read, unless it is stored: a sheet does not say when people labelled."""
 
 
 @dataclass(frozen=True, slots=True)

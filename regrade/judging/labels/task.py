@@ -4,9 +4,8 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-import pyarrow as pa
-
 from regrade.answers.labelfile import DrawnSample
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ORIGINAL
 from regrade.answers.sets import AnswerSet
 from regrade.judging.choosing import waits_for_judge
@@ -42,8 +41,8 @@ class LabelTask:
     """Answers of an answer set, with a verdict or without, and the labels given so far."""
 
     verdicts: Verdicts
-    table: pa.Table
-    """Scores of the verdicts, `SCORING_SCHEMA`."""
+    scored: Result
+    """The scoring that has the verdicts."""
     items: dict[Key, Item]
     """Answers with a text, in stored order; also those on which the judge gave no verdict."""
     labels: StoredLabels
@@ -135,19 +134,20 @@ def open_tasks(answers: AnswerSet, scorer: str | None = None) -> list[LabelTask]
     if waits_for_judge(answers) and scorer in (None, JUDGE):
         _point_to_verdicts(answers)
     chosen = scorer or first_scorer(answers)
-    result = original_result(answers) if chosen == ORIGINAL else score_answers(answers, chosen)
-    file, table = result.file, result.scores
-    first = verdicts_of(answers, file, table)
+    result = (
+        original_result(answers) if chosen == ORIGINAL else score_answers(answers, chosen).read()
+    )
+    first = verdicts_of(result)
     items = {item.key: item for item in _items(first, _by_key(first))}
-    further = further_fields(first.run, file.scorer)
+    further = further_fields(first.run, result.file.scorer)
     named = first.run.rubric.fields[0].name if first.run is not None and further else ""
     tasks = []
     for field in (None, *further):
-        verdicts = first if field is None else verdicts_of(answers, file, table, field)
+        verdicts = first if field is None else verdicts_of(result, field)
         found = _by_key(verdicts)
         own = {key: replace(item, verdict=found[key]) for key, item in items.items()}
         labels = stored_labels(answers, verdicts.scheme.scale, field)
-        tasks.append(LabelTask(verdicts, table, own, labels, field or named))
+        tasks.append(LabelTask(verdicts, result, own, labels, field or named))
     return tasks
 
 
@@ -175,10 +175,7 @@ def candidate_first(key: Key) -> bool:
 
 def _items(verdicts: Verdicts, found: dict[Key, float | None]) -> Iterator[Item]:
     answers, run = verdicts.answers, verdicts.run
-    if run is None:
-        judged = {(given.sample_id, given.repeat): given for given in stored_answers(answers)}
-    else:
-        judged = judged_answers(answers)
+    judged = stored_answers(answers) if run is None else judged_answers(answers)
     pairs = run is not None and run.rubric.kind == "pairwise"
     other = judged_answers(answers, side="baseline") if pairs else {}
     for key, given in judged.items():

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from regrade.judging.labels.sheet import LABEL, SheetError, SheetRow, column_of
+from regrade.judging.labels.sheet import LABEL, SheetRow, column_of, refused
+from regrade.judging.labels.stored import Label
 from regrade.judging.labels.task import LabelTask
 from regrade.settings.errors import SettingsError
 from regrade.tracking.connection import public_uri
@@ -77,8 +78,7 @@ def labels_in_mlflow(
         rater: Name for feedback whose author MLflow does not know.
 
     Raises:
-        SettingsError: If there are no traces.
-        SheetError: If feedback is no label, or has no author.
+        SettingsError: If there are no traces, or feedback is no label, or has no author.
         TrackingError: If MLflow cannot be reached.
     """
     answer_set = tasks[0].answers.manifest.answer_set_id
@@ -97,9 +97,11 @@ def labels_in_mlflow(
         try:
             rows.append(_row(given, task, rater, found.seed))
         except SettingsError as error:
-            problems.append(f"sample '{given.sample_id}', repeat {given.repeat}: {error}")
+            problems.append(
+                f"sample '{given.sample_id}', repeat {given.repeat}: {error}".rstrip(".")
+            )
     if problems:
-        raise SheetError(public_uri(uri), tuple(text.rstrip(".") for text in problems))
+        raise refused(public_uri(uri), problems)
     return rows, found
 
 
@@ -111,7 +113,7 @@ def _row(given: Feedback, task: LabelTask, rater: str | None, seed: int) -> Shee
     if not name:
         raise SettingsError("MLflow does not know who gave it: name the person with `--rater`")
     label, value = task.read(key, _text(given.value, task))
-    return SheetRow(key, task.field, label, value, name, seed)
+    return SheetRow(Label(key, label, value, name), task.field, seed)
 
 
 def _text(value: object, task: LabelTask) -> str:

@@ -1,18 +1,33 @@
 """Texts of the chosen answers: cut to what can be read, and without questions that must not be published."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from regrade.pages.report.choosing import ChosenAnswer
-from regrade.pages.viewer.answer_facts import Letter, letters_of
+from regrade.pages.viewer.answer_facts import letters_of
 from regrade.pages.viewer.answer_texts import thought_and_answer
 from regrade.pages.viewer.library import Library, StoredSet
 from regrade.pages.viewer.verdicts import VERDICTS
 from regrade.records.messages import parts_of
 from regrade.settings.errors import DamagedAnswersError
 from regrade.settings.view_address import comparison_address, view_address
-from regrade.text.blocks import Gap, Highlight, Picture, Words, plain
+from regrade.text.blocks import (
+    Badge,
+    Block,
+    Code,
+    Fold,
+    Gap,
+    Highlight,
+    Line,
+    Link,
+    Picture,
+    Quote,
+    SideBySide,
+    Strong,
+    Table,
+    Words,
+    plain,
+)
 from regrade.text.hidden import Span
 
 Cut = tuple[Words, ...]
@@ -31,42 +46,8 @@ LARGEST_EMBEDDED = 2 * 2**20
 """Largest image in a report, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One answer."""
-
-    model: str
-    verdict: str
-    extracted: str | None
-    answer: Cut | None
-    thought: Cut | None
-    error: Cut | None
-    letters: tuple[Letter, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A chosen answer, with the baseline's before it if it flipped."""
-
-    kind: str
-    benchmark: str
-    answer_set_id: str
-    sample_id: str
-    number: int
-    repeat: int
-    subset: str
-    withheld: bool
-    question: Cut | None
-    """The question, or the end of the prompt; None if neither is stored, or it must not be published."""
-    is_prompt: bool
-    target: str | None
-    answers: tuple[Shown, ...]
-    address: str | None
-    """Address in the team's viewer."""
-
-
-def examples_of(library: Library, choices: Sequence[ChosenAnswer]) -> Iterator[Example]:
-    """Yield the chosen answers with their texts.
+def examples_of(library: Library, choices: Sequence[ChosenAnswer]) -> Iterator[Fold]:
+    """Yield the chosen answers with their texts, each folded.
 
     Args:
         library: Repository of the answers; it reads those of baselines in other repositories too.
@@ -133,14 +114,12 @@ def _texts(library: Library, stored: StoredSet, rows: list[int]) -> dict[int, di
 
 def _example(
     choice: ChosenAnswer, mine: dict[str, Any], before: dict[str, Any] | None, album: _Album
-) -> Example:
-    answers: tuple[Shown, ...]
-    if choice.flip is not None and before is not None:
-        scores, verdicts = choice.flip.scores, choice.flip.verdicts
-        answers = (
-            _shown(choice.flip.base, before, scores[0], verdicts[0]),
-            _shown(choice.stored, mine, scores[1], verdicts[1]),
-        )
+) -> Fold:
+    """Return a chosen answer, beside the baseline's if it flipped."""
+    stored, flip = choice.stored, choice.flip
+    if flip is not None and before is not None:
+        models, texts = (flip.base, stored), (before, mine)
+        sides = [*zip(models, texts, flip.scores, flip.verdicts, strict=True)]
     else:
         index, row = choice.index, choice.row
         score = {
@@ -148,41 +127,69 @@ def _example(
             "start": int(index.start[row]),
             "end": int(index.end[row]),
         }
-        answers = (_shown(choice.stored, mine, score, VERDICTS[index.verdict[row]]),)
-    is_prompt = mine["question"] is None
-    question = mine["prompt"] if is_prompt else mine["question"]
-    return Example(
-        kind=answers[-1].verdict if choice.kind == "unparsed" else choice.kind,
-        benchmark=choice.stored.benchmark,
-        answer_set_id=choice.stored.id,
-        sample_id=mine["sample_id"],
-        number=mine["index"],
-        repeat=mine["repeat"],
-        subset=mine["subset"],
-        withheld=choice.stored.manifest.withheld,
-        question=album.with_images(_cut(question, QUESTION_CHARACTERS), choice.stored, mine),
-        is_prompt=is_prompt,
-        target=mine["target"],
-        answers=answers,
-        address=_address(choice, mine),
+        sides = [(stored, mine, score, VERDICTS[index.verdict[row]])]
+    kind = sides[-1][3] if choice.kind == "unparsed" else choice.kind
+    read = " → ".join(_short(score["extracted"], "nothing") for _, _, score, _ in sides)
+    repeat = f"repeat {mine['repeat']}" if mine["repeat"] else ""
+    question = f"{stored.benchmark} {mine['index']}"
+    place = " · ".join(filter(None, (question, mine["subset"], repeat)))
+    target = _short(mine["target"], "not known")
+    title = (Badge(kind), f" · {place} · read: ", Code(read), " · target: ", Code(target))
+    address = _address(choice, mine)
+    ids: tuple[Words, ...] = (
+        *("sample ", Code(mine["sample_id"]), " of answer set ", Code(stored.id)),
+        *((" · ", Link("in the viewer", address)) if address else ()),
     )
+    answers = [list(_answer(*side)) for side in sides]
+    shown = [SideBySide(answers)] if len(answers) > 1 else answers[0]
+    return Fold(title, [_asked(stored, mine, album), *shown, Line(ids, "note")])
 
 
-def _shown(stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verdict: str) -> Shown:
+def _asked(stored: StoredSet, texts: dict[str, Any], album: _Album) -> Block:
+    """Return the question, or the end of the prompt; a remark if neither is stored, or it must not be published."""
+    is_prompt = texts["question"] is None
+    cut = _cut(texts["prompt"] if is_prompt else texts["question"], QUESTION_CHARACTERS)
+    asked = album.with_images(cut, stored, texts)
+    if asked is not None:
+        return Quote("end of the prompt" if is_prompt else "question", asked)
+    if stored.manifest.withheld:
+        return Line("This question must not be published.", "note")
+    return Line("Neither question nor prompt is stored.", "note")
+
+
+def _answer(
+    stored: StoredSet, texts: dict[str, Any], score: dict[str, Any], verdict: str
+) -> Iterator[Block]:
     span = tuple(-1 if score[name] is None else int(score[name]) for name in ("start", "end"))
-    thought, answer, mark, _ = thought_and_answer(
+    said, told, mark, _ = thought_and_answer(
         texts, (span[0], span[1]), verdict=stored.run is not None
     )
-    extracted = score["extracted"]
-    return Shown(
-        model=stored.model,
-        verdict=verdict,
-        extracted=extracted,
-        answer=_cut(answer, ANSWER_CHARACTERS, mark),
-        thought=_cut(thought, THOUGHT_CHARACTERS),
-        error=_cut(texts["error"], THOUGHT_CHARACTERS),
-        letters=letters_of(texts, extracted),
-    )
+    yield Line((Strong(stored.model), " ", Badge(verdict)))
+    if thought := _cut(said, THOUGHT_CHARACTERS):
+        yield Fold("thought", [Quote("", thought)])
+    if error := _cut(texts["error"], THOUGHT_CHARACTERS):
+        yield Quote("", error, "bad")
+    if answer := _cut(told, ANSWER_CHARACTERS, mark):
+        yield Quote("", answer)
+    if letters := letters_of(texts, score["extracted"]):
+        rows = [
+            (
+                *(letter.letter, letter.choice),
+                "" if letter.logprob is None else f"{letter.logprob:.3f}",
+                ", ".join(["target"] * letter.is_target + ["read"] * letter.is_read),
+            )
+            for letter in letters
+        ]
+        yield Table(("", "choice", "log-probability", "is"), rows, ("", "choice", "is"))
+    if not (error or answer or letters):
+        yield Line("There is no text.", "note")
+
+
+def _short(text: str | None, otherwise: str) -> str:
+    if text is None:
+        return otherwise
+    line = " ".join(text.split())
+    return line if len(line) <= 60 else f"{line[:60]}…"
 
 
 def _cut(text: str | None, limit: int, mark: Span | None = None) -> Cut | None:

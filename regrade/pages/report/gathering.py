@@ -7,14 +7,13 @@ from functools import cached_property
 
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ScoreFile
-from regrade.answers.sets import begins_an_id
 from regrade.comparing.likeness import NotComparableError
 from regrade.comparing.models import Comparison
-from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.report.choosing import ChosenAnswer, chosen_answers
-from regrade.pages.report.examples import Example, examples_of
+from regrade.pages.report.examples import examples_of
 from regrade.pages.report.request import MAX_EXAMPLES, ReportRequest
 from regrade.pages.viewer.filters import PairFilters
 from regrade.pages.viewer.library import Library, Shelf, StoredSet
@@ -23,6 +22,7 @@ from regrade.pages.viewer.settings_apart import settings_apart
 from regrade.settings.errors import DamagedAnswersError, SettingsError
 from regrade.stats.metrics import SubsetMetrics
 from regrade.stats.scale import SHARES, Scale
+from regrade.text.blocks import Fold
 
 WORST_SUBSETS = 10
 """Most subsets listed for an answer set: those with the lowest accuracy."""
@@ -57,7 +57,7 @@ class ReportedSet:
         """Figure corrected by people's labels, or `uncalibrated`; "" without a judge and labels."""
         if self.scoring is None:
             return ""
-        found = calibrate(self.stored.answers, self.scoring)
+        found = calibrate(Result(self.stored.answers, self.scoring))
         return "" if found is None else f"by people's labels: {found.text}"
 
     @property
@@ -84,7 +84,7 @@ class Report:
     revision: str
     made_at: datetime
     sets: tuple[ReportedSet, ...]
-    examples: tuple[Example, ...]
+    examples: tuple[Fold, ...]
     available: int
     """Answers of the shown kinds, of which `examples` are a part."""
     left_out: tuple[DamagedAnswersError, ...]
@@ -167,7 +167,7 @@ def _report(
 def _chosen(request: ReportRequest, library: Library, shelf: Shelf) -> list[StoredSet]:
     if not request.names:
         return list(shelf.sets)
-    found = [stored for name in request.names for stored in _named(name, library, shelf)]
+    found = [stored for name in request.names for stored in library.named(name, shelf)]
     return list({stored.id: stored for stored in found}.values())
 
 
@@ -178,15 +178,7 @@ def _bases(request: ReportRequest, library: Library, shelf: Shelf) -> list[Store
         library = Library(open_repository(request.base_answers, create=False))
         shelf = library.shelf()
     names = request.base_sets or (request.base,)
-    return [stored for name in names for stored in _named(name, library, shelf)]
-
-
-def _named(name: str, library: Library, shelf: Shelf) -> list[StoredSet]:
-    """Return the answer sets that an id, a model or an alias stands for."""
-    if begins_an_id(name, (stored.id for stored in shelf.sets)):
-        return [shelf.find(name)]
-    side = side_at(library.repository, shelf.revision, name)
-    return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]
+    return [stored for name in names for stored in library.named(name, shelf)]
 
 
 def _reported(

@@ -7,7 +7,6 @@ from regrade.answers.figures import figures_in
 from regrade.comparing.gate_report import GateReport
 from regrade.comparing.text import COLUMNS, comparison_row, remarks
 from regrade.comparing.verdict_text import opening
-from regrade.pages.report.examples import Example, Shown
 from regrade.pages.report.gathering import WORST_SUBSETS, Report, ReportedSet
 from regrade.pages.report.plots import plots_of
 from regrade.pages.viewer.library import StoredSet
@@ -28,12 +27,9 @@ from regrade.text.blocks import (
     Items,
     Line,
     Link,
-    Quote,
-    SideBySide,
     Strong,
     Table,
     Text,
-    Words,
     with_code,
 )
 from regrade.text.html import html_page
@@ -117,7 +113,7 @@ def _blocks(
             "questions. Hidden characters are shown by their code points; on an HTML page, what the scorer read is marked.",
             "note",
         )
-        yield from map(_example, report.examples)
+        yield from report.examples
 
 
 def _result(item: ReportedSet, report: Report) -> tuple[Text, ...]:
@@ -195,60 +191,6 @@ def _figures(sets: Sequence[ReportedSet]) -> Table:
         for item in sets
     ]
     return Table(("model", "benchmark", *(figure.heading for figure in figures)), rows, _TEXT)
-
-
-def _example(example: Example) -> Fold:
-    read = " → ".join(_short(answer.extracted, "nothing") for answer in example.answers)
-    repeat = f"repeat {example.repeat}" if example.repeat else ""
-    place = " · ".join(
-        filter(None, (f"{example.benchmark} {example.number}", example.subset, repeat))
-    )
-    target = _short(example.target, "not known")
-    title = (Badge(example.kind), f" · {place} · read: ", Code(read), " · target: ", Code(target))
-    if example.question is not None:
-        asked: Block = Quote(
-            "end of the prompt" if example.is_prompt else "question", example.question
-        )
-    elif example.withheld:
-        asked = Line("This question must not be published.", "note")
-    else:
-        asked = Line("Neither question nor prompt is stored.", "note")
-    answers = [list(_answer(answer)) for answer in example.answers]
-    ids: tuple[Words, ...] = (
-        *("sample ", Code(example.sample_id), " of answer set ", Code(example.answer_set_id)),
-        *((" · ", Link("in the viewer", example.address)) if example.address else ()),
-    )
-    shown = [SideBySide(answers)] if len(answers) > 1 else answers[0]
-    return Fold(title, [asked, *shown, Line(ids, "note")])
-
-
-def _answer(answer: Shown) -> Iterator[Block]:
-    yield Line((Strong(answer.model), " ", Badge(answer.verdict)))
-    if answer.thought:
-        yield Fold("thought", [Quote("", answer.thought)])
-    if answer.error:
-        yield Quote("", answer.error, "bad")
-    if answer.answer:
-        yield Quote("", answer.answer)
-    if answer.letters:
-        rows = [
-            (
-                *(letter.letter, letter.choice),
-                "" if letter.logprob is None else f"{letter.logprob:.3f}",
-                ", ".join(["target"] * letter.is_target + ["read"] * letter.is_read),
-            )
-            for letter in answer.letters
-        ]
-        yield Table(("", "choice", "log-probability", "is"), rows, ("", "choice", "is"))
-    if not (answer.error or answer.answer or answer.letters):
-        yield Line("There is no text.", "note")
-
-
-def _short(text: str | None, otherwise: str) -> str:
-    if text is None:
-        return otherwise
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else f"{line[:60]}…"
 
 
 def all_sets(report: Report) -> list[StoredSet]:

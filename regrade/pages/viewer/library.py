@@ -15,8 +15,10 @@ from regrade.answers.figures import figures_of
 from regrade.answers.images import StoredImages
 from regrade.answers.manifest import Manifest
 from regrade.answers.opening import newest_revision
+from regrade.answers.result import Result
 from regrade.answers.scorefile import ORIGINAL, ScoreFile
-from regrade.answers.sets import AnswerSet, readable_sets
+from regrade.answers.sets import AnswerSet, begins_an_id, readable_sets
+from regrade.comparing.sides import side_at
 from regrade.judging.labels.calibrate import calibrate
 from regrade.pages.viewer.index import COLUMNS, AnswerIndex, key_of, read_index, with_scores
 from regrade.pages.viewer.parameters import AddressError
@@ -39,13 +41,6 @@ IMAGES_KEPT = 32
 
 class NotFoundError(UserError):
     """An address of something that this repository does not have."""
-
-    def __init__(self, what: str) -> None:
-        self.what = what
-        super().__init__(what)
-
-    def __str__(self) -> str:
-        return self.what
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +226,18 @@ class Library:
                 self._shelves[revision] = _read_shelf(self.repository, revision)
             return self._shelves[revision]
 
+    def named(self, name: str, shelf: Shelf) -> list[StoredSet]:
+        """Return the answer sets of a shelf that an id, a model or an alias stands for.
+
+        Raises:
+            RepositoryError: If there are none.
+            DamagedAnswersError: If the only one that fits cannot be read.
+        """
+        if begins_an_id(name, (stored.id for stored in shelf.sets)):
+            return [shelf.find(name)]
+        side = side_at(self.repository, shelf.revision, name)
+        return [shelf.find(answers.manifest.answer_set_id) for answers in side.sets.values()]
+
     def index(self, stored: StoredSet, scoring: ScoreFile | None) -> AnswerIndex:
         """Return the index of an answer set with one of its scorings.
 
@@ -262,7 +269,7 @@ class Library:
         key = stored.answers.revision, stored.id, scoring.label
         with self._lock:
             if key not in self._calibrations:
-                found = calibrate(stored.answers, scoring)
+                found = calibrate(Result(stored.answers, scoring))
                 self._calibrations[key] = "" if found is None else found.text
             return self._calibrations[key]
 

@@ -128,38 +128,19 @@ def pair_page(
     spot = spot_in(rows, place, lambda other: visit.question(str(found.sample_id[other])))
     pairs = found.compared.pairs
     at = int(np.flatnonzero(pairs.base_id == sample_id)[0])
-    base_row, candidate_row = int(found.base_row[place]), int(found.candidate_row[place])
-    of_base, of_candidate = found.compared.sides
-    both = (
-        (base, of_base, base_row, sample_id, pairs.base[at]),
-        (
-            visit.candidate,
-            of_candidate,
-            candidate_row,
-            str(pairs.candidate_id[at]),
-            pairs.candidate[at],
-        ),
-    )
-    stored_texts = [
-        library.readers.take(stored.answers, [row], COLUMNS).to_pylist()[0]
-        for stored, _, row, _, _ in both
-    ]
-    left = stored_texts[0]
-    library.readers.add_images(base.answers, [base_row], [left])
     makers = TextMaker("plain", full)
     plain = AnswerFilters(at=filters.at)
-    sides = [
-        _side(
-            makers,
-            stored,
-            scored,
-            row,
-            float(value),
-            texts,
-            visit.links.answer(stored.id, own_id, texts["repeat"], plain),
-        )
-        for (stored, scored, row, own_id, value), texts in zip(both, stored_texts, strict=True)
-    ]
+    both = (
+        (base, int(found.base_row[place]), pairs.base_id, pairs.base),
+        (visit.candidate, int(found.candidate_row[place]), pairs.candidate_id, pairs.candidate),
+    )
+    sides, read = [], []
+    for scored, (stored, row, ids, values) in zip(found.compared.sides, both, strict=True):
+        read += library.readers.take(stored.answers, [row], COLUMNS).to_pylist()
+        href = visit.links.answer(stored.id, str(ids[at]), read[-1]["repeat"], plain)
+        sides.append(_side(makers, stored, scored, row, float(values[at]), read[-1], href))
+    left = read[0]
+    library.readers.add_images(base.answers, [both[0][1]], [left])
     same = None
     if filters.view == "difference":
         compared = difference(sides[0].text, sides[1].text)

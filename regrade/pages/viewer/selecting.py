@@ -24,17 +24,6 @@ SEARCHES_KEPT = 24
 """Results of searches that are remembered; each has a bit of memory per answer."""
 
 
-class OtherQuestionsError(UserError):
-    """Another answer set that shares no question with this one."""
-
-    def __init__(self, answer_set_id: str) -> None:
-        self.answer_set_id = answer_set_id
-        super().__init__(answer_set_id)
-
-    def __str__(self) -> str:
-        return f"Answer set '{self.answer_set_id}' has no question in common with this one: choose another in `against`."
-
-
 @dataclass(frozen=True, slots=True)
 class Selection:
     """Rows that pass the filters."""
@@ -71,7 +60,7 @@ class Selector:
 
         Raises:
             AddressError: If the set has no such subset.
-            OtherQuestionsError: If `other` has no question of this set.
+            UserError: If `other` has no question of this set.
         """
         rest = self._common(index, filters, other)
         verdicts = np.ones(index.rows, np.bool_)
@@ -232,7 +221,9 @@ def _changed(index: AnswerIndex, other: AnswerIndex, change: str | None) -> Mask
     n = np.bincount(theirs[counted], minlength=size)
     total = np.bincount(theirs[counted], weights=other.value[counted], minlength=size)
     if not n[mine].any():
-        raise OtherQuestionsError(other.answers.manifest.answer_set_id)
+        raise UserError(
+            f"Answer set '{other.answers.manifest.answer_set_id}' has no question in common with this one: choose another in `against`."
+        )
     mean = np.where(n > 0, total / np.maximum(n, 1), np.nan)[mine]
     known = np.isfinite(index.value) & np.isfinite(mean)
     difference = np.where(known, index.value - mean, 0.0)

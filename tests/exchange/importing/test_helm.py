@@ -83,6 +83,12 @@ def test_metrics_of_each_answer_lie_beside_it(tmp_path: Path):
     assert ([score.name for score in found.originals], found.benchmark) == (["exact_match"], "gsm")
 
 
+def test_a_run_whose_specification_has_no_name_has_that_of_its_folder(tmp_path: Path):
+    path = scenario(tmp_path, state())
+    document(path.with_name("run_spec.json"), {})
+    assert read(path).benchmark == "mmlu"
+
+
 def test_trials_with_other_worked_examples_are_answers_to_the_same_question(tmp_path: Path):
     two = {"completions": [{"text": " A"}, {"text": " B"}]}
     states = [state(0, result=two), state(1), state(0, train_trial_index=1)]

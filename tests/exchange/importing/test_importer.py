@@ -1,4 +1,3 @@
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,12 @@ from regrade.answers.sets import find_set, list_sets
 from regrade.answers.verify import verify
 from regrade.exchange.importing import building
 from regrade.exchange.importing.base import Columns, ImportedSet, TableOptions
-from regrade.exchange.importing.building import Names, Targets, read_targets
+from regrade.exchange.importing.building import Names, read_targets
 from regrade.exchange.importing.files import ImportFileError, SourceFile
-from regrade.exchange.importing.importer import Imports, NothingImportedError, import_files
+from regrade.exchange.importing.importer import Imports, import_files
 from regrade.scoring.score import is_stale, score_answers
 from regrade.settings import ScorerName
-from regrade.settings.errors import SettingsError
+from regrade.settings.errors import SettingsError, UserError
 from tests.benchmarks.programming import CONTEST_ROWS
 from tests.exchange.importing.test_helm import scenario_of, state
 from tests.exchange.importing.test_inspect_log import log
@@ -190,7 +189,9 @@ def test_where_no_file_can_be_read_every_reason_is_named(
     repository: LocalRepository, tmp_path: Path
 ):
     paths = (broken(tmp_path / "a.jsonl"), jsonl(tmp_path / "b.jsonl", {"q": "no text"}))
-    with pytest.raises(NothingImportedError, match=r"(?s)a\.jsonl', row 0.*b\.jsonl', row 0"):
+    with pytest.raises(
+        UserError, match=r"(?s)None of the files.*a\.jsonl', row 0.*b\.jsonl', row 0"
+    ):
         imported(repository, *paths)
     assert repository.head() is None
 
@@ -224,9 +225,11 @@ def test_a_file_that_an_earlier_version_read_differently_keeps_its_stored_rows(
     assert verify(repository, again.revision).problems == []
 
 
-def other_targets(file: SourceFile, found: ImportedSet, wanted: ScorerName | None) -> Targets:
-    targets = read_targets(file, found, wanted)
-    return replace(targets, values=["0" for _ in targets.values])
+def other_targets(
+    file: SourceFile, found: ImportedSet, wanted: ScorerName | None
+) -> tuple[list[str | None], ScorerName]:
+    targets, scorer = read_targets(file, found, wanted)
+    return ["0" for _ in targets], scorer
 
 
 def test_fields_of_the_rows_that_are_not_imported_are_named_once(

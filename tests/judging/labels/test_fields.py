@@ -7,10 +7,11 @@ import pytest
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
-from regrade.judging.labels.importing import labels_of_rows, new_labels, store_labels
-from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
+from regrade.judging.labels.importing import new_labels, store_labels
+from regrade.judging.labels.sheet import read_sheet, write_sheet
 from regrade.judging.labels.task import open_tasks
 from regrade.results.page import other_table
 from regrade.results.results import Evaluation, score_result
@@ -39,7 +40,7 @@ def read(judged: AnswerSet, path: Path) -> AnswerSet:
     tasks = open_tasks(judged)
     rows = read_sheet(path, tasks, "anna")
     for task in tasks:
-        given = labels_of_rows([row for row in rows if row.field == task.field])
+        given = [row.given for row in rows if row.field == task.field]
         if new := new_labels(given, task, revise=False):
             store_labels(new, task, 0, 40)
     return again(judged)
@@ -63,7 +64,7 @@ def test_each_field_has_its_labels_its_agreement_and_its_corrected_figure(
     labelled = read(judged, sheet(judged, tmp_path / "l.csv", label_accuracy="2", label_style="3"))
 
     [file] = labelled.scores()
-    found = calibrate(labelled, file)
+    found = calibrate(Result(labelled, file))
 
     style = found.fields["style"]
     assert (found.value, found.labelled, style.value, style.labelled) == (2.0, 40, 3.0, 40)
@@ -77,7 +78,7 @@ def test_labels_of_one_field_say_nothing_about_another(judged: AnswerSet, tmp_pa
     labelled = read(judged, sheet(judged, tmp_path / "labels.csv", label_style="1"))
 
     [file] = labelled.scores()
-    found = calibrate(labelled, file)
+    found = calibrate(Result(labelled, file))
 
     assert (found.text, found.labelled) == ("uncalibrated", 0)
     assert found.fields["style"].value == 1.0
@@ -99,7 +100,9 @@ def test_a_sheet_without_a_column_for_labels_names_it(judged: AnswerSet, tmp_pat
         read_sheet(path, open_tasks(judged), "anna")
 
     twice = sheet(judged, tmp_path / "twice.csv", label_accuracy="2", label_style="9")
-    with pytest.raises(SheetError, match="row 2: '9' is no label here: expected '1' or '2' or '3'"):
+    with pytest.raises(
+        SettingsError, match="row 2: '9' is no label here: expected '1' or '2' or '3'"
+    ):
         read_sheet(twice, open_tasks(judged), "anna")
 
 
@@ -108,7 +111,9 @@ def test_the_results_beside_the_headline_say_if_people_labelled_them(
 ) -> None:
     def shown(answers: AnswerSet) -> str:
         scored = score_answers(answers, "judge")
-        found = result_of(answers, score_result(scored, None, calibrate(answers, scored.file)))
+        found = result_of(
+            answers, score_result(scored, None, calibrate(Result(answers, scored.file)))
+        )
         rows = other_table(Evaluation(answer_sets=(found,), repository=answers.repository.uri)).rows
         return next(row[4] for row in rows if row[3] == "style")
 

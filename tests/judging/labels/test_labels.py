@@ -8,15 +8,16 @@ import pytest
 
 from regrade.answers.labelfile import label_files
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet, list_sets
 from regrade.answers.verify import verify
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.calibrated import Calibrated, calibrated
-from regrade.judging.labels.importing import RelabelledError, labels_of_rows, new_labels
+from regrade.judging.labels.importing import new_labels
 from regrade.judging.labels.panels import calibrated_panel
 from regrade.judging.labels.sampling import random_order, random_part
 from regrade.judging.labels.scheme import Scheme
-from regrade.judging.labels.sheet import SheetError, read_sheet, write_sheet
+from regrade.judging.labels.sheet import read_sheet, write_sheet
 from regrade.judging.labels.stored import stored_labels
 from regrade.judging.labels.task import LabelTask
 from regrade.judging.panel import panel
@@ -95,9 +96,8 @@ def test_a_sheet_read_twice_adds_nothing(task: LabelTask, tmp_path: Path) -> Non
     read_in(path, task)
     second = open_task(again(task.answers))
 
-    assert (
-        new_labels(labels_of_rows(read_sheet(path, [second], "anna")), second, revise=False) == []
-    )
+    [*rows] = read_sheet(path, [second], "anna")
+    assert new_labels([read.given for read in rows], second, revise=False) == []
 
 
 def test_another_label_by_the_same_person_is_refused_unless_it_is_a_revision(
@@ -108,7 +108,7 @@ def test_another_label_by_the_same_person_is_refused_unless_it_is_a_revision(
     path = labelled(second, "wrong", tmp_path / "second.csv", 12)
 
     with pytest.raises(
-        RelabelledError, match="'anna' labelled answer 'sample-.*'right' before, and 'wrong'"
+        SettingsError, match="'anna' labelled answer 'sample-.*'right' before, and 'wrong'"
     ):
         read_in(path, second)
     read_in(path, second, "ben")
@@ -137,7 +137,7 @@ def test_a_row_that_cannot_be_used_is_named_and_nothing_is_read(
     first, *others = rows_of(path)
     fill(path, [first | cells, *others])
 
-    with pytest.raises(SheetError) as raised:
+    with pytest.raises(SettingsError) as raised:
         read_sheet(path, [task], "anna")
 
     assert problem in str(raised.value)
@@ -150,7 +150,7 @@ def test_a_changed_answer_is_shown_from_where_it_differs(task: LabelTask, tmp_pa
     fill(path, [first | {"answer": first["answer"] + " or not"}, *others])
 
     told = f"after {len(first['answer'])} characters it goes on with ' or not', stored is ''"
-    with pytest.raises(SheetError, match=told):
+    with pytest.raises(SettingsError, match=told):
         read_sheet(path, [task], "anna")
 
 
@@ -159,14 +159,14 @@ def test_an_answer_labelled_twice_by_one_person_is_refused(task: LabelTask, tmp_
     rows = rows_of(path)
     fill(path, [*rows, rows[0] | {"label": "wrong"}])
 
-    with pytest.raises(SheetError, match="row 5: 'anna' labels answer .* in row 2 too"):
+    with pytest.raises(SettingsError, match="row 5: 'anna' labels answer .* in row 2 too"):
         read_sheet(path, [task], "anna")
 
 
 def test_labels_without_a_rater_are_refused(task: LabelTask, tmp_path: Path) -> None:
     path = labelled(task, "right", tmp_path / "labels.csv", 3)
 
-    with pytest.raises(SheetError, match="it has no rater"):
+    with pytest.raises(SettingsError, match="it has no rater"):
         read_sheet(path, [task], None)
 
 
@@ -255,7 +255,7 @@ def test_a_damaged_table_of_labels_is_found(task: LabelTask, tmp_path: Path) -> 
 
 def calibration_of(answers: AnswerSet) -> Calibrated:
     [file] = answers.scores()
-    return calibrate(answers, file)
+    return calibrate(Result(answers, file))
 
 
 def test_a_judge_without_labels_is_uncalibrated(
@@ -544,8 +544,8 @@ def test_labels_of_one_scale_correct_no_scoring_of_another(task: LabelTask, tmp_
     [file] = answers.scores()
     grades = file.model_copy(update={"scale": Scale(low=1, high=3, unit="")})
 
-    assert calibrate(answers, file).method == "PPI++"
-    assert calibrate(answers, grades) is None
+    assert calibrate(Result(answers, file)).method == "PPI++"
+    assert calibrate(Result(answers, grades)) is None
 
 
 def test_labels_of_answers_that_were_generated_again_do_not_count(

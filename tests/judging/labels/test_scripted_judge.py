@@ -8,6 +8,7 @@ import pytest
 
 from regrade.answers.local import LocalRepository
 from regrade.answers.publishing import publish_scores
+from regrade.answers.result import Result
 from regrade.answers.sets import AnswerSet
 from regrade.judging.labels.calibrate import calibrate
 from regrade.judging.labels.sheet import write_sheet
@@ -56,7 +57,7 @@ def test_the_corrected_interval_covers_the_truth_that_the_judge_misses(
     read_in(path, task)
     [file] = again(judged).scores()
 
-    found = calibrate(again(judged), file)
+    found = calibrate(Result(again(judged), file))
 
     overall = file.summary.overall
     assert (overall.n, found.method, found.labelled) == (ANSWERS, "PPI++", LABELS)

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from regrade.answers.local import LocalRepository
+from regrade.answers.result import Result
 from regrade.cli.main import run
 from regrade.judging.bias import bias_of
 from regrade.results.bias import bias_lines
@@ -28,7 +29,7 @@ def test_a_judge_that_likes_long_answers_shows_it(repository: LocalRepository) -
     judged = judge(answers, lambda number, _: "A" if number < 40 else "B")
     [file] = judged.scores()
 
-    bias = bias_of(judged, judged.score_table(file))
+    bias = bias_of(Result(judged, file))
 
     assert bias.length.spearman.low > 0.5
     lines = list(bias_lines(bias, file.scale))
@@ -46,7 +47,7 @@ def test_a_judge_of_pairs_shows_which_place_it_prefers(repository: LocalReposito
     judged = judge(answers, lambda *_: "first", rubric="pairwise", baseline=base)
     [file] = judged.scores()
 
-    lines = list(bias_lines(bias_of(judged, judged.score_table(file)), file.scale))
+    lines = list(bias_lines(bias_of(Result(judged, file)), file.scale))
 
     assert file.summary.overall.accuracy == 0.5  # orders that disagree are ties
     assert lines[0].startswith(

@@ -20,7 +20,7 @@ from regrade.pages.report.page import all_sets, html_report, markdown_report
 from regrade.pages.report.request import ReportRequest
 from regrade.settings import SamplingParams
 from regrade.settings.errors import DamagedAnswersError
-from regrade.text.blocks import plain
+from regrade.text.blocks import Fold, SideBySide, plain
 from tests.builders import row, session
 from tests.command_line import regrade
 from tests.comparing.sides import answer
@@ -59,12 +59,23 @@ def text_of(page: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
 
+def shown(report: Report) -> list[tuple[str, int]]:
+    """Kind and number of each answer, as the titles have them."""
+    titles = [plain(fold.title).split(" · ") for fold in report.examples]
+    return [(kind, int(place.split()[-1])) for kind, place, *_ in titles]
+
+
+def heads(fold: Fold) -> list[str]:
+    """Model and verdict of the answers side by side."""
+    [both] = [block for block in fold.blocks if isinstance(block, SideBySide)]
+    return [plain(answer[0].text) for answer in both.columns]
+
+
 def test_flipped_answers_come_first_and_each_answer_is_shown_once(
     sides: tuple[AnswerSet, AnswerSet],
 ):
     report = made(sides[0].repository, "org/candidate", base="org/base")
-    kinds = [(example.kind, example.number) for example in report.examples]
-    assert kinds == [
+    assert shown(report) == [
         ("right to wrong", 3),
         ("right to wrong", 5),
         ("right to wrong", 7),
@@ -73,8 +84,8 @@ def test_flipped_answers_come_first_and_each_answer_is_shown_once(
         ("wrong", 2),
     ]
     assert report.available == 6
-    [before, after] = report.examples[3].answers
-    assert (before.verdict, after.verdict, after.extracted) == ("right", "unparsed", None)
+    assert "read: 39 → nothing · target: 39" in plain(report.examples[3].title)
+    assert heads(report.examples[3]) == ["org/base right", "org/candidate unparsed"]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 7, 50])
@@ -91,10 +102,13 @@ def test_the_number_of_answers_is_the_limit_spread_over_kinds_and_sets(
     report = made(repository, *ids, examples=limit)
     assert len(report.examples) == limit
     if limit == 50:
-        assert [e.kind for e in report.examples].count("unparsed") == 10
-        counts = [sum(e.answer_set_id == set_id for e in report.examples) for set_id in ids]
-        assert counts == [25, 25]
-        numbers_shown = [e.number for e in report.examples if e.answer_set_id == ids[0]]
+        found = shown(report)
+        assert [kind for kind, _ in found].count("unparsed") == 10
+        of_first = [ids[0] in plain(fold.blocks[-1].text) for fold in report.examples]
+        assert of_first.count(True) == 25
+        numbers_shown = [
+            number for (_, number), first in zip(found, of_first, strict=True) if first
+        ]
         assert numbers_shown[0] == 0
         assert max(n for n in numbers_shown if n < 30) > 20
 
@@ -258,8 +272,9 @@ def test_repeats_have_their_averages_and_the_first_answer_is_shown(repository: L
     page = text_of(html_report(report))
     assert "avg@2 66.67" in page
     assert "pass@2 66.7" in page
-    flips = [(e.number, e.repeat) for e in report.examples if e.kind == "right to wrong"]
-    assert flips == [(0, 0), (1, 0)]
+    flips = [title for e in report.examples if "right to wrong" in (title := plain(e.title))]
+    assert [title.split(" · ")[1:3] for title in flips] == [["sums 0", "even"], ["sums 1", "odd"]]
+    assert not any("repeat" in title for title in flips)
 
 
 def test_answers_on_the_hub_are_named_with_their_page(hub: Hub, monkeypatch: pytest.MonkeyPatch):
@@ -321,14 +336,8 @@ def test_a_judges_verdicts_are_named_by_the_judged_model_and_grades_by_their_sca
     }
     report = made(repository, sets["org/b"], base=sets["org/a"])
     [flip, *_] = report.examples
-    assert (flip.kind, [answer.verdict for answer in flip.answers]) == (
-        "right to wrong",
-        ["right", "wrong"],
-    )
-    assert [answer.model for answer in flip.answers] == [
-        "org/a (judge org/judge)",
-        "org/b (judge org/judge)",
-    ]
+    assert plain(flip.title).startswith("right to wrong · ")
+    assert heads(flip) == ["org/a (judge org/judge) right", "org/b (judge org/judge) wrong"]
     page = text_of(html_report(report))
     assert f"org/b (judge org/judge) {sets['org/b'][:8]}" in page
     assert f"judge: org/judge at {'a' * 40} (hub)" in page
@@ -344,7 +353,5 @@ def test_a_verdict_that_quotes_a_mark_of_reasoning_is_shown_whole(
     verdicts = run_judge(ScriptedJudge(lambda _: said), tmp_path, rubric="correct")
     score(verdicts, "judge")
     [example] = made(repository, verdicts.manifest.answer_set_id).examples
-    [shown] = example.answers
-    assert shown.thought is None
-    assert shown.answer is not None
-    assert plain(shown.answer) == said
+    [_, _, quoted, _] = example.blocks  # no thought before it
+    assert plain(quoted.text) == said
