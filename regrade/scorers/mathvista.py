@@ -25,7 +25,7 @@ class MathVistaScorer(ChoiceOrTextScorer):
     """Reads a letter, a number or a list, as the question asks."""
 
     name: ScorerName = "mathvista"
-    version = 1
+    version = 2
     description = (
         "Of a question with choices the letter, as `choice_letter` reads it; if the target is a list, the list as `literal` reads it; else "
         "the number as `number` reads it, without what is after the point, or rounded to the decimals of the target."
