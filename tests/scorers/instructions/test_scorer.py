@@ -144,7 +144,7 @@ def test_the_data_is_part_of_the_label(tmp_path: Path):
 
     versions, limits = {"if-verifiable", "nltk", "langdetect"}, {"cpu_seconds", "memory_mib"}
     assert set(file.environment) == {*versions, *limits, "punkt_tab"}
-    assert file.label.startswith("ifeval-2-")
+    assert file.label.startswith("ifeval-3-")
     assert file.label != file.code_label
 
 
