@@ -23,10 +23,10 @@ _CLOSED = r"\A[ *_]*[)\]}]"
 _ENDS = r"\A[^0-9A-Za-z]*(?:\n|\z)"
 _WORD_AFTER = r"\A[ *_]+[a-z]"
 _WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|but|due|for|given|is|or|since|which|with)\b"
-_MARKS = r"(?:[)\]}*_\"'`$\s]|\\(?:[,;:! ]|q?quad\b|(?:text|math)[a-z]*\{))*"
+_MARKS = r"(?:[)\]}\x{FF08}\x{FF09}*_\"'`$\s]|\\(?:[,;:! ]|q?quad\b|(?:text|math)[a-z]*\{))*"
 _OTHER = r"(?:(?i:option|choice) )?(?:[*_\"'`$]*[(\[][ *_]*[A-Z][ *_]*[)\]]|[*_\"'`$]*[A-HJ-Z](?:[^0-9A-Za-z'\x{2019}]|\z))"
-_SEVERAL = rf"\A{_MARKS}(?:\\?[,/&;|+]|\b(?:and/or|and|or)\b){_MARKS}(?:and\s|or\s)?{_OTHER}"
-"""Text after a letter that is one of several."""
+_SEVERAL = rf"\A{_MARKS}(?:\\?[,/&;|+\x{{3001}}\x{{FF0C}}\x{{FF1B}}]|\b(?:and/or|and|or)\b|[\x{{548C}}\x{{6216}}]){_MARKS}(?:and\s|or\s)?{_OTHER}"
+"""Text after a letter that is one of several, also with the comma, `and` and `or` of Chinese."""
 
 _SCRIPTS = (
     "\uff21\uff22\uff23\uff24\uff25\uff26\uff27\uff28\uff29\uff2a",  # full width
