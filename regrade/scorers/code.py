@@ -180,11 +180,9 @@ def _answers(batch: pa.RecordBatch) -> Pieces:
     )
     if not heading:
         heading = _HEADING if kind == "completion" else _NOTHING
-    known = {
-        name: pa.repeat(text, batch.num_rows)
-        for name, text in zip(NEXT_QUESTION, (heading, cue), strict=True)
-    }
-    return answer_part(pa.record_batch(columns | known))
+    for name, text in zip(NEXT_QUESTION, (heading, cue), strict=True):
+        columns[name] = pa.repeat(text, batch.num_rows)
+    return answer_part(pa.record_batch(columns))
 
 
 def _indented(text: str, start: int, end: int) -> dict[str, object]:
@@ -197,7 +195,7 @@ def _score(batch: pa.RecordBatch, workers: Workers) -> pa.RecordBatch:
     first, end = characters(c.column(batch, "text"), _answers(batch))
     rows = [
         {**row, "answer": None, "first": 0}
-        if end is None
+        if start is None or end is None
         else {**row, **_indented(row["text"], start, end)}
         for row, start, end in zip(
             batch.to_pylist(), first.to_pylist(), end.to_pylist(), strict=True

@@ -50,7 +50,7 @@ def _score_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
         strict=True,
     )
     values = [
-        float(same or (value is not None and is_number(value, target)))
+        float(same or (value is not None and target is not None and is_number(value, target)))
         for same, value, target in rows
     ]
     return with_values(scores, values)
