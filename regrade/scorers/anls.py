@@ -3,6 +3,7 @@
 Biten et al. 2019, arXiv 1907.00490, by the challenge's evaluation code, which lmms-eval and Qwen-VL repeat.
 """
 
+import json
 from functools import cache
 
 import pyarrow as pa
@@ -19,6 +20,8 @@ from regrade.settings import ScorerName
 THRESHOLD = 0.5
 """Least similarity that counts."""
 _MARKS = " \t\r\n*_`:"
+_FIELD = r"""nswer["']\s*:\z"""
+_STRING = r"""\A(?P<before>\s*["'])(?P<text>(?s:.*))["']\s*\z"""
 _KEPT = 200
 """Longest extracted answer stored in the scores, in characters; the comparison uses the whole answer."""
 
@@ -27,7 +30,7 @@ class AnlsScorer:
     """Grades by the similarity to the most similar accepted text."""
 
     name: ScorerName = "anls"
-    version = 1
+    version = 2
     description = (
         "The text in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else the line after the last `answer is` or `answer:`; "
         "else the whole answer. Its value is 1 minus the edit distance to the nearest accepted text, as a share of the longer one, and 0 "
@@ -72,7 +75,20 @@ def _similarity(answer: str, accepted: str) -> float:
 
 
 def _read_line(slots: Slots) -> Found:
-    return _found(slots.content.left_trimmed(_MARKS).before_first("\n").right_trimmed(" \t\r*_`"))
+    line = _found(slots.content.left_trimmed(_MARKS).before_first("\n").right_trimmed(" \t\r*_`"))
+    text = slots.content.split(_STRING)["text"]
+    if not c.is_any(text.present):
+        return line
+    text = text.where(slots.text.until(slots.rest.start).matches(_FIELD))
+    return Found(c.mapped(text.text, _unescaped), text, line.refused).otherwise(line)
+
+
+def _unescaped(text: str) -> str:
+    """Return what a string of JSON stands for; the text itself if it is none."""
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text
 
 
 def _found(pieces: Pieces) -> Found:

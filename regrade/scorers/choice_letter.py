@@ -43,7 +43,7 @@ class ChoiceLetterScorer:
     """Reads the letter from the text, or finds the choice that the text repeats."""
 
     name: ScorerName = "choice_letter"
-    version = 3
+    version = 4
     description = (
         "The letter that is the whole text; else the choice whose text is the whole text; else the letter, or the text "
         "of a choice, in the last `\\boxed{}`, `<answer>` or JSON field `answer`; else after the last `answer is`, "

@@ -8,7 +8,7 @@ class ChoiceLetterFirstScorer(ChoiceLetterScorer):
     """Reads the letter like `ChoiceLetterScorer`, from the first statement instead of the last."""
 
     name: ScorerName = "choice_letter_first"
-    version = 2
+    version = 3
     description = (
         "As `choice_letter`, but of several statements, and of several letters in a statement, the first counts, as in the "
         "original code of MMLU-Pro."

@@ -13,7 +13,7 @@ class ChoiceOrTextScorer:
     """Scores questions with choices as `choice_letter` does, and others as `text`."""
 
     name: ScorerName = "choice_or_text"
-    version = 1
+    version = 2
     description = (
         "Of a question with choices the letter, as `choice_letter` reads it; else as `text`."
     )

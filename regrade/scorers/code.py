@@ -24,9 +24,9 @@ from regrade.processes.sandbox.limits import Limits
 from regrade.processes.sandbox.running import Runner
 from regrade.processes.sandbox.sandbox import Sandbox, open_backend, open_sandbox
 from regrade.records.columns import SCORING_SCHEMA
-from regrade.scorers.base import PROMPT_FORMAT, TargetKind, answer_part
+from regrade.scorers.base import NEXT_QUESTION, PROMPT_FORMAT, TargetKind, answer_part
 from regrade.scorers.extraction import columns as c
-from regrade.scorers.extraction.pieces import characters
+from regrade.scorers.extraction.pieces import Pieces, characters
 from regrade.scorers.programs.hidden import hidden_cases
 from regrade.scorers.programs.reading import Program, read_program
 from regrade.scorers.programs.task import CasesOf, Task, read_task, sources
@@ -36,6 +36,14 @@ from regrade.stats.named import Aggregate
 
 logger = logging.getLogger(__name__)
 LIMITS = Limits()
+_HEADING = (
+    r"\n(?:#{2,6} *\**(?:Question|Problem|Instructions?|Task|Exercise|Human|User)\b|(?:Question|Problem|Exercise)(?: [0-9]+)?:|Q:"
+    r"|(?:Human|User|Instruction):|\[INST\])"
+)
+"""Begin of another question after a completion, if the prompt's template has no heading: no comment such as `# Input`, and no line
+within a docstring, such as an indented `Example:`."""
+_NOTHING = r"[^\x00-\x{10FFFF}]"
+"""Pattern that no text has: a program in a chat ends with its block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ class Code:
     """Runs the program of an answer against the tests of its question."""
 
     name: ScorerName = "code"
-    version = 3
+    version = 4
     description = (
         "The program in the answer, run against the question's tests in a sandbox: the last fenced block that defines "
         "what is tested, else the last one that says that it is Python, else the last one without a language."
@@ -163,13 +171,34 @@ def run_cases(runner: Runner, parts: Sequence[str], task: Task) -> Verdict:
     return runner.run_calls(parts, calls, expected, deep=task.deep)
 
 
+def _answers(batch: pa.RecordBatch) -> Pieces:
+    """Return the answers; see `answer_part`. A heading that a program may have as comment or in a docstring ends none."""
+    columns = {name: batch[name] for name in batch.schema.names}
+    kind, heading, cue = (
+        str(columns[name][0]) if name in columns and batch.num_rows else ""
+        for name in (PROMPT_FORMAT, *NEXT_QUESTION)
+    )
+    if not heading:
+        heading = _HEADING if kind == "completion" else _NOTHING
+    for name, text in zip(NEXT_QUESTION, (heading, cue), strict=True):
+        columns[name] = pa.repeat(text, batch.num_rows)
+    return answer_part(pa.record_batch(columns))
+
+
+def _indented(text: str, start: int, end: int) -> dict[str, object]:
+    """Return an answer and its first character, with the indentation that `answer_part` drops where it ends an answer."""
+    first = len(text[:start].rstrip(" \t"))
+    return {"answer": text[first:end], "first": first}
+
+
 def _score(batch: pa.RecordBatch, workers: Workers) -> pa.RecordBatch:
-    answers = answer_part(batch)
-    first, _ = characters(c.column(batch, "text"), answers)
+    first, end = characters(c.column(batch, "text"), _answers(batch))
     rows = [
-        {**row, "answer": answer, "first": start}
-        for row, answer, start in zip(
-            batch.to_pylist(), answers.text.to_pylist(), first.to_pylist(), strict=True
+        {**row, "answer": None, "first": 0}
+        if start is None or end is None
+        else {**row, **_indented(row["text"], start, end)}
+        for row, start, end in zip(
+            batch.to_pylist(), first.to_pylist(), end.to_pylist(), strict=True
         )
     ]
     programs: list[Program | None] = []

@@ -13,6 +13,7 @@ import pyarrow as pa
 from regrade.scorers.choice_or_text import ChoiceOrTextScorer
 from regrade.scorers.extraction import columns as c
 from regrade.scorers.extraction.composed import scored_by, with_values
+from regrade.scorers.extraction.numerals import whole_number
 from regrade.scorers.literal import LiteralScorer
 from regrade.scorers.number import NumberScorer
 from regrade.settings import ScorerName
@@ -25,7 +26,7 @@ class MathVistaScorer(ChoiceOrTextScorer):
     """Reads a letter, a number or a list, as the question asks."""
 
     name: ScorerName = "mathvista"
-    version = 1
+    version = 2
     description = (
         "Of a question with choices the letter, as `choice_letter` reads it; if the target is a list, the list as `literal` reads it; else "
         "the number as `number` reads it, without what is after the point, or rounded to the decimals of the target."
@@ -40,14 +41,17 @@ class MathVistaScorer(ChoiceOrTextScorer):
 
 def _score_numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
     scores = NumberScorer().score(batch)
-    pairs = zip(
+    targets = c.column(batch, "target")
+    equal = c.is_equal(c.column(scores, "extracted"), whole_number(targets))
+    rows = zip(
+        equal.to_pylist(),
         c.column(scores, "extracted").to_pylist(),
-        c.column(batch, "target").to_pylist(),
+        targets.to_pylist(),
         strict=True,
     )
     values = [
-        float(value is not None and target is not None and is_number(value, target))
-        for value, target in pairs
+        float(same or (value is not None and target is not None and is_number(value, target)))
+        for same, value, target in rows
     ]
     return with_values(scores, values)
 

@@ -36,7 +36,7 @@ class MmmuScorer(ChoiceOrTextScorer):
     """Reads the letter, or looks for the target in what an answer states."""
 
     name: ScorerName = "mmmu"
-    version = 1
+    version = 2
     description = (
         "Of a question with choices the letter, as `choice_letter` reads it. Of an open question, the end of each line after words such "
         "as `is`, `so`, `answer` or, in the last line, `=`; if no line has one, the whole answer: a text must contain one of the accepted "

@@ -28,7 +28,7 @@ class RelaxedAccuracyScorer(TextScorer):
     """Reads a short text as `TextScorer` does, and accepts a number that is close."""
 
     name: ScorerName = "relaxed_accuracy"
-    version = 1
+    version = 2
     description = (
         "As `text` reads. A number may differ from the target by 5 % of it, where `12%` is 0.12; if answer or target is no number, or "
         "the target is 0, they must be equal without case. Quotes, emphasis and a final period do not count."
@@ -66,7 +66,8 @@ def _grade(answer: str | None, target: str | None) -> float:
 
 
 def _plain(text: str) -> str:
-    return text.lstrip(_MARKS).rstrip(_END_MARKS)
+    r"""Return a text without marks around it, with the signs that Python reads: of `\%` in a box, and of a typographic minus."""
+    return text.lstrip(_MARKS).rstrip(_END_MARKS).replace("\\%", "%").replace("\u2212", "-")
 
 
 def _number(text: str) -> float | None:

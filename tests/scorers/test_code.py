@@ -125,6 +125,22 @@ def test_the_reference_solutions_pass_as_chat_and_as_completion(
         assert values(score, sample, sample.target, prompt_format="completion") == [1]
 
 
+def test_comments_and_docstrings_of_a_program_are_no_headings_of_another_question(
+    score: BatchScore, humaneval: Benchmark
+):
+    sample = next(iter(humaneval.samples()))
+    body = sample.target.rstrip("\n")
+    inner = (
+        '    def unused():\n        """Return.\n\n        Example:\n            1\n        """\n'
+    )
+    commented = f"    pass\n    # Input validation\n{inner}{body}"
+    chat = fenced(f"answer = 0\n# Example usage\n{sample.fields['prompt']}{body}")
+    ended = f"{body}\n\n### Question 2\nWrite another function."
+
+    assert values(score, sample, commented, ended, prompt_format="completion") == [1, 1]
+    assert values(score, sample, chat) == [1]
+
+
 def test_a_program_that_passes_only_the_first_tests_is_right_in_base_and_wrong_in_plus(
     score: BatchScore, humaneval: Benchmark, mbpp: Benchmark
 ):

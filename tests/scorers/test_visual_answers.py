@@ -32,6 +32,10 @@ VALUES: dict[str, list[tuple[str, str, float]]] = {
         ("Let us see.\nAnswer: **Blue**", "blue", True),
         ('{"answer": "57%"}', "0.57", True),
         ("b", '["a", "B"]', True),
+        ("\\boxed{12\\%}", "0.12", True),
+        ("\\boxed{12\\%}", "12", False),
+        ("\u221214", "-14", True),
+        ("\u221214", "14", False),
         ("nan", "nan", False),
         ("inf", "14", False),
         ("9" * 400, "14", False),
@@ -46,6 +50,10 @@ VALUES: dict[str, list[tuple[str, str, float]]] = {
         ("<think>London?</think>\n\nParis", "Paris", 1.0),
         ("The page says so.\n**Answer:** Paris", "Paris", 1.0),
         ("\\boxed{Paris}", "Paris", 1.0),
+        ('{"answer": "Paris"}', "Paris", 1.0),
+        ('{"answer": "12\\" caf\\u00e9"}', '12" caf\u00e9', 1.0),
+        ("{'answer': 'Paris'}", "Paris", 1.0),
+        ('<answer>"Paris"</answer>', '"Paris"', 1.0),
         ("12 Main St\nNew York", "12 main st new york", 1.0),
         ("Philip Morris Inc.", "Philip Morris Inc.", 1.0),
         ("itc", '["ITC Limited", "ITC"]', 1.0),
@@ -81,6 +89,13 @@ VALUES: dict[str, list[tuple[str, str, float]]] = {
         ("Answer: [2007,2008]", "[2007, 2008]", True),
         ("[2008, 2007]", "[2007, 2008]", False),
         ("no number", "14", False),
+        (
+            "It costs $1,000.",
+            "1,000",
+            True,
+        ),  # an equal number is right, however the target is written
+        ("It costs $1,001.", "1,000", False),
+        ("1/2", "1/2", True),
     ],
 }
 

@@ -16,15 +16,17 @@ _WORDS = (
 _GAP = rf"(?:[^0-9A-Za-z]|\\[A-Za-z]+|(?i:\b(?:{_WORDS})\b))*"
 _AFTER = r"(?:[^0-9A-Za-z].*)?"
 _LETTER = rf"(?P<lead>{_GAP})(?P<letter>[A-Za-z])(?P<rest>{_AFTER})\z"
+_IN_COMMAND = r"\\(?:[A-Za-z]{2,}|[A-Za-mo-qsu-z])\z"
+"""Text before a letter that ends the name of a command, as the `d` of `\\boxed{}`; not before one after `\\n` in JSON."""
 _CONTRACTION = r"\A['\x{2019}][A-Za-z]"  # I'm
 _CLOSED = r"\A[ *_]*[)\]}]"
 _ENDS = r"\A[^0-9A-Za-z]*(?:\n|\z)"
 _WORD_AFTER = r"\A[ *_]+[a-z]"
 _WORD_AFTER_LETTER = r"\A[ *_]+(?:and|as|because|but|due|for|given|is|or|since|which|with)\b"
-_MARKS = r"[)\]}*_\"'`$\s]*"
+_MARKS = r"(?:[)\]}\x{FF08}\x{FF09}*_\"'`$\s]|\\(?:[,;:! ]|q?quad\b|(?:text|math)[a-z]*\{))*"
 _OTHER = r"(?:(?i:option|choice) )?(?:[*_\"'`$]*[(\[][ *_]*[A-Z][ *_]*[)\]]|[*_\"'`$]*[A-HJ-Z](?:[^0-9A-Za-z'\x{2019}]|\z))"
-_SEVERAL = rf"\A{_MARKS}(?:[,/&;]|\b(?:and/or|and|or)\b)\s*(?:and\s|or\s)?{_OTHER}"
-"""Text after a letter that is one of several."""
+_SEVERAL = rf"\A{_MARKS}(?:\\?[,/&;|+\x{{3001}}\x{{FF0C}}\x{{FF1B}}]|\b(?:and/or|and|or)\b|[\x{{548C}}\x{{6216}}]){_MARKS}(?:and\s|or\s)?{_OTHER}"
+"""Text after a letter that is one of several, also with the comma, `and` and `or` of Chinese."""
 
 _SCRIPTS = (
     "\uff21\uff22\uff23\uff24\uff25\uff26\uff27\uff28\uff29\uff2a",  # full width
@@ -51,7 +53,7 @@ _VERDICT = (
 def only_letter(texts: Pieces) -> Found:
     """Read the letter of each text that is only a letter with marks around it."""
     found = texts.split(rf"\A(?P<lead>{_GAP})(?P<letter>[A-Za-z])[^0-9A-Za-z]*\z")
-    return _found(found["letter"])
+    return _found(found["letter"].without(found["lead"].matches(_IN_COMMAND)))
 
 
 def first_letter(pieces: Pieces, statement: Statement) -> Found:
@@ -64,7 +66,7 @@ def first_letter(pieces: Pieces, statement: Statement) -> Found:
         return other.otherwise(first_letter(pieces.where(other.open), statement))
     found = pieces.split(rf"(?s)\A{_LETTER}")
     lead, letter, rest = found["lead"], found["letter"], found["rest"]
-    letter = letter.without(rest.matches(_CONTRACTION))
+    letter = letter.without(c.either(lead.matches(_IN_COMMAND), rest.matches(_CONTRACTION)))
     bracketed = c.both(lead.matches(r"[(\[{][ *_]*\z"), rest.matches(_CLOSED))
     article = c.both(
         c.both(letter.matches("[AI]"), rest.matches(_WORD_AFTER)),

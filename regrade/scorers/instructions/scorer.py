@@ -35,7 +35,7 @@ class InstructionsScorer:
     """Checks whether an answer follows all instructions of its request."""
 
     name: ScorerName
-    version = 2
+    version = 3
     description: str
     headline: Mode
     """Mode of the value: the unchanged answer, or also without its first line, last line and asterisks."""
@@ -82,7 +82,10 @@ class InstructionsScorer:
     def _score(
         self, batch: pa.RecordBatch, pool: LimitedProcesses, shared: Mapping[str, Any]
     ) -> pa.RecordBatch:
-        answers = answer_part(batch).text.to_pylist()
+        parts = answer_part(batch)
+        # The blank line that ends a thought is no part of the answer, and no paragraph.
+        thought = c.mask(parts.start > 0)
+        answers = parts.where(thought).left_trimmed().otherwise(parts).text.to_pylist()
         tasks: dict[int, dict[str, Any]] = {}
         for number, (answer, document) in enumerate(
             zip(answers, batch["doc"].to_pylist(), strict=True)

@@ -62,6 +62,16 @@ def test_an_answer_is_right_if_it_follows_all_instructions(tmp_path: Path):
     assert json.loads(found[2]["metrics"]) == {"instructions": 2, **followed}
 
 
+def test_the_blank_line_after_a_thought_is_no_paragraph_of_the_answer(tmp_path: Path):
+    kwargs = {"num_paragraphs": 2, "nth_paragraph": 1, "first_word": "first"}
+    first = {"id": "length_constraints:nth_paragraph_first_word", "kwargs": kwargs}
+    answer = "First this.\n\nThen that."
+    texts = (answer, f"<think>\nWell.\n</think>\n\n{answer}", f"\n\n{answer}")
+    scored = score_answers(stored(tmp_path, *rows(*texts, instructions=document(first))), "ifeval")
+
+    assert scored.table["value"].to_pylist() == [1, 1, 0]
+
+
 def test_the_four_numbers_of_the_paper_are_stored(tmp_path: Path):
     texts = ("Sure, here it is:\nA line.", "A, b.", "A line.")
     both = row(9, "Yes.") | {"doc": document(NO_COMMA, WORDS)}
@@ -134,7 +144,7 @@ def test_the_data_is_part_of_the_label(tmp_path: Path):
 
     versions, limits = {"if-verifiable", "nltk", "langdetect"}, {"cpu_seconds", "memory_mib"}
     assert set(file.environment) == {*versions, *limits, "punkt_tab"}
-    assert file.label.startswith("ifeval-2-")
+    assert file.label.startswith("ifeval-3-")
     assert file.label != file.code_label
 
 
