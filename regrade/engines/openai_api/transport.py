@@ -19,7 +19,7 @@ from regrade.engines.openai_api.addresses import Address, Addresses, until_reset
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.hub.http_client import Failure, failure_of, retry_after
-from regrade.models.served import api_key, not_accepted
+from regrade.models.served import login, not_accepted
 from regrade.settings.errors import EngineError, SettingsError
 from regrade.settings.problems import one_line
 
@@ -100,12 +100,8 @@ class Server:
         self._settings = settings
         self._addresses = Addresses(urls)
         self._last_success = -math.inf
-        key = api_key(settings.api_key_env)
         self._session = aiohttp.ClientSession(
-            headers={
-                "Accept-Encoding": "identity",
-                **({"Authorization": f"Bearer {key}"} if key else {}),
-            },
+            headers={"Accept-Encoding": "identity", **login(settings.api_key_env)},
             auto_decompress=False,  # a small response may unpack to any size
             timeout=aiohttp.ClientTimeout(
                 total=None,
