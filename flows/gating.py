@@ -16,6 +16,7 @@ from regrade.comparing.sides import Side
 from regrade.results.display import current_display
 from regrade.settings import GateSettings
 from regrade.settings.errors import TrackingError
+from regrade.text.text import shortened
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_baseline, show_verdict
@@ -129,6 +130,4 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
 
 def completed(message: str, result: object) -> State[Any]:
     """Final state of the flow run with the result or the verdict as its message; completed even on a regression."""
-    if len(message) > MAX_MESSAGE:
-        message = f"{message[: MAX_MESSAGE - 1]}…"
-    return Completed(message=message, data=result)
+    return Completed(message=shortened(message, MAX_MESSAGE), data=result)

@@ -20,6 +20,11 @@ def tail(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"… {text[-SHOWN_CHARACTERS:]}"
 
 
+def shortened(text: str, limit: int) -> str:
+    """Return the beginning of a text, at most `limit` characters with an ellipsis at its end if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration as `3 h 20 min`, `3 min 20 s` or `20 s`."""
     minutes, rest = divmod(round(seconds), 60)
