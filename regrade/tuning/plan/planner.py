@@ -223,8 +223,8 @@ def make_memory_plan(
     engine = request.engine.model_copy(update={"lora": None})
     if request.max_model_len is not None:
         engine = engine.model_copy(update={"max_model_len": request.max_model_len})
-    model = engine.resolve_to_plan(request.model, needs_tokenizer=request.has_benchmarks)
-    plans = plans_of(request.job, model) if request.has_benchmarks else []
+    model = engine.resolve_to_plan(request.model, needs_tokenizer=bool(request.names))
+    plans = plans_of(request.job, model) if request.names else []
     planner = VllmPlanner(
         engine,
         model,
