@@ -55,12 +55,12 @@ def label_passes(prompt: Tokens, sequences: Sequence[Tokens]) -> Passes:
 
     Their sums are therefore comparable.
     """
-    start = min(_common_length(prompt, sequence) for sequence in sequences)
+    start = min(common_length(prompt, sequence) for sequence in sequences)
     count = len(sequences)
     return Passes(tuple(sequences), (start,) * count, tuple(range(count)))
 
 
-def _common_length(left: Tokens, right: Tokens) -> int:
+def common_length(left: Sequence[object], right: Sequence[object]) -> int:
     """Return the length of the common prefix."""
     pairs = zip(left, right, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
