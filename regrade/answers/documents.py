@@ -180,6 +180,14 @@ HEAL = "The `regrade evaluate` command of these answers with `--heal` generates 
 """Advice for damaged or missing shards."""
 
 
+@dataclass(frozen=True, slots=True)
+class FileProblem:
+    """A damaged or unexpected file."""
+
+    path: str
+    problem: str
+
+
 @dataclass(slots=True)
 class Verified:
     """Counts of the verified parts, and the problems."""
@@ -189,8 +197,7 @@ class Verified:
     damaged_shards: int = 0
     rows: int = 0
     scorings: int = 0
-    problems: list[DamagedAnswersError] = field(default_factory=list)
-    """Damaged or unexpected files."""
+    problems: list[FileProblem] = field(default_factory=list)
 
 
 class NotIntactError(OperationError):

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from regrade.answers.base import Repository
 from regrade.answers.content import content_hashes
-from regrade.answers.documents import fetch_listed, find_json, json_bytes
+from regrade.answers.documents import FileProblem, fetch_listed, find_json, json_bytes
 from regrade.answers.parquet import ParquetReader, parquet_bytes
 from regrade.records.columns import IMAGE_SCHEMA, SCHEMA_VERSION
 from regrade.records.images import Image, ImageError, read_image
@@ -122,30 +122,28 @@ class StoredImages:
     def _path(self, shard: ImageShard) -> str:
         return f"{self.folder}/{shard.name}"
 
-    def problems(self) -> Iterator[DamagedAnswersError]:
+    def problems(self) -> Iterator[FileProblem]:
         """Yield the problems of the list, of its shards, and of each image in them."""
         try:
             shards = self.index.shards
         except DamagedAnswersError as error:
-            yield error
+            yield FileProblem(error.path, error.problem)
             return
         seen: set[str] = set()
         for shard in shards:
             path = self._path(shard)
             if twice := seen.intersection(shard.images):
-                yield DamagedAnswersError(
-                    path, f"image '{min(twice)[:8]}' is in another shard, too."
-                )
+                yield FileProblem(path, f"image '{min(twice)[:8]}' is in another shard, too.")
             seen.update(shard.images)
             try:
                 rows = (r for batch in self.reader(shard).batches() for r in batch.to_pylist())
                 for sha256, row in zip(shard.images, rows, strict=True):
                     _checked(path, sha256, row)
             except DamagedAnswersError as error:
-                yield error
+                yield FileProblem(error.path, error.problem)
         listed = {f"{self.folder}/{INDEX}", *(self._path(shard) for shard in shards)}
         for path in sorted(self._repository.files(self._revision, self.folder).keys() - listed):
-            yield DamagedAnswersError(path, "the list of images does not have it.")
+            yield FileProblem(path, "the list of images does not have it.")
 
 
 def _checked(path: str, sha256: str, row: Mapping[str, Any]) -> Image:

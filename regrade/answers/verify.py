@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from regrade.answers.aliases import FOLDER, aliased_sets, read_alias
 from regrade.answers.base import Repository, StoredFile
-from regrade.answers.documents import Verified
+from regrade.answers.documents import FileProblem, Verified
 from regrade.answers.images import StoredImages
 from regrade.answers.labelfile import FOLDER as LABELS
 from regrade.answers.labelfile import read_labels
@@ -49,13 +49,14 @@ def verify_scores(answers: AnswerSet, intact: AnswerSet, verified: Verified) -> 
             verified.scorings += 1
             try:
                 record = answers.score_file(file)
-                verified.problems += [*_score_problems(answers, intact, record)]
+                problems = list(_score_problems(answers, intact, record))
             except DamagedAnswersError as error:
-                verified.problems.append(DamagedAnswersError(path, error.problem))
+                problems = [FileProblem(path, error.problem)]
+            verified.problems += problems
         elif suffix != "parquet":
-            verified.problems.append(DamagedAnswersError(path, "it is not the file of a scoring."))
+            verified.problems.append(FileProblem(path, "it is not the file of a scoring."))
         elif f"{stem}.json" not in files:
-            verified.problems.append(DamagedAnswersError(path, "the scoring has no JSON file."))
+            verified.problems.append(FileProblem(path, "the scoring has no JSON file."))
 
 
 def _differences(
@@ -95,16 +96,16 @@ def _differences(
 
 def _score_problems(
     answers: AnswerSet, intact: AnswerSet, record: ScoreFile
-) -> Iterator[DamagedAnswersError]:
+) -> Iterator[FileProblem]:
     stem = f"{answers.scores_folder}/{record.label}"
     try:
         table = answers.score_table(record)
     except DamagedAnswersError as error:
-        yield DamagedAnswersError(f"{stem}.parquet", error.problem)
+        yield FileProblem(f"{stem}.parquet", error.problem)
         return
     known = {shard.sha256 for shard in answers.manifest.shards}
     if unknown := set(record.answers) - known - set(answers.manifest.replaced):
-        yield DamagedAnswersError(
+        yield FileProblem(
             f"{stem}.json", f"the scored shard {min(unknown)[:8]} is not in the manifest."
         )
         return
@@ -128,15 +129,11 @@ def _score_problems(
     difference = next(_differences(recorded, computed), None)
     if difference is not None:
         where, stored, given = difference
-        yield DamagedAnswersError(
-            f"{stem}.json", f"its {where} is {stored}, its rows give {given}."
-        )
+        yield FileProblem(f"{stem}.json", f"its {where} is {stored}, its rows give {given}.")
     if {s.sha256 for s in scored.manifest.shards} <= {s.sha256 for s in intact.manifest.shards}:
         keys = table.select(list(KEYS))
         if not pa.Table.from_batches(scored.batches(KEYS), keys.schema).equals(keys):
-            yield DamagedAnswersError(
-                f"{stem}.parquet", "its rows do not match the scored answers."
-            )
+            yield FileProblem(f"{stem}.parquet", "its rows do not match the scored answers.")
 
 
 def verify(repository: Repository, revision: str, answer_set_id: str | None = None) -> Verified:
@@ -153,7 +150,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     """
     sets, damaged = readable_sets(repository, revision, answer_set_id=answer_set_id, tops=TOPS)
     verified = Verified(answer_sets=len(sets) + len(damaged))
-    verified.problems += damaged
+    verified.problems += [FileProblem(error.path, error.problem) for error in damaged]
     for answers in sets:
         last = ""
         for shard in answers.manifest.shards:
@@ -162,7 +159,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
             if not in_order or shard.name[11:19] != shard.sha256[:8]:
                 path = f"{answers.folder}/{shard.name}"
                 verified.problems.append(
-                    DamagedAnswersError(path, "its name does not match its number and sha256.")
+                    FileProblem(path, "its name does not match its number and sha256.")
                 )
         intact, problems = intact_part(answers)
         verified.shards += len(answers.manifest.shards)
@@ -170,7 +167,7 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
         verified.damaged_shards += len(problems)
         verified.problems += problems
         if not problems and (wrong := _state_problem(answers.manifest)):
-            verified.problems.append(DamagedAnswersError(f"{answers.folder}/manifest.json", wrong))
+            verified.problems.append(FileProblem(f"{answers.folder}/manifest.json", wrong))
         verified.problems += _strays(answers)
         verify_scores(answers, intact, verified)
         verified.problems += _label_problems(answers)
@@ -185,37 +182,39 @@ def verify(repository: Repository, revision: str, answer_set_id: str | None = No
     return verified
 
 
-def _on_disk(
-    repository: LocalRepository, folders: Sequence[str] | None
-) -> Iterator[DamagedAnswersError]:
+def _on_disk(repository: LocalRepository, folders: Sequence[str] | None) -> Iterator[FileProblem]:
     """Yield the files of a folder that are not as its newest commit says; only those in `folders`, if given."""
     try:
         for path, problem in repository.differences(copies=folders is None):
             if folders is None or path.startswith(tuple(f"{folder}/" for folder in folders)):
-                yield DamagedAnswersError(path, problem)
+                yield FileProblem(path, problem)
     except DamagedAnswersError as error:
-        yield error
+        yield FileProblem(error.path, error.problem)
 
 
-def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[DamagedAnswersError]]:
+def intact_part(answers: AnswerSet) -> tuple[AnswerSet, list[FileProblem]]:
     """Return the answer set reduced to its intact shards, and the problems of the others.
 
     Every column is read. A shard that repeats a row of an earlier shard is not intact.
     """
     read: list[Shard] = []
     keys: list[pa.Table] = []
-    wrong: dict[str, DamagedAnswersError] = {}
-    paths = {f"{answers.folder}/{shard.name}": shard for shard in answers.manifest.shards}
-    for path, shard in paths.items():
+    wrong: dict[str, str] = {}
+    for shard in answers.manifest.shards:
         try:
             keys.append(_read(answers, shard))
             read.append(shard)
         except DamagedAnswersError as error:
-            wrong[path] = DamagedAnswersError(path, error.problem)
+            wrong[shard.name] = error.problem
     if read:
-        wrong |= {error.path: error for error in _wrong(answers, read, pa.concat_tables(keys))}
-    intact = answers.only([shard.sha256 for path, shard in paths.items() if path not in wrong])
-    return intact if wrong else answers, [wrong[path] for path in paths if path in wrong]
+        wrong |= {s.name: why for s, why in _wrong(answers.manifest, read, pa.concat_tables(keys))}
+    intact = [shard for shard in answers.manifest.shards if shard.name not in wrong]
+    problems = [
+        FileProblem(f"{answers.folder}/{shard.name}", wrong[shard.name])
+        for shard in answers.manifest.shards
+        if shard.name in wrong
+    ]
+    return answers.only([s.sha256 for s in intact]) if problems else answers, problems
 
 
 def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
@@ -228,24 +227,23 @@ def check_rows(answers: AnswerSet, rows: pa.Table) -> None:
     Raises:
         DamagedAnswersError: If there are any; it names the shard.
     """
-    for error in _wrong(answers, answers.manifest.shards, rows):
-        raise error
+    for shard, wrong in _wrong(answers.manifest, answers.manifest.shards, rows):
+        raise DamagedAnswersError(f"{answers.folder}/{shard.name}", wrong)
 
 
 def _wrong(
-    answers: AnswerSet, shards: Sequence[Shard], rows: pa.Table
-) -> Iterator[DamagedAnswersError]:
+    manifest: Manifest, shards: Sequence[Shard], rows: pa.Table
+) -> Iterator[tuple[Shard, str]]:
     """Yield the shards with duplicate or impossible combinations of sample and repeat; their rows count as not there.
 
     Args:
-        answers: The answer set.
+        manifest: The answer set's.
         shards: Its shards that were read.
         rows: Columns `sample_id` and `repeat` of these, in order.
     """
     if not rows.num_rows:
         return
-    most = answers.manifest.n_samples
-    repeats = min(answers.manifest.specification.repeats, 2**31)  # the column has 32 bits
+    repeats = min(manifest.specification.repeats, 2**31)  # the column has 32 bits
     repeat = rows["repeat"].to_numpy().astype(np.int64)
     sample, names = _encoded(rows["sample_id"])
     keys, key = np.unique(sample * repeats + repeat, return_inverse=True)
@@ -261,19 +259,20 @@ def _wrong(
         duplicate[np.unique(key[part], return_index=True)[1]] = False
         duplicate |= has_key[key[part]]
         if outside.any():
-            problem = f"it has repeat {repeat[part][outside][0]}, expected 0 to {repeats - 1}."
-        elif samples + len(new) > most:
-            problem = f"with it the answer set has more than the {most:,} samples of the manifest."
+            yield (shard, f"it has repeat {repeat[part][outside][0]}, expected 0 to {repeats - 1}.")
+        elif samples + len(new) > manifest.n_samples:
+            yield (
+                shard,
+                f"with it the answer set has more than the {manifest.n_samples:,} samples of the manifest.",
+            )
         elif duplicate.any():
             row = int(np.flatnonzero(duplicate)[0])
             name, number = names[int(sample[part][row])], repeat[part][row]
-            problem = f"row {row}: sample '{name}', repeat {number} is a duplicate."
+            yield shard, f"row {row}: sample '{name}', repeat {number} is a duplicate."
         else:
             has_sample[new] = True
             has_key[key[part]] = True
             samples += len(new)
-            continue
-        yield DamagedAnswersError(f"{answers.folder}/{shard.name}", problem)
 
 
 def _encoded(strings: "pa.ChunkedArray[Any]") -> tuple[IntArray, "pa.Array[Any]"]:
@@ -317,14 +316,15 @@ def _state_problem(manifest: Manifest) -> str | None:
     return f"shard '{unknown.name}' is of an unknown session." if unknown else None
 
 
-def _strays(answers: AnswerSet) -> Iterator[DamagedAnswersError]:
-    names = ("manifest.json", *(shard.name for shard in answers.manifest.shards))
-    listed = {f"{answers.folder}/{name}" for name in names}
-    for path in sorted(answers.repository.files(answers.revision, answers.folder).keys() - listed):
-        yield DamagedAnswersError(path, "the manifest does not list it, so it is never scored.")
+def _strays(answers: AnswerSet) -> Iterator[FileProblem]:
+    listed = {f"{answers.folder}/{shard.name}" for shard in answers.manifest.shards}
+    listed.add(f"{answers.folder}/manifest.json")
+    for path in sorted(answers.repository.files(answers.revision, answers.folder)):
+        if path not in listed:
+            yield FileProblem(path, "the manifest does not list it, so it is never scored.")
 
 
-def _label_problems(answers: AnswerSet) -> Iterator[DamagedAnswersError]:
+def _label_problems(answers: AnswerSet) -> Iterator[FileProblem]:
     """Yield the problems of people's labels: tables that are missing or changed, and files that are none."""
     files = answers.repository.files(answers.revision, answers.labels_folder)
     for path, file in sorted(files.items()):
@@ -333,14 +333,14 @@ def _label_problems(answers: AnswerSet) -> Iterator[DamagedAnswersError]:
             try:
                 read_labels(answers, file)
             except DamagedAnswersError as error:
-                yield error
+                yield FileProblem(error.path, error.problem)
         elif suffix != "parquet" or f"{stem}.json" not in files:
-            yield DamagedAnswersError(path, "it is not the file of labels.")
+            yield FileProblem(path, "it is not the file of labels.")
 
 
 def _image_problems(
     repository: Repository, revision: str, sets: Sequence[AnswerSet], *, everything: bool
-) -> Iterator[DamagedAnswersError]:
+) -> Iterator[FileProblem]:
     """Yield the problems of images, and the answer sets whose images are not stored although they should be.
 
     Args:
@@ -366,14 +366,14 @@ def _image_problems(
             for batch in answers.batches(["images"]):
                 shown.update(map(str, pc.list_flatten(batch["images"]).to_pylist()))
             if lacking := sorted(sha256 for sha256 in shown if sha256 not in images):
-                yield DamagedAnswersError(
+                yield FileProblem(
                     f"{answers.folder}/manifest.json",
                     f"it says that its images are stored, but '{images.folder}' lacks {len(lacking):,} of {len(shown):,}, "
                     f"such as '{lacking[0][:8]}'.",
                 )
 
 
-def _orphans(repository: Repository, revision: str) -> Iterator[DamagedAnswersError]:
+def _orphans(repository: Repository, revision: str) -> Iterator[FileProblem]:
     def folders(files: Mapping[str, StoredFile]) -> dict[PurePosixPath, str]:
         return {PurePosixPath(*PurePosixPath(path).parts[1:-1]): path for path in sorted(files)}
 
@@ -385,17 +385,17 @@ def _orphans(repository: Repository, revision: str) -> Iterator[DamagedAnswersEr
     for files in (answers, *others):
         for folder, path in folders(files).items():
             if folder not in with_manifest:
-                yield DamagedAnswersError(path, "its answer set has no manifest.")
+                yield FileProblem(path, "its answer set has no manifest.")
 
 
-def _alias_problems(repository: Repository, revision: str) -> Iterator[DamagedAnswersError]:
+def _alias_problems(repository: Repository, revision: str) -> Iterator[FileProblem]:
     for path in sorted(repository.files(revision, FOLDER)):
         name = PurePosixPath(path).stem
         try:
             alias = read_alias(repository, revision, name)
             if alias is None or path != f"{FOLDER}/{name}.json":
-                yield DamagedAnswersError(path, "it is not the file of an alias.")
+                yield FileProblem(path, "it is not the file of an alias.")
             else:
                 aliased_sets(repository, revision, alias)
         except DamagedAnswersError as error:
-            yield error
+            yield FileProblem(error.path, error.problem)
