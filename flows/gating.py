@@ -1,7 +1,7 @@
 """Judge a candidate in a flow; show the verdict on the run's page, in its final state and in MLflow."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from prefect.client.schemas.objects import State
@@ -16,6 +16,7 @@ from regrade.comparing.sides import Side
 from regrade.results.display import current_display
 from regrade.settings import GateSettings
 from regrade.settings.errors import TrackingError
+from regrade.text.text import shortened
 from regrade.tracking.connection import default_tracking_uri, may_have_runs
 from regrade.tracking.labels import move_alias_tag
 from tasks.gate import show_baseline, show_verdict
@@ -99,11 +100,7 @@ def promote(
     except _NewerError as error:
         return f"alias {alias} not moved: it names newer answers than those of {error}"
     uri = tracking_uri or default_tracking_uri(repository.uri)
-    try:
-        if may_have_runs(uri):
-            move_alias_tag(uri, alias, moved.answer_sets)
-    except TrackingError as error:
-        logger.warning("the alias is not in MLflow: %s", error)
+    _tag(uri, "alias", lambda: move_alias_tag(uri, alias, moved.answer_sets))
     since = "now" if names_others else "already"
     moved_text = f"alias {alias} names {sets[0].manifest.specification.model.name} {since}"
     if not first:
@@ -119,16 +116,18 @@ def announce(report: GateReport, answers: str, tracking_uri: str | None) -> None
     current_display().judged(report)
     show_verdict(report)
     uri = tracking_uri or default_tracking_uri(answers)
-    if not may_have_runs(uri):  # the runs are not tracked yet
-        return
+    _tag(uri, "verdict", lambda: tag_candidate(uri, report))
+
+
+def _tag(uri: str, what: str, tag: Callable[[], object]) -> None:
+    """Tag runs in MLflow, unless none are tracked yet; only warn if that fails."""
     try:
-        tag_candidate(uri, report)
+        if may_have_runs(uri):
+            tag()
     except TrackingError as error:
-        logger.warning("the verdict is not in MLflow: %s", error)
+        logger.warning("the %s is not in MLflow: %s", what, error)
 
 
 def completed(message: str, result: object) -> State[Any]:
     """Final state of the flow run with the result or the verdict as its message; completed even on a regression."""
-    if len(message) > MAX_MESSAGE:
-        message = f"{message[: MAX_MESSAGE - 1]}…"
-    return Completed(message=message, data=result)
+    return Completed(message=shortened(message, MAX_MESSAGE), data=result)

@@ -283,12 +283,7 @@ def time_spent(works: Iterable[Work], measured: Iterable[Progress] = ()) -> Time
         works: What it generated.
         measured: What it generated only to measure.
     """
-    return spent_on([*(made for work in works for made in work.made), *measured])
-
-
-def spent_on(measured: Iterable[Progress]) -> TimeSpent | None:
-    """Return where the time of this run went, by what it generated; None if that is nothing."""
-    made = [progress for progress in measured if progress.new]
+    made = [each for each in (*(p for work in works for p in work.made), *measured) if each.new]
     tokens = sum(progress.completion_tokens for progress in made)
     lost = sum(progress.lost_tokens for progress in made)
     return current_clock().spent(tokens, lost) if made else None

@@ -9,7 +9,7 @@ from prefect import flow
 
 from flows import generating
 from flows.engine_session import EngineSession
-from flows.scoring import spent_on
+from flows.scoring import time_spent
 from regrade.answers.publishing import keep_document
 from regrade.jobs.generate import Progress
 from regrade.orchestration.artifacts import TUNING_KEY, show
@@ -65,7 +65,7 @@ def tune_settings(job: TuneJob) -> TuneResult:
         expected_rows=work.plan.rows,
         load_seconds=search.load_seconds,
         measure_seconds=sum(trial.seconds for trial in search.trials),
-        time_spent=spent_on(search.measured),
+        time_spent=time_spent((), search.measured),
     )
     show(TUNING_KEY, markdown(blocks(result)), f"Tuned {key.model.name}")
     return result

@@ -9,11 +9,9 @@ from threading import Lock
 from typing import cast
 from uuid import UUID
 
-import httpx
 from prefect import task
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
-from prefect.exceptions import PrefectException
 from prefect.runtime import task_run
 
 from regrade.answers.origin import note
@@ -22,6 +20,7 @@ from regrade.answers.sets import AnswerSet, find_set
 from regrade.engines.base import BaseEngineSettings, Engine, MeasuredEngine
 from regrade.jobs.generate import Filling, Progress, fill, session_of
 from regrade.jobs.shares import publish_seconds
+from regrade.orchestration.optional import optional
 from regrade.processes.repeating import RepeatingThread
 from regrade.results.display import current_display
 from regrade.settings import GoodputLimits
@@ -276,11 +275,9 @@ class ProgressArtifact:
         if stopped:
             description = f"{done}, stopped: they are kept. Submit the same form again for the rest: {self._title}"
         percent = 100.0 * progress.done / progress.total
-        try:
+        with optional(logger, "progress not shown in Prefect"):
             if self._id is None:
                 created = create_progress_artifact(percent, key=self._key, description=description)
                 self._id = cast("UUID", created)  # a coroutine only in an event loop
             else:
                 update_progress_artifact(self._id, percent, description=description)
-        except (httpx.HTTPError, PrefectException) as error:
-            logger.warning("progress not shown in Prefect: %s", error)

@@ -10,10 +10,8 @@ from regrade.judging.panel import panels_at
 from regrade.judging.panel_result import PanelResult, panel_result
 from regrade.judging.panel_text import agreement_table, judge_table
 from regrade.records.rubrics.facts import judge_run
-from regrade.settings.errors import TrackingError
 from regrade.text.markdown import markdown
-from regrade.tracking.connection import public_uri
-from regrade.tracking.process import TrackingProcessError, call_in_process
+from regrade.tracking.process import call_in_process
 from regrade.tracking.sweep import PanelRun, track_panel
 from tasks.step import DELAYS, step
 
@@ -64,10 +62,7 @@ def track_panels(
             continue
         uri_of_answers = sets[0].repository.uri
         run = _run_of(result, evaluations[result.answer_set_id], uri_of_answers)
-        try:
-            run_id = call_in_process(track_panel, uri, run)
-        except TrackingProcessError as error:
-            raise TrackingError(public_uri(uri), str(error)) from error
+        run_id = call_in_process(track_panel, uri, run)
         tracked.append(result.model_copy(update={"mlflow_run_id": run_id}))
     return tracked
 

@@ -8,10 +8,9 @@ from prefect import task
 from regrade.answers.base import Repository
 from regrade.answers.opening import open_repository
 from regrade.answers.publishing import publish_answers
-from regrade.answers.sets import AnswerSet, find_set
+from regrade.answers.sets import find_set
 from regrade.answers.spool import Spool, spool_folder
 from regrade.comparing.checking import plans_to_score, watches
-from regrade.comparing.stopping import Watch
 from regrade.jobs.continuing import kept, log_version_1, remaining
 from regrade.jobs.job import EngineJob, EvaluationJob, GenerationJob
 from regrade.jobs.plan import Plan
@@ -102,14 +101,11 @@ def look_at_stored(work: Work) -> None:
     stored = find_set(work.repository, work.plan.specification, work.repository.head())
     if stored is None:
         return
-    _add(work.watch, stored, {(sample.id, repeat) for sample, repeat in work.requests.rows})
+    missing = {(sample.id, repeat) for sample, repeat in work.requests.rows}
+    for batch in stored.batches(GENERATION_SCHEMA.names):
+        rows = batch.to_pylist()
+        work.watch.add([row for row in rows if (row["sample_id"], row["repeat"]) not in missing])
     work.stopped = work.watch.look()
     if work.stopped is not None:
         work.requests, work.published = work.plan.requests([]), stored
         logger.info("%s: %s, nothing to generate", work.title, work.stopped)
-
-
-def _add(watch: Watch, stored: AnswerSet, missing: set[tuple[str, int]]) -> None:
-    for batch in stored.batches(GENERATION_SCHEMA.names):
-        rows = batch.to_pylist()
-        watch.add([row for row in rows if (row["sample_id"], row["repeat"]) not in missing])

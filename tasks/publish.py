@@ -1,13 +1,11 @@
 """Publish answers from the spool; retried after temporary failures."""
 
 import logging
-from collections.abc import Set
 from time import monotonic
 
 from prefect import task
 
 from regrade.answers import publishing
-from regrade.answers.manifest import Manifest
 from regrade.answers.origin import read_origin
 from regrade.settings.errors import RegradeError
 from regrade.text.text import counted
@@ -34,21 +32,18 @@ def publish_answers(work: Work) -> None:
     if work.plan.withheld is not None:
         publishing.publish_questions(work.plan.withheld)
     if published is not None:
-        if _completes(published.manifest, sessions):
+        manifest = published.manifest
+        # By rows of these sessions, whether or not the commit's reply was lost.
+        if manifest.state == "complete" and manifest.shards[-1].session in sessions:
             work.ends_here = True
-        if stored is None or stored.manifest.shards != published.manifest.shards:
+        if stored is None or stored.manifest.shards != manifest.shards:
             work.publish_seconds = monotonic() - started
             logger.info(
                 "%s: %s published, %s, at %s",
                 work.title,
-                counted(published.manifest.rows, "row"),
-                published.manifest.state,
+                counted(manifest.rows, "row"),
+                manifest.state,
                 published.revision[:12],
             )
-        if published.manifest.state == "complete":
+        if manifest.state == "complete":
             work.spool.remove()
-
-
-def _completes(manifest: Manifest, sessions: Set[str | None]) -> bool:
-    """Return True if an answer set is complete by rows of these sessions, whether or not the commit's reply was lost."""
-    return manifest.state == "complete" and manifest.shards[-1].session in sessions

@@ -8,7 +8,7 @@ from regrade.settings.errors import TrackingError
 from regrade.settings.files import path_of
 from regrade.text.markdown import markdown
 from regrade.tracking.connection import default_tracking_uri, public_uri
-from regrade.tracking.process import TrackingProcessError, call_in_process
+from regrade.tracking.process import call_in_process
 from regrade.tracking.sweep import PointRun, TrackedSweep, track_sweep
 from regrade.tuning.sweep.points import SweepJob
 from regrade.tuning.sweep.results import Measured, PointResult, SweepResult
@@ -47,10 +47,7 @@ def track_in_mlflow(uri: str, sweep: SweepResult, model: str, answers: str) -> T
     name = f"sweep {sweep.sweep_id}: {model.rstrip('/').rpartition('/')[2]}"
     points = [_point(sweep, point) for point in sweep.points]
     page = markdown(blocks(sweep, {}), _MAX_PAGE)
-    try:
-        return call_in_process(track_sweep, uri, sweep.sweep_id, answers, name, points, page)
-    except TrackingProcessError as error:
-        raise TrackingError(public_uri(uri), str(error)) from error
+    return call_in_process(track_sweep, uri, sweep.sweep_id, answers, name, points, page)
 
 
 def _place(job: SweepJob) -> str:

@@ -1,17 +1,13 @@
 """Track scorings in MLflow; tracking them again updates the same runs."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from regrade.answers.figures import metrics_of
-from regrade.records.specification import model_family, training_step
 from regrade.scoring.score import latency_percentiles
 from regrade.scoring.wrong import wrong_examples
-from regrade.settings.errors import TrackingError
-from regrade.tracking import Scoring, TrackedRuns, track
-from regrade.tracking.connection import public_uri
-from regrade.tracking.process import TrackingProcessError, call_in_process
+from regrade.tracking import Scoring, track
+from regrade.tracking.process import call_in_process
 from tasks.score import Graded, ScoredSet
 from tasks.step import DELAYS, step
 
@@ -63,27 +59,12 @@ def track_scorings(
             by_model.setdefault(scoring.model_id, []).append(scoring)
     tracked = Tracked()
     for scorings in by_model.values():
-        runs = _track(uri, scorings)
+        runs = call_in_process(track, uri, scorings)
         for scoring, run_id in zip(scorings, runs.run_ids, strict=True):
             tracked.run_ids[scoring.manifest.answer_set_id, scoring.file.label] = run_id
             tracked.urls[scoring.manifest.answer_set_id] = runs.url
             tracked.parents[scoring.manifest.answer_set_id] = runs.parent_run_id
     return tracked
-
-
-def _track(uri: str, scorings: list[Scoring]) -> TrackedRuns:
-    name = scorings[0].model.name
-    try:
-        return call_in_process(
-            track,
-            uri,
-            scorings,
-            step=training_step(name),
-            family=model_family(name),
-            regrade_command=f"regrade score --answers {shlex.quote(scorings[0].repository)}",
-        )
-    except TrackingProcessError as error:
-        raise TrackingError(public_uri(uri), str(error)) from error
 
 
 def _scoring(scored: Graded, revision: str, latency: dict[str, float]) -> Scoring:

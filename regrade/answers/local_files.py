@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -143,16 +143,13 @@ class Files:
         delta = None if is_damaged else self._delta(content, former)
         if delta is not None and isinstance(content.source, bytes):
             self._texts[content.sha256] = content.source
-        temporary = self._new_name()
-        try:
+        with self._new_file() as temporary:
             if delta is not None:
                 kept = _delta_file(kept)
                 write_durably(temporary, delta)
             else:
                 self._copy(content, temporary)
             temporary.replace(kept)
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def place(self, file: StoredFile) -> None:
         """Put a kept content at its path, unless it is there, or is damaged where it is kept.
@@ -162,11 +159,11 @@ class Files:
         target, kept = self.folder / file.path, self.objects / str(file.sha256)
         if self.is_at_its_path(file):
             return
-        temporary = self._new_name()
-        try:
+        with self._new_file() as temporary:
+            placed = temporary
             if _has_content(kept, kept.name):
                 if _is_shard(file):
-                    temporary = kept
+                    placed = kept
                 elif not (file.path.endswith(".parquet") and _linked(kept, temporary)):
                     self._write(temporary, kept.read_bytes())
             elif (content := self._put_together(str(file.sha256))) is not None:
@@ -176,10 +173,7 @@ class Files:
             make_own_folder(target.parent, self.folder)
             self.preserve(file.path)
             with suppress(FileNotFoundError):  # another process has just moved the same shard
-                temporary.replace(target)
-        finally:
-            if temporary != kept:
-                temporary.unlink(missing_ok=True)
+                placed.replace(target)
         self._changed.add(target.parent)
 
     def flush(self) -> None:
@@ -210,17 +204,13 @@ class Files:
         target, sha256 = self.folder / path, self._hash_at(path)
         if sha256 is None or self._keeps(sha256):
             return
-        temporary = self._new_name()
-        try:
+        with self._new_file() as temporary:
             with suppress(FileNotFoundError):  # another process has just moved it
                 if path == CARD or not _linked(target, temporary):
                     write_durably(temporary, target.read_bytes())
-            if (
-                temporary.is_file()
-            ):  # with the content of now: another process may have put it there
+            # Named by its content of now: another process may have put it there.
+            if temporary.is_file():
                 temporary.replace(self.objects / file_sha256(temporary))
-        finally:
-            temporary.unlink(missing_ok=True)
 
     def on_disk(self) -> Iterator[tuple[str, Path]]:
         """Yield path and file of all files that can be a repository's, without hidden ones."""
@@ -362,8 +352,14 @@ class Files:
         path.write_bytes(content)
         share(path)
 
-    def _new_name(self) -> Path:
-        return self._temporary / uuid4().hex
+    @contextmanager
+    def _new_file(self) -> Iterator[Path]:
+        """Yield a name for a temporary file, which is removed after the block if it has not been moved."""
+        temporary = self._temporary / uuid4().hex
+        try:
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def _has_content(path: Path, sha256: str) -> bool:

@@ -411,28 +411,20 @@ def _created(path: Path, content: bytes) -> bool:
         write_durably(temporary, content)
         try:
             os.link(temporary, path)
-        except FileExistsError:
-            return False
         except OSError as error:
             if error.errno not in NO_LINKS:
                 raise
-            return _created_in_place(path, content)
-        return True
+            write_durably(path, content, exclusively=True)
+    except FileExistsError:
+        return False
     finally:
         temporary.unlink(missing_ok=True)
+    return True
 
 
 def _is_cut_off(path: Path) -> bool:
     """Return True if a commit has no end of a line; one that has is whole, or was changed."""
     return not path.read_bytes().endswith(b"\n")
-
-
-def _created_in_place(path: Path, content: bytes) -> bool:
-    try:
-        write_durably(path, content, exclusively=True)
-    except FileExistsError:
-        return False
-    return True
 
 
 def _apply(files: dict[str, StoredFile], commit: Commit) -> None:

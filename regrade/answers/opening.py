@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from regrade.answers.base import Repository
@@ -10,8 +11,12 @@ from regrade.answers.spool import interrupted
 from regrade.settings.errors import RepositoryError
 from regrade.settings.files import path_of
 
+if TYPE_CHECKING:
+    from regrade.answers.hub import HubRepository
+
 _SCHEME = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]+:/")
 _DATASET = re.compile(r"hf://datasets/([\w-][\w.-]*/[\w-][\w.-]*)/?", re.ASCII)
+_NO_DATASET = "there is no such dataset on the Hub. Check the name, or generate answers into it."
 _EMPTY = "the address is empty. Name a folder or `hf://datasets/ORG/NAME`."
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
@@ -30,9 +35,14 @@ def open_repository(uri: str, *, create: bool, empty: bool = False) -> Repositor
             files, or access is missing.
         HubError: If the Hub does not answer.
     """
-    if uri.startswith("hf://"):
-        return _on_hub(uri, create=create, empty=empty)
-    return _in_folder(uri, _folder(uri), create=create, empty=empty)
+    on_hub = uri.startswith("hf://")
+    repository = _on_hub(uri) if on_hub else LocalRepository(_folder(uri))
+    if create:
+        repository.check_writable()
+    elif repository.head() is None and not empty:
+        problem = _NO_DATASET if on_hub else _nothing_in(uri)
+        raise RepositoryError(repository.uri, problem)
+    return repository
 
 
 def newest_revision(repository: Repository) -> str:
@@ -49,45 +59,31 @@ def newest_revision(repository: Repository) -> str:
     return revision
 
 
-def _on_hub(uri: str, *, create: bool, empty: bool) -> Repository:
+def _on_hub(uri: str) -> "HubRepository":
     match = _DATASET.fullmatch(uri)
     if match is None or ".." in uri or "--" in match[1]:
         raise RepositoryError(uri, "expected `hf://datasets/ORG/NAME`, a dataset on the Hub.")
     from regrade.answers.hub import HubRepository  # noqa: PLC0415 - slow import that folders do not need
 
-    repository = HubRepository(match[1])
-    if create:
-        repository.check_writable()
-    elif repository.head() is None and not empty:
-        raise RepositoryError(
-            uri, "there is no such dataset on the Hub. Check the name, or generate answers into it."
-        )
-    return repository
+    return HubRepository(match[1])
 
 
-def _in_folder(uri: str, folder: Path, *, create: bool, empty: bool) -> Repository:
-    repository = LocalRepository(folder)
-    if create:
-        repository.check_writable()
-    elif repository.head() is None and not empty:
-        problem = "it has no answers yet" if folder.exists() else "there is no such folder"
-        hint = (
-            f" For the Hub write `hf://datasets/{uri}`."
-            if _HUB_NAME.fullmatch(uri) and uri[0] != "."
-            else ""
+def _nothing_in(uri: str) -> str:
+    """Return what is wrong with a folder without answers, and what to do."""
+    folder, hint = _folder(uri), ""
+    problem = "it has no answers yet" if folder.exists() else "there is no such folder"
+    if _HUB_NAME.fullmatch(uri) and uri[0] != ".":
+        hint = f" For the Hub write `hf://datasets/{uri}`."
+    if waiting := interrupted(LocalRepository(folder).uri):
+        hint += (
+            f" Answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
+            "`regrade publish` publishes them."
         )
-        if waiting := interrupted(repository.uri):
-            hint += (
-                f" Answers of an interrupted run wait on this machine ({', '.join(waiting)}): the same command goes on with them, "
-                "`regrade publish` publishes them."
-            )
-        if points := sorted(folder.glob("sweeps/*/*/answers")):
-            hint += f" It has points of sweeps, each a repository of its own, such as '{points[0].parent}'."
-        raise RepositoryError(
-            repository.uri,
-            f"{problem}. Check the path, or put answers into it with `regrade evaluate` or `regrade import`.{hint}",
+    if points := sorted(folder.glob("sweeps/*/*/answers")):
+        hint += (
+            f" It has points of sweeps, each a repository of its own, such as '{points[0].parent}'."
         )
-    return repository
+    return f"{problem}. Check the path, or put answers into it with `regrade evaluate` or `regrade import`.{hint}"
 
 
 def _folder(uri: str) -> Path:

@@ -40,16 +40,6 @@ MANIFEST = "manifest.json"
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A change of an answer set, not committed yet."""
-
-    manifest: Manifest
-    files: dict[str, Path | bytes]
-    """New shards by path."""
-    removed: list[str]
-
-
 def _commit(
     repository: Repository,
     head: str | None,
@@ -143,16 +133,16 @@ def _publish_sealed(
             if stored is not None and isinstance(repository, LocalRepository):
                 _keep_whole(repository, stored, sealed)
             return stored
-        images = spool.images()
-        specified, manifest = description.specification, change.manifest
+        manifest, files, removed = change
+        images, specified = spool.images(), description.specification
         added = added_images(StoredImages(repository, head or "", specified.benchmark.name), images)
         revision = _commit(
             repository,
             head,
             {_manifest_path(manifest): manifest},
             f"Answers of {specified.model.name} on {specified.benchmark.name}: {manifest.rows} rows, {manifest.state}",
-            files=change.files | added.files,
-            removed=[*change.removed, *added.removed],
+            files=files | added.files,
+            removed=[*removed, *added.removed],
             # not in every commit of a long run
             with_card=bool(
                 stored is None or manifest.state == "complete" or manifest.stopped or added.files
@@ -230,10 +220,11 @@ def publish_files(
             elif given.images:
                 images.setdefault(described.specification.benchmark.name, []).extend(given.images)
             change = _change(stored, described, rows, None, ShardStates())
+            manifest, shards, _ = change or (stored.manifest, {}, [])  # type: ignore[union-attr]
             if change is not None:
-                changed[_manifest_path(change.manifest)] = change.manifest
-                files |= change.files
-            manifests.append(change.manifest if change else stored.manifest)  # type: ignore[union-attr]
+                changed[_manifest_path(manifest)] = manifest
+            files |= shards
+            manifests.append(manifest)
         if head is None or changed:
             for benchmark, pictures in images.items():
                 added = added_images(StoredImages(repository, head or "", benchmark), pictures)
@@ -306,8 +297,8 @@ def _change(
     sealed: Sequence[SealedFile],
     origin: Origin | None,
     known: ShardStates,
-) -> _Change | None:
-    """Return the new manifest and the files to commit; None if nothing is new."""
+) -> tuple[Manifest, dict[str, Path | bytes], list[str]] | None:
+    """Return the new manifest, new shards by path, and the paths to remove; None if nothing is new."""
     before = stored.manifest if stored else None
     replaced = origin.replaced if origin else ()
     expected = description.n_samples * description.specification.repeats
@@ -334,8 +325,7 @@ def _change(
         return None
     folder = description.specification.answers_folder
     files = {f"{folder}/{name}": content for name, content in merged.added.items()}
-    removed = [f"{folder}/{shard.name}" for shard in (*merged.dropped, *merged.joined)]
-    return _Change(manifest, files, removed)
+    return manifest, files, [f"{folder}/{s.name}" for s in (*merged.dropped, *merged.joined)]
 
 
 def _sessions(stored: Sequence[Session], noted: Sequence[Session]) -> list[Session]:

@@ -111,7 +111,7 @@ def tag_candidate(uri: str, report: GateReport) -> int:
         TrackingError: If MLflow cannot be reached or refuses the tags.
     """
     tags = {
-        benchmark.comparison.candidate.answer_set_id: {
+        (benchmark.comparison.candidate.answer_set_id, benchmark.comparison.scorer): {
             "regrade.gate": benchmark.verdict,
             "regrade.gate.reason": benchmark.reason,
             "regrade.gate.baseline": benchmark.comparison.base.answer_set_id,
@@ -124,10 +124,5 @@ def tag_candidate(uri: str, report: GateReport) -> int:
         "regrade.gate.reason": report.summary,
         "regrade.gate.baseline": report.base,
     }
-    scorers = {
-        benchmark.comparison.candidate.answer_set_id: benchmark.comparison.scorer
-        for benchmark in report.benchmarks
-        if benchmark.comparison is not None
-    }
     line = f"against {report.base}: {report.summary}"
-    return tag_answer_sets(uri, tags, overall, scorers, line) if tags else 0
+    return tag_answer_sets(uri, tags, overall, line) if tags else 0

@@ -22,7 +22,7 @@ from regrade.records.specification import (
 )
 from regrade.settings import Difference, SamplingParams
 from regrade.settings.errors import SettingsError
-from regrade.text.text import same_beginning
+from regrade.text.text import common_length
 
 _AS_IMPORTED = "as imported"
 _NOT_KNOWN = (None, "unknown", _AS_IMPORTED)
@@ -185,7 +185,7 @@ def _apart(old: object, new: object) -> str:
     """Return two values; of long ones the part in which they differ."""
     texts = [" ".join(str(value).split()) for value in (old, new)]
     fit = max(map(len, texts)) <= _SHOWN
-    start = 0 if fit else max(0, same_beginning(*texts) - _SHOWN // 2)
+    start = 0 if fit else max(0, common_length(*texts) - _SHOWN // 2)
     parts = [text[start : start + _SHOWN] for text in texts]
     shown = [
         f"'{'…' * bool(start)}{part}{'…' * (start + _SHOWN < len(text))}'"

@@ -23,9 +23,9 @@ class OpenAIEngine(ServerSettings, BaseEngineSettings):
 
     def resolve(self, model_name: str) -> "ResolvedModel":
         """Return the model that the server serves under a name; several servers must have the same weights."""
-        from regrade.models.served import resolve_served_by_all  # noqa: PLC0415 - forms do not need the client
+        from regrade.models.served import resolve_served  # noqa: PLC0415 - forms do not need the client
 
-        return resolve_served_by_all(
+        return resolve_served(
             model_name,
             base_urls=self.base_urls,
             api_key_env=self.api_key_env,

@@ -93,13 +93,12 @@ def fingerprint(name: str, base_url: str, api_key_env: str) -> Fingerprint | Non
         "temperature": 0,
         "logprobs": 1,
     }
-    key = api_key(api_key_env)
-    headers = {"Content-Type": "application/json"}
+    headers = {"Content-Type": "application/json", **login(api_key_env)}
     try:
         response = send(
             f"{base_url.rstrip('/')}/completions",
             seconds=_FINGERPRINT_SECONDS,
-            headers=headers | ({"Authorization": f"Bearer {key}"} if key else {}),
+            headers=headers,
             body=json.dumps(body).encode(),
         )
         if response.status != 200:
@@ -150,25 +149,6 @@ class NoServerError(SettingsError):
     """No server answers at the address."""
 
 
-def resolve_served(
-    name: str, *, base_url: str, api_key_env: str, revision: str | None = None
-) -> ResolvedModel:
-    """Return a model of a server.
-
-    Args:
-        name: Name of the model on the server.
-        base_url: Address of the API, ending in `/v1`.
-        api_key_env: Environment variable that holds the key, if the server needs one.
-        revision: Revision of the weights, as the caller knows it. None: as the server reports; see `served_weights`.
-
-    Raises:
-        SettingsError: If the server cannot be reached, or rejects the API key.
-        ModelError: If it does not serve the model.
-        OperationError: If it does not answer with a list of models.
-    """
-    return _resolved(name, base_url, _list_models(base_url, api_key_env), api_key_env, revision)
-
-
 def _resolved(
     name: str, base_url: str, listed: _Listed, api_key_env: str, revision: str | None
 ) -> ResolvedModel:
@@ -210,10 +190,10 @@ def _resolved(
     )
 
 
-def resolve_served_by_all(
+def resolve_served(
     name: str, *, base_urls: Sequence[str], api_key_env: str, revision: str | None = None
 ) -> ResolvedModel:
-    """Return a model of several servers, which must report the same weights.
+    """Return a model of one server, or of several, which must report the same weights.
 
     A server that cannot be reached is left out with a warning, unless it is the last.
 
@@ -221,7 +201,7 @@ def resolve_served_by_all(
         name: Name of the model on the servers.
         base_urls: Addresses of their APIs, ending in `/v1`.
         api_key_env: Environment variable that holds the key, if they need one.
-        revision: Revision of the weights, as the caller knows it. None: as the servers report.
+        revision: Revision of the weights, as the caller knows it. None: as the servers report; see `served_weights`.
 
     Raises:
         SettingsError: If no server can be reached, one rejects the API key, or two have other weights.
@@ -275,8 +255,8 @@ def _listed(base_urls: Sequence[str], api_key_env: str) -> dict[str, _Listed]:
     return found
 
 
-def api_key(name: str) -> str | None:
-    """Return the API key in an environment variable, or None.
+def login(name: str) -> dict[str, str]:
+    """Return the header with the API key in an environment variable; none if it is not set.
 
     Raises:
         SettingsError: If this machine does not allow to send the variable to a server, or if it holds no valid key.
@@ -293,14 +273,13 @@ def api_key(name: str) -> str | None:
             f"The API key in environment variable {name} has a space, a line break or another character that is not part "
             "of a key, perhaps at its end. Set it without."
         )
-    return key
+    return {"Authorization": f"Bearer {key}"} if key else {}
 
 
 def _list_models(base_url: str, api_key_env: str) -> _Listed:
     """Return what a server answers to `GET /models`."""
     url = f"{base_url.rstrip('/')}/models"
-    key = api_key(api_key_env)
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    headers = login(api_key_env)
     try:
         response = send(url, headers=headers, seconds=_TIMEOUT_SECONDS)
     except NoResponseError as error:

@@ -28,6 +28,7 @@ from regrade.settings.errors import OperationError
 from regrade.stats.charts import DRAWING_ERRORS, headline_chart
 from regrade.stats.drawing import Bar
 from regrade.text.markdown import escape, markdown
+from regrade.text.text import shortened
 from regrade.tracking.process import TrackingProcessError, call_in_process
 
 logger = logging.getLogger("regrade.report")
@@ -159,10 +160,8 @@ def name_run(evaluation: Evaluation) -> None:
         return
     if evaluation.gate is not None:
         name = f"{evaluation.gate.verdict}: {name}"
-    if len(name) > MAX_NAME:
-        name = f"{name[: MAX_NAME - 1]}…"
     with (
         optional(logger, "the run is not named by its result in Prefect"),
         get_client(sync_client=True, httpx_settings={"timeout": SECONDS}) as client,
     ):
-        client.update_flow_run(flow_run.id, name=name)
+        client.update_flow_run(flow_run.id, name=shortened(name, MAX_NAME))

@@ -11,16 +11,15 @@ from itertools import count
 from typing import Any, cast
 from uuid import UUID
 
-import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.deployments import run_deployment
-from prefect.exceptions import ObjectNotFound, PrefectException
+from prefect.exceptions import ObjectNotFound
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
 from regrade.jobs.shares import Share
-from regrade.orchestration.remote.access import without_login
+from regrade.orchestration.optional import optional
 from regrade.settings.errors import OperationError, SettingsError
 
 logger = logging.getLogger("regrade.generate")
@@ -64,15 +63,9 @@ def wait_for_machines(runs: Sequence[UUID], is_complete: Callable[[], bool]) -> 
     ended: set[UUID] = set()
     with get_client(sync_client=True) as client:
         while True:
-            try:
+            states: dict[UUID, State[Any]] = {}
+            with optional(logger, "the Prefect server does not return the states of the runs"):
                 states = _states(client, runs)
-            except (httpx.HTTPError, PrefectException) as error:
-                logger.warning(
-                    "the Prefect server does not return the states of the machines' runs: %s",
-                    without_login(error),
-                )
-                time.sleep(POLL)
-                continue
             now_ended = {run for run, state in states.items() if state.is_final()}
             if now_ended - ended:
                 ended = now_ended

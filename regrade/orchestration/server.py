@@ -19,7 +19,7 @@ from regrade.orchestration.configured import may_have_server
 from regrade.orchestration.login_page import AUTH, LoginFirst, asks_first
 from regrade.processes.importing import quick_imports
 from regrade.processes.shutdown import KEPT
-from regrade.processes.supervised import SupervisedProcess, take_descriptor
+from regrade.processes.supervised import SupervisedProcess, free_port, take_descriptor
 from regrade.processes.supervisor import CHANNEL_VARIABLE
 from regrade.processes.web_guard import CONTAINED, OwnPagesOnly, WithHeaders, split_origins
 from regrade.settings.errors import OperationError, RegradeError, SettingsError
@@ -163,9 +163,7 @@ class TemporaryServer:
         Args:
             log: File to which the server's output is appended.
         """
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
+        port = free_port()
         command = server_command("127.0.0.1", port, log_level="error")
         self.api_url = f"http://127.0.0.1:{port}/api"
         self.login = new_login()

@@ -5,7 +5,6 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
@@ -31,15 +30,10 @@ _App: TypeAlias = "Callable[[WSGIEnvironment, StartResponse], Iterable[bytes]]"
 _RANGE = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 
 
-@dataclass(slots=True)
-class _Endpoint:
-    states: Callable[[], Sequence[AnswerSetState]]
-    server: "WSGIServer"
-    thread: threading.Thread
-
-
 _lock = threading.Lock()
-_endpoint: _Endpoint | None = None
+_served: "tuple[WSGIServer, threading.Thread] | None" = None
+_states: Callable[[], Sequence[AnswerSetState]] = list
+"""Read at each scrape, because a later evaluation of this process replaces it."""
 
 
 def ports() -> Sequence[int]:
@@ -82,35 +76,32 @@ def show(states: Callable[[], Sequence[AnswerSetState]]) -> str | None:
     Raises:
         SettingsError: If the only port is taken, or a setting is invalid.
     """
-    global _endpoint  # noqa: PLW0603 - a process has one endpoint
+    global _served, _states  # noqa: PLW0603 - a process has one endpoint
     wanted = ports()
     if not wanted:
         return None
     with _lock:
-        if _endpoint is not None:
-            _endpoint.states = states
-        else:
-            _endpoint = _start(states, wanted)
-        if _endpoint is None:
+        _states = states
+        _served = _served or _start(wanted)
+        if _served is None:
             return None
-        host, port = _endpoint.server.server_address[:2]
+        host, port = _served[0].server_address[:2]
         return f"http://{in_address(str(host))}:{port}/metrics"
 
 
 def stop() -> None:
     """Stop serving metrics."""
-    global _endpoint  # noqa: PLW0603
+    global _served  # noqa: PLW0603
     with _lock:
-        if _endpoint is not None:
-            _endpoint.server.shutdown()
-            _endpoint.server.server_close()
-            _endpoint.thread.join()
-            _endpoint = None
+        if _served is not None:
+            server, thread = _served
+            server.shutdown()
+            server.server_close()
+            thread.join()
+            _served = None
 
 
-def _start(
-    states: Callable[[], Sequence[AnswerSetState]], wanted: Sequence[int]
-) -> _Endpoint | None:
+def _start(wanted: Sequence[int]) -> "tuple[WSGIServer, threading.Thread] | None":
     host, problem = os.environ.get(HOST_VARIABLE) or LOOPBACK, ""
     registry = CollectorRegistry(auto_describe=False)
     for port in wanted:
@@ -127,14 +118,12 @@ def _start(
             )
         logger.warning("no metrics for Prometheus: ports %d to %d are taken", wanted[0], wanted[-1])
         return None
-    endpoint = _Endpoint(states, server, thread)
-    # Read at each scrape, because a later evaluation of this process replaces it.
-    registry.register(EvaluationCollector(lambda: endpoint.states()))  # noqa: PLW0108
+    registry.register(EvaluationCollector(lambda: _states()))  # noqa: PLW0108
     if is_loopback(host):
         names = *LOOPBACK_NAMES, in_address(host)
         server.set_app(_own_names_only(make_wsgi_app(registry), names))
     logger.info("metrics for Prometheus: http://%s:%d/metrics", in_address(host), port)
-    return endpoint
+    return server, thread
 
 
 def _own_names_only(app: _App, names: Sequence[str]) -> _App:

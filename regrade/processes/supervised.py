@@ -1,8 +1,9 @@
-"""Start a command under a supervisor; functions for the command itself (`take_descriptor`, `end_with_supervisor`)."""
+"""Start a command under a supervisor; find a port for it; functions for the command itself (`take_descriptor`, `end_with_supervisor`)."""
 
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -102,6 +103,13 @@ class SupervisedProcess:
             if self._scratch is not None:
                 shutil.rmtree(self._scratch, ignore_errors=True)  # if the supervisor was killed
         return self._supervisor.wait()
+
+
+def free_port() -> int:
+    """Return a port of 127.0.0.1 on which no server listens now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 def take_descriptor(variable: str) -> int:

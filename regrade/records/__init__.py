@@ -51,6 +51,13 @@ class Structure:
     choice: tuple[str, ...] = ()
     """The only answers, which need not fit `schema`."""
 
+    @property
+    def of_vllm(self) -> dict[str, Any]:
+        """The form as vLLM takes it (https://docs.vllm.ai/en/latest/features/structured_outputs.html)."""
+        if self.choice:
+            return {"choice": list(self.choice)}
+        return {"regex": self.regex} if self.regex else {"json": dict(self.schema)}
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import takewhile
 from operator import eq
-from typing import Any
 from unicodedata import category
 
 SHOWN_CHARACTERS = 600
@@ -24,9 +23,14 @@ def tail(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else f"… {text[-SHOWN_CHARACTERS:]}"
 
 
-def same_beginning(left: Sequence[Any], right: Sequence[Any]) -> int:
-    """Return how many characters, or items, are the same at the beginning."""
+def common_length(left: Sequence[object], right: Sequence[object]) -> int:
+    """Return the length of the common beginning, in characters or items."""
     return len([*takewhile(bool, map(eq, left, right))])
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return the beginning of a text, at most `limit` characters with an ellipsis at its end if it was cut."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def duration_text(seconds: float) -> str:

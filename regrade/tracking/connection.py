@@ -80,8 +80,6 @@ def preload() -> None:
 
     Import errors are ignored here; `connect` raises them.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
     with suppress(ImportError), _one_caller, _quiet():
         import mlflow.store.tracking.sqlalchemy_store  # noqa: F401
 
@@ -95,8 +93,6 @@ def connect(uri: str) -> Iterator["MlflowClient"]:
     Raises:
         TrackingError: If MLflow cannot be reached or rejects the data.
     """
-    for name, value in _ENVIRONMENT.items():
-        os.environ.setdefault(name, value)
     with _one_caller, _quiet(), _translated(uri):
         from mlflow import MlflowClient
 
@@ -147,10 +143,13 @@ def run_url(uri: str, experiment: str, run_id: str) -> str | None:
 
     Without the query `workflowType`, MLflow opens its page for agents, which is empty for our runs.
     """
-    if not uri.startswith(("http://", "https://")):
-        return None
-    page = f"#/experiments/{experiment}/runs/{run_id}?workflowType=machine_learning"
-    return f"{public_uri(uri).rstrip('/')}/{page}"
+    return page_url(uri, f"#/experiments/{experiment}/runs/{run_id}?workflowType=machine_learning")
+
+
+def page_url(uri: str, page: str) -> str | None:
+    """Return the link to a page of MLflow; None if `uri` is not a server."""
+    is_server = uri.startswith(("http://", "https://"))
+    return f"{public_uri(uri).rstrip('/')}/{page}" if is_server else None
 
 
 def log_page(uri: str, run_id: str, name: str, page: Callable[[], str], source: str) -> None:
@@ -224,6 +223,8 @@ def _locked(uri: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
+    for name, value in _ENVIRONMENT.items():
+        os.environ.setdefault(name, value)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from mlflow.utils.logging_utils import MLFLOW_LOGGING_STREAM

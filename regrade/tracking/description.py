@@ -78,8 +78,7 @@ def evaluation_text(
         if left := len(rows) - shown:
             yield Line(f"And {left} more: expand this run in the list of runs.")
         yield Line(with_code("± is the standard error. Bold is what `accuracy/<benchmark>` shows."))
-        if command:
-            yield from (Line("Score the answers again:"), Commands([command]))
+        yield from (Line("Score the answers again:"), Commands([command]))
 
     room = MAX_TAG - MAX_VERDICT
     fitting = bisect_right(range(len(rows) + 1), room, key=lambda shown: len(page(shown)))

@@ -18,20 +18,17 @@ EXPERIMENT = "regrade"
 
 def tag_answer_sets(
     uri: str,
-    tags: Mapping[str, Mapping[str, str]],
+    tags: Mapping[tuple[str, str], Mapping[str, str]],
     model_tags: Mapping[str, str],
-    scorers: Mapping[str, str],
-    verdict: str = "",
+    verdict: str,
 ) -> int:
     """Tag the runs of one scoring of each answer set, and the runs of their models.
 
     Args:
         uri: MLflow tracking URI.
-        tags: Tags by answer set id.
+        tags: Tags by answer set id and scorer of the scoring: its name, or name, version and source hash (`number v2 45558e14`).
         model_tags: Tags for the parent runs, one for each model.
-        scorers: Scorer of the scoring to tag, by answer set id: its name, or name, version and source hash
-            (`number v2 45558e14`).
-        verdict: First line of the descriptions of the models' runs; "" leaves them as they are.
+        verdict: First line of the descriptions of the models' runs.
 
     Returns:
         Number of tagged scorings; 0 if the experiment `regrade` does not exist.
@@ -45,22 +42,19 @@ def tag_answer_sets(
         if experiment is None:
             return 0
         parents: set[str] = set()
-        for answer_set_id, run_tags in tags.items():
+        for (answer_set_id, scorer), run_tags in tags.items():
             for run in scoring_runs(
                 client, experiment.experiment_id, "regrade.answer_set", answer_set_id
             ):
-                if not _is_by(run, scorers[answer_set_id]):
+                if not _is_by(run, scorer):
                     continue
                 count += 1
                 parents.add(run.data.tags.get(PARENT_TAG, ""))
                 _set(client, run, run_tags)
         for parent in sorted(parents - {""}):
             run = client.get_run(parent)
-            note = run.data.tags.get(NOTE, "")
-            described = (
-                {NOTE: with_verdict(note, escape(cut(verdict, MAX_VERDICT)))} if verdict else {}
-            )
-            _set(client, run, {**model_tags, **described})
+            note = with_verdict(run.data.tags.get(NOTE, ""), escape(cut(verdict, MAX_VERDICT)))
+            _set(client, run, {**model_tags, NOTE: note})
     return count
 
 

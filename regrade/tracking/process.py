@@ -19,18 +19,21 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 from regrade.processes.importing import quick_imports
-from regrade.settings.errors import OperationError
+from regrade.settings.errors import TrackingError
 from regrade.tracking.connection import preload
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-class TrackingProcessError(OperationError):
-    """The tracking process was killed from outside."""
+_KILLED = "The process for MLflow and charts was killed from outside, perhaps for lack of memory. Try again."
+
+
+class TrackingProcessError(TrackingError):
+    """The tracking process was killed from outside, whatever it was asked for."""
 
     def __str__(self) -> str:
-        return "The process for MLflow and charts was killed from outside, perhaps for lack of memory. Try again."
+        return self.problem
 
 
 @dataclass
@@ -117,7 +120,7 @@ def call_in_process(function: Callable[_P, _R], *args: _P.args, **kwargs: _P.kwa
             value, raised = _started[0].receive()
         except (EOFError, BrokenPipeError, ConnectionResetError) as error:
             end()
-            raise TrackingProcessError from error
+            raise TrackingProcessError("", _KILLED) from error
     if raised is not None:
         raise raised
     return cast("_R", value)

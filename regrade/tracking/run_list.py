@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from regrade.tracking.connection import connect, experiment_id, public_uri
+from regrade.tracking.connection import connect, experiment_id, page_url
 from regrade.tracking.labels import EXPERIMENT
 from regrade.tracking.runs import NOTE
 from regrade.tracking.scoring import MAX_TAG
@@ -62,9 +62,7 @@ def prepared_list(uri: str, server: str = "") -> str | None:
 
 def list_url(uri: str, experiment: str) -> str | None:
     """Return the address of the list of runs in the saved view; None if `uri` is not a server."""
-    if not uri.startswith(("http://", "https://")):
-        return None
-    return f"{public_uri(uri).rstrip('/')}/{_page(experiment)}"
+    return page_url(uri, _page(experiment))
 
 
 def _page(experiment: str) -> str:

@@ -136,10 +136,11 @@ class Scoring:
     def tags(self) -> dict[str, str]:
         """Return the tags that identify the scoring and its answers."""
         specification = self.manifest.specification
-        tags = {
+        answer_set = self.manifest.answer_set_id
+        tags: dict[str, str | None] = {
             "regrade.kind": "scoring",
             "regrade.scoring": self.identity,
-            "regrade.answer_set": self.manifest.answer_set_id,
+            "regrade.answer_set": answer_set,
             "regrade.answers_created_at": self.manifest.created_at.isoformat(),
             "regrade.answers_state": self.manifest.state,
             "regrade.repository": self.repository,
@@ -150,28 +151,22 @@ class Scoring:
             "regrade.model": self.model_label,
             "regrade.model_revision": self.model.revision,
             **adapter_tags(self.model),
-            **({"regrade.judge": specification.model.name} if self._judged else {}),
+            "regrade.judge": specification.model.name if self._judged else None,
             "regrade.scorer": self.file.scorer,
             "regrade.scorer_version": str(self.file.version),
             "regrade.scorer_hash": self.file.source_hash,
             "regrade.headline": json.dumps(self.file.is_headline(self.manifest.scorers)),
+            "regrade.url": self.url,
+            "regrade.view": view_address(self.repository, answer_set),
+            "regrade.intact_only": self.file.intact_only,
+            "regrade.calibration": self.calibration,
+            "regrade.change": self.change,
         }
-        if self.url is not None:
-            tags["regrade.url"] = self.url
-        view = view_address(self.repository, self.manifest.answer_set_id)
-        if view is not None:
-            tags["regrade.view"] = view
-        if self.file.intact_only is not None:
-            tags["regrade.intact_only"] = self.file.intact_only
-        if self.calibration is not None:
-            tags["regrade.calibration"] = self.calibration
-        if self.change is not None:
-            tags["regrade.change"] = self.change
         if self.manifest.sessions:
             last = self.manifest.sessions[-1]
             engine = (last.engine, last.engine_version, last.device, last.dtype)
             tags["regrade.engine"] = " ".join(part for part in engine if part)
-        return {key: cut(value, MAX_TAG) for key, value in tags.items()}
+        return {key: cut(value, MAX_TAG) for key, value in tags.items() if value is not None}
 
     @property
     def start_time(self) -> int:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import shlex
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -11,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from regrade.records.specification import model_family, training_step
 from regrade.stats.charts import DRAWING_ERRORS, accuracy_chart
 from regrade.tracking.connection import PARENT_TAG, connect, experiment_id, run_url, scoring_runs
 from regrade.tracking.description import (
@@ -28,6 +30,7 @@ from regrade.tracking.evaluation import (
     settings_tags,
     table_rows,
 )
+from regrade.tracking.labels import EXPERIMENT
 from regrade.tracking.run_list import save_view
 from regrade.tracking.runs import (
     NOTE,
@@ -120,15 +123,7 @@ class TrackedRuns:
     """Link to the page of the evaluation; None if the tracking URI is not a server."""
 
 
-def track(
-    uri: str,
-    scorings: Sequence[Scoring],
-    *,
-    experiment: str = "regrade",
-    step: int | None = None,
-    family: str | None = None,
-    regrade_command: str = "",
-) -> TrackedRuns:
+def track(uri: str, scorings: Sequence[Scoring]) -> TrackedRuns:
     """Log scorings of a model, each as a child of the run of the model's evaluation.
 
     A scoring logged before is updated: unchanged values are not logged again, so that the history of a metric has one
@@ -136,12 +131,7 @@ def track(
 
     Args:
         uri: MLflow tracking URI.
-        scorings: At least one, all of the same model.
-        experiment: Name of the experiment; created if it does not exist.
-        step: Training step of the checkpoint. None: as logged before, else 0.
-        family: Common name of all checkpoints of a training, by which the pages group their runs. None: as logged
-            before, else the model's name.
-        regrade_command: Shell command that scores the answers again, for the description.
+        scorings: At least one, all of the same model and repository.
 
     Raises:
         TrackingError: If MLflow cannot be reached or rejects the data. A further call completes the runs.
@@ -151,15 +141,14 @@ def track(
     if len(models) != 1:
         names = ", ".join(sorted({scoring.model_label for scoring in scorings})) or "none"
         raise ValueError(f"expected scorings of exactly one model, got: {names}")
+    name = scorings[0].model.name
+    step = training_step(name) or 0
     with connect(uri) as client:
-        experiment_key = experiment_id(client, uri, experiment)
-        parent = _evaluation(client, experiment_key, scorings[0], family)
+        experiment_key = experiment_id(client, uri, EXPERIMENT)
+        parent = _evaluation(client, experiment_key, scorings[0])
         parent_id = str(parent.info.run_id)
-        family = (
-            parent.data.params.get("model")
-            or family
-            or scorings[0].manifest.specification.model.name
-        )
+        # The pages group the runs of a training by it.
+        family = parent.data.params.get("model") or model_family(name)
         runs = _runs_of(client, experiment_key, parent_id)
         for scoring in scorings:
             if scoring.identity not in runs:
@@ -173,11 +162,10 @@ def track(
         ]
         best = headlines(current)
         save_view(client, experiment_key, best)
-        at = int(parent.data.tags.get("regrade.step", "0")) if step is None else step
         table = table_rows(current, best)
-        _summarise(client, parent, scorings[0], best, table, at, family, regrade_command)
-        if at and best and family != scorings[0].manifest.specification.model.name:
-            draw_training(client, experiment_key, family, scorings[0].model_id, best, at)
+        _summarise(client, parent, scorings[0], best, table, step, family)
+        if step and best and family != name:
+            draw_training(client, experiment_key, family, scorings[0].model_id, best, step)
     return TrackedRuns(
         parent_id,
         tuple(str(runs[scoring.identity].info.run_id) for scoring in scorings),
@@ -186,11 +174,9 @@ def track(
     )
 
 
-def _evaluation(
-    client: "MlflowClient", experiment: str, scoring: Scoring, family: str | None
-) -> "Run":
+def _evaluation(client: "MlflowClient", experiment: str, scoring: Scoring) -> "Run":
     query = f"tags.`regrade.kind` = 'evaluation' and tags.`regrade.model_id` = '{scoring.model_id}'"
-    model = scoring.manifest.specification.model
+    model = scoring.model
     tags = {
         "regrade.kind": "evaluation",
         "regrade.model_id": scoring.model_id,
@@ -198,9 +184,8 @@ def _evaluation(
         "regrade.model_revision": model.revision,
         **adapter_tags(model),
     }
-    name = model.name if not family or family == model.name else f"{family}/{model.name}"
-    if model.kind == "local":  # folders of several models may have one name
-        name += f"@{model.revision[:8]}"
+    # Folders of several models may have one name.
+    name = f"{model.name}@{model.revision[:8]}" if model.kind == "local" else model.name
     return found_or_created(client, experiment, query, name, tags, scoring.start_time)
 
 
@@ -264,25 +249,25 @@ def _summarise(
     scoring: Scoring,
     best: Mapping[str, "Run"],
     table: Sequence[Row],
-    at: int,
+    step: int,
     family: str,
-    command: str,
 ) -> None:
     before = parent.data.tags
     metrics = headline_metrics(best)
     shown = known_values(parent).items()  # people may add metrics of their own
     stored = {key: value for key, value in shown if key.partition("/")[0] in HEADLINE}
     changed = changed_values(metrics, stored)
-    command, earlier = command or before.get("regrade.command", ""), before.get(NOTE, "")
-    note = evaluation_text(scoring.model_label, at, table, command, earlier)
+    command = f"regrade score --answers {shlex.quote(scoring.repository)}"
+    earlier = before.get(NOTE, "")
+    note = evaluation_text(scoring.model_label, step, table, command, earlier)
     if not changed and (verdict := verdict_in(earlier)):
         note = with_verdict(note, verdict)  # it was about these numbers
-    if before.get("regrade.step") != str(at):
+    if before.get("regrade.step") != str(step):
         changed |= metrics
-    tags = {"regrade.step": str(at), "regrade.command": cut(command, 4000), NOTE: note}
+    tags = {"regrade.step": str(step), "regrade.command": cut(command, 4000), NOTE: note}
     parameters = model_parameters(scoring) | {"model": family}
     log_values(
-        client, parent, {at: changed}, parameters=parameters, tags=tags | settings_tags(best)
+        client, parent, {step: changed}, parameters=parameters, tags=tags | settings_tags(best)
     )
     worked = sum(run.info.end_time - run.info.start_time for run in best.values())
     client.set_terminated(parent.info.run_id, end_time=parent.info.start_time + worked)

@@ -34,7 +34,7 @@ def _pattern(part: str) -> str:
     return ".+" if part.startswith("<") else re.escape(part)
 
 
-def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
+def tracked(uri: str, answers: AnswerSet) -> Scoring:
     scored = score_answers(answers, "number", force=True)
     begun = session(generate_seconds=1, prompt_tokens=1, completion_tokens=1)
     manifest = answers.manifest.model_copy(update={"sessions": (begun,)})
@@ -51,7 +51,7 @@ def tracked(uri: str, answers: AnswerSet, step: int) -> Scoring:
         diff="# changed",
     )
     intact = replace(scoring, file=file.model_copy(update={"left_out": ("part",)}))
-    track(uri, [scoring, intact], step=step, family="run", regrade_command="regrade score")
+    track(uri, [scoring, intact])
     return scoring
 
 
@@ -60,9 +60,9 @@ def test_the_page_names_everything_that_is_logged(tmp_path: Path) -> None:
     repository = LocalRepository(tmp_path / "answers")
     one = answer(repository, "run/checkpoint-1", right=4, total=8, repeats=2, temperature=0.5)
     other = answer(repository, "run/checkpoint-2", right=2, total=8, repeats=2, temperature=0.5)
-    for step, answers in enumerate((one, other), 1):
+    for answers in (one, other):
         score(answers)
-        tracked(uri, answers, step)
+        tracked(uri, answers)
     report = gate(
         "run/checkpoint-2",
         GateSettings(baseline="run/checkpoint-1", max_drop=40),

@@ -150,7 +150,7 @@ def test_a_training_in_mlflow(door: Door):
         model = specified.model.model_copy(update={"name": f"run/checkpoint-{step}"})
         changes = {"specification": specified.model_copy(update={"model": model})}
         scoring = tracked_as(answers, file, manifest=answers.manifest.model_copy(update=changes))
-        call_in_process(track, uri, [scoring], step=step, family="run")
+        call_in_process(track, uri, [scoring])
     stored = tracked(door.folder / "mlflow.db", "%(all checkpoints)")
     door.matches("training.mlflow.txt", stored)
 

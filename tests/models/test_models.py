@@ -490,7 +490,7 @@ def url() -> Iterator[str]:
 
 def test_a_served_model_is_its_name_and_not_its_address(url: str):
     model = resolve_served(
-        "small", base_url=f"{url}/", api_key_env="OPENAI_API_KEY", revision="step-500"
+        "small", base_urls=[f"{url}/"], api_key_env="OPENAI_API_KEY", revision="step-500"
     )
 
     assert model.identity == ModelIdentity(name="small", kind="served", revision="step-500")
@@ -523,7 +523,7 @@ def test_a_model_that_is_not_served_is_refused_with_what_to_change(
     if body is not None:
         monkeypatch.setattr(_Models, "body", body)
     with pytest.raises(kind, match=error):  # the kind decides the exit code
-        resolve_served(name, base_url=address.get(place, url), api_key_env="OPENAI_API_KEY")
+        resolve_served(name, base_urls=[address.get(place, url)], api_key_env="OPENAI_API_KEY")
 
 
 def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pytest.MonkeyPatch):
@@ -532,9 +532,9 @@ def test_a_worker_sends_no_other_credential_as_a_key(url: str, monkeypatch: pyte
     with pytest.raises(
         SettingsError, match=r"api_key_env` is 'HF_TOKEN', but .* OPENAI_API_KEY, O"
     ):
-        resolve_served("any", base_url=url, api_key_env="HF_TOKEN")
+        resolve_served("any", base_urls=[url], api_key_env="HF_TOKEN")
     with pytest.raises(ModelError):
-        resolve_served("no-such-model", base_url=url, api_key_env="OURS")
+        resolve_served("no-such-model", base_urls=[url], api_key_env="OURS")
 
 
 @pytest.mark.parametrize("key", ["very-secret\n", " very-secret", "very secret", "very-sécret"])
@@ -544,7 +544,7 @@ def test_a_key_that_is_none_is_named_by_its_variable_and_not_shown(
     monkeypatch.setenv("MY_KEY", key)
 
     with pytest.raises(SettingsError, match="environment variable MY_KEY has a space") as caught:
-        resolve_served("small", base_url=url, api_key_env="MY_KEY")
+        resolve_served("small", base_urls=[url], api_key_env="MY_KEY")
 
     assert "cret" not in str(caught.value)
 
@@ -559,7 +559,7 @@ def test_a_refused_key_is_bad_input_and_its_variable_is_named(
         monkeypatch.setenv("MY_KEY", key)
 
     with pytest.raises(SettingsError, match=f"MY_KEY {state}") as caught:
-        resolve_served("small", base_url=url, api_key_env="MY_KEY")
+        resolve_served("small", base_urls=[url], api_key_env="MY_KEY")
 
     assert "secret" not in str(caught.value)
 

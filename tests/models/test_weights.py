@@ -65,7 +65,7 @@ def server() -> Iterator[Server]:
 
 
 def resolved(server: Server) -> ResolvedModel:
-    return resolve_served("m", base_url=server.url, api_key_env="OPENAI_API_KEY")
+    return resolve_served("m", base_urls=[server.url], api_key_env="OPENAI_API_KEY")
 
 
 def revision(server: Server) -> str:
@@ -171,7 +171,7 @@ def test_what_is_told_already_is_not_asked_for(
     caplog.set_level(logging.INFO)
     server.entry, server.answers = entry, ANSWERS
 
-    model = resolve_served("m", base_url=server.url, api_key_env="K", revision=revision)
+    model = resolve_served("m", base_urls=[server.url], api_key_env="K", revision=revision)
 
     assert (model.fingerprint, server.asked) == (None, [])
     assert f"'m' at {server.url} is identified by {by}" in caplog.messages
@@ -194,5 +194,5 @@ def test_servers_that_report_one_folder_and_answer_differently_are_refused(serve
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SettingsError, match="quantization"):
         patch.setattr(served, "fingerprint", lambda *_: tuple(map(tuple, next(replies))))
         other = server.url.replace("127.0.0.1", "localhost")
-        served.resolve_served_by_all("m", base_urls=[server.url, other], api_key_env="K")
+        resolve_served("m", base_urls=[server.url, other], api_key_env="K")
     assert server.listings == 2  # each address is asked once

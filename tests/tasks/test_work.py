@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
@@ -17,6 +18,7 @@ from regrade.jobs.job import GenerationJob, JudgeJob, make_job
 from regrade.jobs.plans_of_job import begin
 from regrade.jobs.shares import Share
 from regrade.settings import Reuse
+from tasks.generate import ProgressArtifact
 from tasks.judge import plan_judging, plans_of_judge
 from tasks.plan import plan_answers
 from tasks.step import hidden
@@ -111,6 +113,22 @@ def test_the_result_of_a_run_that_published_nothing_counts_what_is_missing(tmp_p
     assert (answers.revision, answers.url) == (None, None)
     assert (answers.rows, answers.expected_rows, answers.unanswered) == (0, 5, 5)
     assert answers.answer_set_id == work.plan.specification.answer_set_id
+
+
+def test_progress_that_prefect_does_not_take_is_told_without_the_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        request = httpx.Request("GET", "http://ann:s3cret@prefect.test/api")
+        httpx.Response(500, request=request).raise_for_status()
+
+    monkeypatch.setattr("tasks.generate.create_progress_artifact", fail)
+    repository, spool = LocalRepository(tmp_path / "answers"), Spool(tmp_path / "spool")
+
+    ProgressArtifact(Work(plan_of(5), repository, spool, Reuse())).update(Progress(5))
+
+    assert "progress not shown in Prefect" in caplog.text
+    assert "s3cret" not in caplog.text
 
 
 def test_the_hub_is_asked_for_write_access_once_whether_or_not_a_flow_takes_what_was_begun(

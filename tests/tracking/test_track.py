@@ -17,8 +17,10 @@ from typing import Any
 import pytest
 
 from regrade.answers.figures import metrics_of
+from regrade.answers.local import LocalRepository
 from regrade.answers.manifest import Manifest
 from regrade.answers.scorefile import ScoreFile
+from regrade.records.rubrics.facts import answering_model
 from regrade.records.specification import (
     BenchmarkIdentity,
     ModelIdentity,
@@ -35,6 +37,8 @@ from regrade.tracking.description import NOTES, Row, evaluation_text, verdict_in
 from regrade.tracking.run_list import list_url, prepared_list
 from regrade.tracking.scoring import MAX_PARAMETER, MAX_TAG, metric_names
 from tests.builders import session
+from tests.judged import graded
+from tests.stored import tracked_as
 
 
 def metrics(right: int, n: int, failed: int = 0) -> Metrics:
@@ -261,7 +265,7 @@ def test_a_training_is_a_line_over_its_checkpoints(
     for step, right in ((100, 50), (200, 60)):
         checkpoint = scoring(manifest(f"run/checkpoint-{step}"), summary=summary(right=right))
         for _ in range(2):
-            runs = track(uri, [checkpoint], step=step, family="run")
+            runs = track(uri, [checkpoint])
 
     query = "tags.`regrade.kind` = 'training'"
     (training,) = client_of(uri).search_runs([runs.experiment_id], query)
@@ -273,7 +277,7 @@ def test_a_training_is_a_line_over_its_checkpoints(
     failed = Summary(overall=metrics(1, 100).model_copy(update=nothing))
     gone = scoring(manifest("run/checkpoint-200"), summary=failed)
     for again in (gone, gone, checkpoint):
-        track(uri, [again], step=200, family="run")
+        track(uri, [again])
     *points, (step, no_value), last = histories(uri, training.info.run_id)["accuracy/gsm8k"]
     assert points == [(100, 0.5), (200, 0.6)]
     assert (step, math.isnan(no_value), last) == (200, True, (200, 0.6))
@@ -281,7 +285,7 @@ def test_a_training_is_a_line_over_its_checkpoints(
     other = manifest("run/checkpoint-200")
     specified = other.specification.model_copy(update={"engine": {"dtype": "float16"}})
     changed = {"specification": specified, "answer_set_id": specified.answer_set_id}
-    track(uri, [scoring(other.model_copy(update=changed))], step=200, family="run")
+    track(uri, [scoring(other.model_copy(update=changed))])
     assert len(histories(uri, training.info.run_id)["accuracy/gsm8k"]) == 4
     assert "another model at step 200" in caplog.text
 
@@ -322,13 +326,14 @@ def test_wrong_answers_are_a_table_of_the_run(uri: str, tmp_path: Path) -> None:
 
 
 def test_parameters_are_the_flat_specification(uri: str) -> None:
-    answers = manifest(template="x" * 7000, **{"odd key?": {"deep": [1, None]}})
+    name = "my-training/checkpoint-300"
+    answers = manifest(name, template="x" * 7000, **{"odd key?": {"deep": [1, None]}})
 
-    runs = track(uri, [scoring(answers)], family="my-training")
+    runs = track(uri, [scoring(answers)])
 
     found = client_of(uri).get_run(runs.run_ids[0]).data.params
     assert found["model"] == "my-training"
-    assert found["model.name"] == "org/model"
+    assert found["model.name"] == name
     assert found["benchmark.limit"] == "null"
     assert found["benchmark.config"] == "main"
     assert found["benchmark.parameters.odd key.deep"] == "[1, null]"
@@ -396,7 +401,7 @@ def test_table_and_chart_lie_beside_the_database_and_nothing_in_the_working_fold
 
 def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
     published = scoring(publish_seconds=1.5)
-    first = track(uri, [published], step=300, regrade_command="regrade score")
+    first = track(uri, [published])
     before = [histories(uri, run_id) for run_id in (first.parent_run_id, *first.run_ids)]
 
     later = scoring(revision="beef" * 10, publish_seconds=0.0)
@@ -409,7 +414,7 @@ def test_tracking_again_adds_no_run_and_no_point(uri: str) -> None:
     tags = client_of(uri).get_run(first.run_ids[0]).data.tags
     assert tags["regrade.revision"] == "beef" * 10
     parent = client_of(uri).get_run(first.parent_run_id).data
-    assert parent.tags["regrade.step"] == "300"
+    assert parent.tags["regrade.step"] == "0"
     assert "regrade score" in parent.tags["mlflow.note.content"]
 
 
@@ -495,11 +500,12 @@ def test_a_new_scorer_version_gets_a_run_of_its_own_and_the_old_one_stays(uri: s
 
 
 def test_the_evaluation_shows_each_benchmark_at_the_training_step(uri: str) -> None:
-    gsm8k, mmlu = manifest(), manifest(benchmark="mmlu")
+    name = "my-training/checkpoint-300"
+    gsm8k, mmlu = manifest(name), manifest(name, benchmark="mmlu")
     strict = scoring(gsm8k, scorer="number_strict", summary=summary(right=50))
-    runs = track(uri, [scoring(gsm8k), strict], step=300, family="my-training")
+    runs = track(uri, [scoring(gsm8k), strict])
 
-    again = track(uri, [scoring(mmlu, summary=summary(right=40))], step=300)
+    again = track(uri, [scoring(mmlu, summary=summary(right=40))])
 
     assert again.parent_run_id == runs.parent_run_id
     found = histories(uri, runs.parent_run_id)
@@ -509,7 +515,22 @@ def test_the_evaluation_shows_each_benchmark_at_the_training_step(uri: str) -> N
     assert found["n/gsm8k"] == [(300, 100)]
     parent = client_of(uri).get_run(runs.parent_run_id)
     assert parent.data.params["model"] == "my-training"
-    assert parent.info.run_name == "my-training/org/model"
+    assert parent.info.run_name == name
+
+
+def test_verdicts_that_are_tracked_first_make_a_run_of_the_judged_model(
+    uri: str, tmp_path: Path
+) -> None:
+    verdicts = graded(LocalRepository(tmp_path / "answers"), "run/checkpoint-300", (1, 3))
+    (file,) = verdicts.scores()
+
+    runs = track(uri, [tracked_as(verdicts, file)])
+
+    parent = client_of(uri).get_run(runs.parent_run_id)
+    judged = answering_model(verdicts.manifest.specification)
+    assert parent.info.run_name == judged.name == "run/checkpoint-300"
+    assert parent.data.tags["regrade.model_revision"] == judged.revision
+    assert parent.data.tags["regrade.step"] == "300"
 
 
 def test_a_scoring_that_was_interrupted_is_left_out_until_it_is_tracked_again(uri: str) -> None:
@@ -539,13 +560,13 @@ def test_a_quick_look_at_a_few_questions_does_not_replace_a_full_evaluation(uri:
 
 
 def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) -> None:
-    logged = scoring()
-    runs = track(uri, [logged], regrade_command="regrade score --answers here")
+    logged = scoring(repository="/my answers")
+    runs = track(uri, [logged])
     client = client_of(uri)
     text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
     client.set_tag(runs.parent_run_id, "mlflow.note.content", f"{text}\n\nLearning rate was wrong.")
 
-    track(uri, [scoring(version=2)])
+    track(uri, [scoring(repository="/my answers", version=2)])
 
     text = client.get_run(runs.parent_run_id).data.tags["mlflow.note.content"]
     answers = logged.manifest.answer_set_id
@@ -556,7 +577,7 @@ def test_the_description_holds_table_link_and_command_and_keeps_notes(uri: str) 
     assert f"| gsm8k | number v2 | **0.7000 ± 0.0461** | 100 | 2 | 1 | 3 | [{answers}]" in (
         text.replace("\\", "")
     )
-    assert "```\nregrade score --answers here\n```" in text
+    assert "```\nregrade score --answers '/my answers'\n```" in text
     assert text.endswith("\n\nLearning rate was wrong.")
 
 
@@ -691,7 +712,7 @@ def test_two_processes_may_create_the_same_database_and_nothing_is_printed(tmp_p
     path = tmp_path / "new folder" / "mlflow.db"
     code = (
         "import sys\nfrom tests.tracking.test_track import manifest, scoring\nfrom regrade.tracking import track\n"
-        "track(sys.argv[1], [scoring(manifest(benchmark=sys.argv[2]))], experiment='first use')"
+        "track(sys.argv[1], [scoring(manifest(benchmark=sys.argv[2]))])"
     )
     processes = [
         subprocess.Popen(

@@ -40,14 +40,14 @@ def until(browser: webdriver.Chrome, shown: str) -> None:
 
 
 def tracked(
-    uri: str, folder: Path, model: str, right: int, *, step: int = 0, temperature: float = 0.0
+    uri: str, folder: Path, model: str, right: int, *, temperature: float = 0.0
 ) -> TrackedRuns:
     rows = [row(n, "" if n < right else "#### 99") for n in range(40)]
     sampling = SamplingParams(temperature=temperature)
     answers = publish(LocalRepository(folder / "answers"), rows, model=model, sampling=sampling)
     score(answers)
     scoring = tracked_as(answers, score_answers(answers, "number").file)
-    return track(uri, [scoring], step=step, family="run" if step else None)
+    return track(uri, [scoring])
 
 
 def shot(browser: webdriver.Chrome, folder: Path, name: str) -> None:
@@ -59,7 +59,7 @@ def test_a_training_draws_itself_as_a_line_over_its_checkpoints(
     mlflow_server: str, browser: webdriver.Chrome, tmp_path: Path
 ):
     for step, right in ((500, 20), (1000, 30), (1500, 36)):
-        runs = tracked(mlflow_server, tmp_path, f"run/checkpoint-{step}", right, step=step)
+        runs = tracked(mlflow_server, tmp_path, f"run/checkpoint-{step}", right)
     with connect(mlflow_server) as client:
         query = "tags.`regrade.kind` = 'training'"
         (training,) = client.search_runs([runs.experiment_id], query)

@@ -74,8 +74,7 @@ def refused_field(error: RefusedError, body: Body) -> str | None:
 def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) -> Body:
     """Return the request fields that keep an answer to a form.
 
-    vLLM's server knows choices and patterns (https://docs.vllm.ai/en/latest/features/structured_outputs.html);
-    other servers know a JSON schema (https://platform.openai.com/docs/guides/structured-outputs), for chats only.
+    vLLM's server knows choices and patterns; other servers know a JSON schema (https://platform.openai.com/docs/guides/structured-outputs), for chats only.
 
     Raises:
         RefusedError: If the server has no field for it.
@@ -83,11 +82,7 @@ def structure_body(structure: Structure | None, *, is_vllm: bool, chat: bool) ->
     if structure is None:
         return {}
     if is_vllm:
-        if structure.choice:
-            return {"structured_outputs": {"choice": list(structure.choice)}}
-        if structure.regex:
-            return {"structured_outputs": {"regex": structure.regex}}
-        return {"structured_outputs": {"json": dict(structure.schema)}}
+        return {"structured_outputs": structure.of_vllm}
     if not chat:
         raise RefusedError(
             None, "Only servers of vLLM keep completions to a form. Use `prompt.format=chat`."

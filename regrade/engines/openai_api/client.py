@@ -5,6 +5,7 @@ import logging
 import queue
 import threading
 import time
+from collections import Counter
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -134,8 +135,8 @@ class OpenAIClient:
         self._ending_known = False
         self._stops_thoughts = False
         self._batch_size = settings.batch_size
-        self._top = _TOPS[0]
-        self._streaming = bodies.STREAMING
+        self._chosen: Counter[str] = Counter()
+        """Number of the body that `_post_first` sends, of those that it is given, by the field for which others were refused."""
         self._renamed: dict[str, str] = {}
         self._not_sent: dict[str, str] = {}
         self._is_tried = False
@@ -333,21 +334,22 @@ class OpenAIClient:
 
     async def _post_generating(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
         """Request answers. Stop texts end the answer after the reasoning of a chat, never the reasoning itself."""
-        if isinstance(group[0].prompt, str) or "stop" not in body:
-            return await self._post_streaming(group, body)
-        whole = {name: value for name, value in body.items() if name != "stop"}
-        if not self._stops_thoughts and not group[0].reasons:
+        may_stop_thought = "stop" in body and not isinstance(group[0].prompt, str)
+        if not may_stop_thought or not (self._stops_thoughts or group[0].reasons):
             response = await self._post_streaming(group, body)
-            if not bodies.is_stopped_thought(response):
+            if not may_stop_thought or not bodies.is_stopped_thought(response):
                 return response
             self._stops_thoughts = True  # a server applies stop texts to the reasoning as well
+        whole = {name: value for name, value in body.items() if name != "stop"}
         return await self._post_streaming(group, whole)
 
     async def _rank(self, group: list[Request]) -> list[Completion]:
         """Rank labels by the likeliest first tokens; if a label is missing, by echoing prompt and label."""
         started = time.monotonic()
         await self._refuse_open_thought(group[0])
-        response = await self._post_tops(group)
+        chat = not isinstance(group[0].prompt, str)
+        tops = [bodies.ranking_body(top, chat=chat) for top in _TOPS]
+        response = await self._post_first(group, tops, "logprobs")
         ranked = []
         for request, choice in zip(
             group, bodies.ordered_choices(response, len(group)), strict=True
@@ -387,7 +389,7 @@ class OpenAIClient:
 
     async def _rank_by_echo(self, request: Request) -> tuple[float, ...]:
         missing = (
-            f"The server returns only the {self._top} likeliest tokens, and the labels {list(request.labels)} are "
+            f"The server returns only the {_TOPS[self._chosen['logprobs']]} likeliest tokens, and the labels {list(request.labels)} are "
             "not all among them"
         )
         if not isinstance(request.prompt, str):
@@ -413,29 +415,24 @@ class OpenAIClient:
             )
         return tuple(logprob for logprob in logprobs if logprob is not None)
 
-    async def _post_tops(self, group: list[Request]) -> dict[str, Any]:
-        """Request the likeliest tokens, as many as the server allows."""
+    async def _post_first(
+        self, group: Sequence[Request], alternatives: Sequence[bodies.Body], field: str
+    ) -> dict[str, Any]:
+        """Send the first of some bodies that the server does not refuse for a field; none of those before is sent again."""
         while True:
-            top = self._top
-            chat = not isinstance(group[0].prompt, str)
+            number = self._chosen[field]
             try:
-                return await self._post(group, bodies.ranking_body(top, chat=chat))
+                return await self._post(group, alternatives[number])
             except RefusedError as error:
-                fewer = [number for number in _TOPS if number < top]
-                if error.status not in (400, 422) or "logprobs" not in error.message or not fewer:
+                is_last = number + 1 == len(alternatives)
+                if error.status not in (400, 422) or field not in error.message or is_last:
                     raise
-                self._top = min(self._top, fewer[0])
+                self._chosen[field] = max(self._chosen[field], number + 1)
 
     async def _post_streaming(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
         """Request a streamed answer, so that the timeout begins anew with each piece."""
-        while True:
-            streaming, *less = self._streaming
-            try:
-                return await self._post(group, body | streaming)
-            except RefusedError as error:
-                if error.status not in (400, 422) or "stream" not in error.message or not less:
-                    raise
-                self._streaming = min(self._streaming, tuple(less), key=len)
+        alternatives = [body | streaming for streaming in bodies.STREAMING]
+        return await self._post_first(group, alternatives, "stream")
 
     async def _post(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
         """Send a request without the fields that the server refuses, which its first refusal of each shows."""
@@ -482,13 +479,12 @@ class OpenAIClient:
             )
 
     async def _send(self, group: Sequence[Request], body: bodies.Body) -> dict[str, Any]:
-        send = self._server.stream if "stream" in body else self._server.post
         body = {"model": self._model.path, **body}
         if not isinstance(group[0].prompt, str):
-            return await send("chat/completions", body | self._chat_fields(group[0]))
+            return await self._server.post("chat/completions", body | self._chat_fields(group[0]))
         prompts = [request.prompt for request in group]
         body["prompt"] = prompts if len(prompts) > 1 else prompts[0]
-        return await send("completions", body)
+        return await self._server.post("completions", body)
 
     def _chat_fields(self, request: Request) -> bodies.Body:
         """Return the fields of a body that make up a chat."""

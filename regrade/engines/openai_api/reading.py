@@ -10,11 +10,12 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from regrade.engines.openai_api.bodies import ordered_choices
 from regrade.engines.openai_api.transport import RefusedError, Server
-from regrade.engines.vllm_process.continuations import OTHER_PROMPT, answer_tokens
+from regrade.engines.vllm_process.continuations import answer_tokens
 from regrade.records import Completion, Request
 from regrade.settings.errors import SettingsError
 
@@ -39,8 +40,8 @@ async def read_answer(request: Request, server: Server, model: str) -> Completio
     """
     started = time.monotonic()
     # The rules of tokens are the same for vLLM on this machine, and are not made for an event loop.
-    tokens = _Tokens(server, model, asyncio.get_running_loop())
-    ids, answer = await asyncio.to_thread(tokens.of, request)
+    loop = asyncio.get_running_loop()
+    ids, answer = await asyncio.to_thread(_tokens_of, request, server, model, loop)
     # The row needs no prompt: that of the answer has it.
     if isinstance(answer, str):
         return Completion(
@@ -97,48 +98,31 @@ def prompt_logprobs(
     return logprobs, [logprob >= max(place.values()) for logprob, place in pairs]
 
 
-class _Tokens:
-    """The server's tokenizer, used from another thread than that of the event loop."""
+def _tokens_of(
+    request: Request, server: Server, model: str, loop: asyncio.AbstractEventLoop
+) -> tuple[list[int], list[int] | str]:
+    """Return `answer_tokens` of a request by the server's tokenizer. Call it on another thread than that of the event loop."""
 
-    def __init__(self, server: Server, model: str, loop: asyncio.AbstractEventLoop) -> None:
-        self._server, self._model, self._loop = server, model, loop
-
-    def of(self, request: Request) -> tuple[list[int], list[int] | str]:
-        """Return the tokens of the prompt, and of the answer or the reason why they are not known."""
-        prompt, stored = request.prompt, request.stored
-        if stored is None or not isinstance(prompt, str):
-            raise TypeError("there is no stored answer to a text")
-        encode = self._encoded_alone if stored.rendered else self._encoded
-        [ids] = encode([prompt])
-        if not ids or stored.prompt_tokens not in (None, len(ids)):
-            return ids, OTHER_PROMPT
-        answer = answer_tokens(
-            prompt,
-            ids,
-            asdict(stored),
-            encode=encode,
-            encode_alone=self._encoded_alone,
-            decode=self._decoded,
-        )
-        return ids, answer
-
-    def _encoded(self, texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
-        fields = {"add_special_tokens": special}
-        return [self._asked("/tokenize", {"prompt": t, **fields}, "tokens") for t in texts]
-
-    def _encoded_alone(self, texts: Sequence[str]) -> list[list[int]]:
-        return self._encoded(texts, special=False)
-
-    def _decoded(self, tokens: list[int]) -> str:
-        text: str = self._asked("/detokenize", {"tokens": tokens}, "prompt")
-        return text
-
-    def _asked(self, path: str, body: Mapping[str, Any], field: str) -> Any:  # noqa: ANN401 - tokens or text
-        asking = self._server.post(path, {"model": self._model, **body})
+    def asked(path: str, field: str, **body: object) -> Any:  # noqa: ANN401 - tokens or text
+        asking = server.post(path, {"model": model, **body})
         try:
-            response = asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+            response = asyncio.run_coroutine_threadsafe(asking, loop).result()
         except SettingsError as error:
             raise SettingsError(f"{_CANNOT}: {error}") from error
         if field not in response:
             raise RefusedError(None, f"The server's response to `{path}` has no '{field}'.")
         return response[field]
+
+    def encode(texts: Sequence[str], *, special: bool = True) -> list[list[int]]:
+        return [asked("/tokenize", "tokens", prompt=t, add_special_tokens=special) for t in texts]
+
+    prompt, stored = request.prompt, request.stored
+    if stored is None or not isinstance(prompt, str):
+        raise TypeError("there is no stored answer to a text")
+    return answer_tokens(
+        prompt,
+        asdict(stored),
+        encode=encode,
+        encode_alone=partial(encode, special=False),
+        decode=lambda tokens: str(asked("/detokenize", "prompt", tokens=tokens)),
+    )

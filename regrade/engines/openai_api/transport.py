@@ -3,7 +3,7 @@
 import math
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from regrade.engines.openai_api.addresses import Address, Addresses, until_reset
 from regrade.engines.openai_api.settings import ServerSettings
 from regrade.engines.openai_api.streaming import END, StreamedResponse, events
 from regrade.hub.http_client import Failure, failure_of, retry_after
-from regrade.models.served import api_key, not_accepted
+from regrade.models.served import login, not_accepted
 from regrade.settings.errors import EngineError, SettingsError
 from regrade.settings.problems import one_line
 
@@ -35,8 +35,6 @@ _ENDING_TOKENS = 16
 """Tokens at the end of a prompt that are searched for the beginning of a thought."""
 _SPACES = " \n\N{LATIN CAPITAL LETTER C WITH DOT ABOVE}\N{LATIN CAPITAL LETTER G WITH DOT ABOVE}\N{LOWER ONE EIGHTH BLOCK}"
 """White space, also as byte-level and SentencePiece tokens write it."""
-Send = Callable[[Address, str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
-"""Sends a request to a path at an address and returns the response."""
 _MOST_BYTES = 4 << 20
 """Most bytes of a response beside the tokens of its answers."""
 _MOST_TOKEN_BYTES = 2048
@@ -92,22 +90,18 @@ class _RetryableError(Exception):
 class Server:
     """One or several servers with the same OpenAI-compatible API and model. Use it within one event loop."""
 
-    def __init__(self, settings: ServerSettings, urls: Sequence[str] = ()) -> None:
+    def __init__(self, settings: ServerSettings, urls: Sequence[str]) -> None:
         """Prepare the connections.
 
         Args:
-            settings: Addresses and limits.
-            urls: Addresses to use instead of those in the settings.
+            settings: Limits, and the name of the key.
+            urls: Addresses of the servers that answer.
         """
         self._settings = settings
-        self._addresses = Addresses(urls or settings.base_urls)
+        self._addresses = Addresses(urls)
         self._last_success = -math.inf
-        key = api_key(settings.api_key_env)
         self._session = aiohttp.ClientSession(
-            headers={
-                "Accept-Encoding": "identity",
-                **({"Authorization": f"Bearer {key}"} if key else {}),
-            },
+            headers={"Accept-Encoding": "identity", **login(settings.api_key_env)},
             auto_decompress=False,  # a small response may unpack to any size
             timeout=aiohttp.ClientTimeout(
                 total=None,
@@ -119,32 +113,20 @@ class Server:
         )
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request to a path of the API, or beside it (`/tokenize`), and return the JSON response.
+        """Send a request to a path of the API, or beside it (`/tokenize`), and return the JSON response; a streamed one is joined.
 
         Retries 408, 429, 5xx, timeouts and broken connections, after the wait that the server requests or with
         exponential backoff. While the server answers other requests, 429 is retried as often again as the requests in
         flight can be halved: it may be due to them, not to this one. Other errors are not retried.
+
+        Choices of a streamed response also have `chunks`, the times of their pieces in seconds, and the response has `seconds`, its
+        duration. Both begin when the request was sent for the last time: an answer that breaks off is requested again.
 
         Raises:
             RefusedError: If the server rejects this request, or if all retries fail while other requests succeed.
             SettingsError: If the server rejects the key (401, 403) or does not know the address or model (404).
             EngineError: If the server cannot be reached, or no request succeeded since this one began.
         """
-        return await self._retried(self._whole, path, body)
-
-    async def stream(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request for a streamed answer, and return the joined response, like `post`.
-
-        Choices also have `chunks`, the times of their pieces in seconds, and the response has `seconds`, its duration.
-        Both begin when the request was sent for the last time: an answer that breaks off is requested again. A server
-        that does not stream may answer in one piece.
-
-        Raises:
-            RefusedError, SettingsError, EngineError: See `post`.
-        """
-        return await self._retried(self._streamed, path, body)
-
-    async def _retried(self, send: Send, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         started = time.monotonic()
         attempts = AsyncRetrying(
             stop=partial(self._enough, started),
@@ -153,14 +135,14 @@ class Server:
             reraise=True,
         )
         try:
-            response: dict[str, Any] = await attempts(self._somewhere, send, path, body)
+            response: dict[str, Any] = await attempts(self._somewhere, path, body)
         except _RetryableError as error:
             number = attempts.statistics["attempt_number"]
             raise self._final_error(error, started, number) from error
         self._last_success = time.monotonic()
         return response
 
-    async def _somewhere(self, send: Send, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def _somewhere(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request to one server after another until one answers; each gets it once."""
         tried: list[Address] = []
         failure: _RetryableError | None = None
@@ -168,7 +150,7 @@ class Server:
             tried.append(address)
             try:
                 async with address.turn():
-                    response = await send(address, path, body)
+                    response = await self._send(address, path, body)
                 address.accepted()
                 return response
             except _RetryableError as error:
@@ -212,13 +194,7 @@ class Server:
         """Close all connections."""
         await self._session.close()
 
-    async def _whole(self, address: Address, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        async with self._opened(address, path, body) as response:
-            return _document(await _read(response, _most_bytes(body)), response.status)
-
-    async def _streamed(
-        self, address: Address, path: str, body: Mapping[str, Any]
-    ) -> dict[str, Any]:
+    async def _send(self, address: Address, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         started, answer = time.monotonic(), StreamedResponse()
         async with self._opened(address, path, body) as response:
             if response.content_type != "text/event-stream":

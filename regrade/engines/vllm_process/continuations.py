@@ -57,26 +57,28 @@ NO_TOKENS = (
 
 def answer_tokens(
     prompt: str,
-    ids: Tokens,
     answer: Mapping[str, Any],
     *,
     encode: Encode,
     encode_alone: Encode,
     decode: Callable[[Tokens], str],
-) -> Tokens | str:
-    """Return the tokens of a stored answer, or the reason why they are not known.
+) -> tuple[Tokens, Tokens | str]:
+    """Return the tokens of a prompt, and those of a stored answer to it, or the reason why they are not known.
 
     Args:
         prompt: The prompt.
-        ids: Its tokens.
         answer: Fields of `regrade.records.StoredAnswer`.
-        encode: Tokenises texts as this prompt.
+        encode: Tokenises texts as prompts.
         encode_alone: Tokenises texts without special tokens.
         decode: Returns the text of tokens, without special ones.
     """
+    encode = encode_alone if answer["rendered"] else encode
+    [ids] = encode([prompt])
+    if not ids or answer["prompt_tokens"] not in (None, len(ids)):
+        return ids, OTHER_PROMPT
     text = answer["text"]
     if (stored := answer["tokens"]) is not None:
-        return [*stored] if text.strip() in decode([*ids, *stored]) else OTHER_TOKENS
+        return ids, [*stored] if text.strip() in decode([*ids, *stored]) else OTHER_TOKENS
     before = decode(ids)
     [whole], [alone] = encode([prompt + text]), encode_alone([text])
     counted = answer["completion_tokens"]
@@ -85,8 +87,8 @@ def answer_tokens(
         ended = counted is None or len(tokens) in (counted, counted - 1)
         cut = answer["stops"] and counted is not None and len(tokens) <= counted
         if tokens and (ended or cut) and decode([*ids, *tokens]) == before + text:
-            return tokens
-    return NO_TOKENS
+            return ids, tokens
+    return ids, NO_TOKENS
 
 
 def in_one_pass(ranking: Passes) -> tuple[Tokens, Tokens] | None:

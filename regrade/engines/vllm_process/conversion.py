@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from regrade.engines.vllm_process.parsers import ReasoningReader, UnreadAnswer
 from regrade.engines.vllm_process.prompts import Prepared
-from regrade.engines.vllm_process.structures import structured_outputs
+from regrade.records import Structure
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import RequestOutput, SamplingParams
@@ -31,7 +31,11 @@ def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingPar
         request: The request.
         reader: Will separate the reasoning of the answer; None if it has none.
     """
-    from regrade.engines.vllm_process.internals import RequestOutputKind, SamplingParams
+    from regrade.engines.vllm_process.internals import (
+        RequestOutputKind,
+        SamplingParams,
+        StructuredOutputsParams,
+    )
 
     if request.ranking is not None:
         return ranking_params(request)
@@ -45,7 +49,8 @@ def params_of(request: Prepared, reader: ReasoningReader | None) -> "SamplingPar
     if request.tools:
         sampling["skip_special_tokens"] = False  # many models begin a call with one
     if request.structure is not None:
-        sampling["structured_outputs"] = structured_outputs(request.structure)
+        form = Structure(**request.structure).of_vllm
+        sampling["structured_outputs"] = StructuredOutputsParams(**form)
     return SamplingParams(**sampling, output_kind=RequestOutputKind.FINAL_ONLY)
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from regrade.engines.vllm_process.environment import number_in
 from regrade.settings.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -44,12 +45,7 @@ def nice_value() -> int | None:
     Raises:
         SettingsError: If it is not a whole number from 0 to 19.
     """
-    text = os.environ.get(VARIABLE)
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) > 19:
-        raise SettingsError(f"{VARIABLE}={text} should be a nice value from 0 to 19.")
-    return int(text)
+    return number_in(VARIABLE, 0, 19, "a nice value from 0 to 19")
 
 
 # Worker side: models for which vLLM computes wrong answers on a CPU.

@@ -77,6 +77,20 @@ def checks_fit() -> bool:
     return value == "on"
 
 
+def number_in(variable: str, least: int, most: float, expected: str) -> int | None:
+    """Return the whole number in an environment variable; None if it is not set.
+
+    Raises:
+        SettingsError: If it is no whole number from `least` to `most`; it says what is `expected`.
+    """
+    text = os.environ.get(variable)
+    if not text:
+        return None
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise SettingsError(f"{variable}={text} should be {expected}.")
+    return int(text)
+
+
 def engine_python() -> str:
     """Return the Python interpreter that runs vLLM.
 

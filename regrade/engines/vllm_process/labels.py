@@ -6,7 +6,8 @@ labels. Otherwise (a label has two tokens, or merges with the end of the prompt)
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+
+from regrade.text.text import common_length
 
 Tokens = list[int]
 
@@ -55,15 +56,9 @@ def label_passes(prompt: Tokens, sequences: Sequence[Tokens]) -> Passes:
 
     Their sums are therefore comparable.
     """
-    start = min(_common_length(prompt, sequence) for sequence in sequences)
+    start = min(common_length(prompt, sequence) for sequence in sequences)
     count = len(sequences)
     return Passes(tuple(sequences), (start,) * count, tuple(range(count)))
-
-
-def _common_length(left: Tokens, right: Tokens) -> int:
-    """Return the length of the common prefix."""
-    pairs = zip(left, right, strict=False)
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 class LabelTokens:

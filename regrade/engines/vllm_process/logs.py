@@ -5,8 +5,12 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
+from regrade.text.text import shortened
+
 _TAIL_BYTES = 512 * 1024
 """Length of the log's end that is searched, in bytes."""
+_LONGEST_LINE = 300
+"""Longest line of a log that is shown, in characters."""
 _ERROR = re.compile(r"\b([A-Z]\w*(?:Error|Exception|Exit)): *(\S.*)")
 _OUT_OF_MEMORY = re.compile(
     r"out of memory|OutOfMemoryError|Cannot allocate memory|bad_alloc|std::bad_alloc"
@@ -51,10 +55,10 @@ def last_error(log: Path, start: int = 0) -> str:
     if memory_errors:
         error = _ERROR.search(memory_errors[-1])
         line = f"{error[1]}: {error[2]}" if error else memory_errors[-1]
-        return f"{_shorten(line)} {_MEMORY_ADVICE}"
+        return f"{shortened(line, _LONGEST_LINE)} {_MEMORY_ADVICE}"
     if died := _DIED.search(text):
         return f"vLLM's process {died[1]} ended with {status_in_words(int(died[2]))}"
-    return _shorten(errors[-1]) if errors else ""
+    return shortened(errors[-1], _LONGEST_LINE) if errors else ""
 
 
 def status_in_words(status: int) -> str:
@@ -80,8 +84,3 @@ def _tail(log: Path, start: int) -> str:
             return file.read().decode(errors="replace")
     except OSError:
         return ""
-
-
-def _shorten(line: str, limit: int = 300) -> str:
-    line = line.strip()
-    return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -9,13 +9,13 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Protocol
 
 from regrade.engines.base import before_stop
 from regrade.engines.vllm_process.labels import Tokens
 from regrade.records.tools import MOST_CALLS, calls_text
 from regrade.settings.errors import SettingsError
+from regrade.text.text import common_length
 
 if TYPE_CHECKING:
     from regrade.engines.vllm_process.internals import (
@@ -55,17 +55,15 @@ def parsers_by_name(model_type: str, registered: Sequence[str]) -> list[str]:
         return [_ALWAYS_REASONS]
     family, whole = _plain(model_type.partition("_")[0]), _plain(model_type)
 
-    def alike(name: str) -> int:
-        pairs = zip(_plain(name), whole, strict=False)
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-
     def is_named(name: str) -> bool:
         if name == HARMONY:
             return model_type == "gpt_oss"  # other models are GPTs, too
         first = _plain(name.partition("_")[0])
         return first.startswith(family) or family.startswith(first)
 
-    return sorted(filter(is_named, registered), key=lambda name: (-alike(name), name))
+    return sorted(
+        filter(is_named, registered), key=lambda name: (-common_length(_plain(name), whole), name)
+    )
 
 
 def _plain(name: str) -> str:

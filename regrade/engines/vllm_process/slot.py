@@ -1,13 +1,14 @@
 """Owner side: the engine slot, by which engines that need the same GPUs run one after the other."""
 
 import hashlib
+import math
 import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from regrade.engines.base import WAITING
+from regrade.engines.vllm_process.environment import number_in
 from regrade.processes.slots import Slot, machine_folder, take_slot
-from regrade.settings.errors import SettingsError
 
 SLOTS_VARIABLE = "REGRADE_ENGINE_SLOTS"
 """Environment variable with the number of engines that may run at the same time; `regrade worker` sets 1. Empty: any
@@ -24,12 +25,7 @@ def engine_slots() -> int | None:
     Raises:
         SettingsError: If it is not a whole number above 0.
     """
-    text = os.environ.get(SLOTS_VARIABLE)
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise SettingsError(f"{SLOTS_VARIABLE}={text} should be a whole number above 0.")
-    return int(text)
+    return number_in(SLOTS_VARIABLE, 1, math.inf, "a whole number above 0")
 
 
 def take_engine_slot(model: str, on_progress: Callable[[str], None]) -> Slot | None:

@@ -8,23 +8,12 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from regrade.engines.vllm_process.internals import StructuredOutputsParams, VllmConfig
+    from regrade.engines.vllm_process.internals import VllmConfig
 
 OURS: Mapping[str, Any] = {"backend": "xgrammar", "disable_any_whitespace": True}
 """Fields of vLLM's `structured_outputs_config`. The backend is named because the default `auto` may choose another one
 in another version of vLLM. Without the second option, a weak model fills JSON with white space until it runs out of
 tokens; as an option of a request it has no effect (0.32)."""
-
-
-def structured_outputs(structure: Mapping[str, Any]) -> "StructuredOutputsParams":
-    """Return vLLM's parameters for a form: the first of `choice`, `regex` and `schema` that is set."""
-    from regrade.engines.vllm_process.internals import StructuredOutputsParams
-
-    if structure["choice"]:
-        return StructuredOutputsParams(choice=list(structure["choice"]))
-    if structure["regex"]:
-        return StructuredOutputsParams(regex=structure["regex"])
-    return StructuredOutputsParams(json=dict(structure["schema"]))
 
 
 def backend_of(config: "VllmConfig") -> str:

@@ -63,14 +63,13 @@ class RequestsSummary:
     def add(self, request: Prepared) -> None:
         """Count a request."""
         self.requests += 1
-        self.sampled = self.sampled or request.sampling["temperature"] > 0
-        self.ranked = self.ranked or bool(request.ranking)
-        self.passes = self.passes or request.passes > 1
-        self.budgeted = self.budgeted or request.sampling.get("thinking_token_budget") is not None
-        self.structured = self.structured or request.structure is not None
-        self.structured_after_reasoning = self.structured_after_reasoning or (
-            request.structure is not None and request.reasons
-        )
+        structured = request.structure is not None
+        self.sampled |= request.sampling["temperature"] > 0
+        self.ranked |= bool(request.ranking)
+        self.passes |= request.passes > 1
+        self.budgeted |= request.sampling.get("thinking_token_budget") is not None
+        self.structured |= structured
+        self.structured_after_reasoning |= structured and request.reasons
         self.most_images = max(self.most_images, len(request.shown))
         if request.error is not None:
             self.first_error = self.first_error or request.error

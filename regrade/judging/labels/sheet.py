@@ -13,7 +13,7 @@ from regrade.judging.labels.task import Item, LabelTask
 from regrade.records.patterns import compiled
 from regrade.settings.errors import SettingsError
 from regrade.settings.files import atomic_write
-from regrade.text.text import same_beginning
+from regrade.text.text import common_length
 
 KEYS = ("sample_id", "repeat")
 COLUMNS = (*KEYS, "seed", "question", "target", "answer")
@@ -194,7 +194,7 @@ def _read(row: Mapping[str, str | None], task: LabelTask, rater: str | None) -> 
     given, guarded = row.get("answer"), _guarded(item.answer)
     if given is not None and not any(map(_same, (given, _plain(given)), (guarded, item.answer))):
         text = _plain(given) or ""
-        same = same_beginning(text, item.answer)
+        same = common_length(text, item.answer)
         raise SettingsError(
             f"the text of answer '{sample_id}', repeat {key[1]}, was changed: after {same} characters it goes on with "
             f"'{text[same : same + 40]}', stored is '{item.answer[same : same + 40]}'"

@@ -14,7 +14,7 @@ from regrade.stats.scale import SHARES, Scale, percent
 from regrade.text.blocks import Interval
 from regrade.text.hidden import as_html
 from regrade.text.html import badge, drawn
-from regrade.text.text import visible
+from regrade.text.text import shortened, visible
 
 
 def style_sheet() -> str:
@@ -39,7 +39,7 @@ def page_templates() -> Environment:
         "mean": lambda value, scale: scale.text(value).removesuffix(" %"),
         "count": lambda value: f"{value:,}",
         "p": p_text,
-        "short": lambda text, size: text if len(text) <= size else f"{text[: size - 1]}…",
+        "short": shortened,
         "figure": _figure,
     }
     pages.filters.update(filters)

@@ -13,7 +13,7 @@ from regrade.answers.opening import open_repository
 from regrade.answers.sets import intact_sets
 from regrade.engines.base import parallel_by_hand
 from regrade.engines.vllm import VllmEngine
-from regrade.engines.vllm_process.planner import Length, Machine, Refused, SplitMemory, VllmPlanner
+from regrade.engines.vllm_process.planner import Length, Machine, SplitMemory, VllmPlanner
 from regrade.engines.vllm_process.settings import PARALLEL
 from regrade.jobs.job import GenerationJob, make_job
 from regrade.jobs.plan import prompt_rendering
@@ -223,12 +223,12 @@ def make_memory_plan(
     engine = request.engine.model_copy(update={"lora": None})
     if request.max_model_len is not None:
         engine = engine.model_copy(update={"max_model_len": request.max_model_len})
-    model = engine.resolve_to_plan(request.model, needs_tokenizer=request.has_benchmarks)
-    plans = plans_of(request.job, model) if request.has_benchmarks else []
+    model = engine.resolve_to_plan(request.model, needs_tokenizer=bool(request.names))
+    plans = plans_of(request.job, model) if request.names else []
     planner = VllmPlanner(
         engine,
         model,
-        target=None if given is None else (given.gpu or "", given.memory or 0),
+        target=None if given is None else {"name": given.gpu or "", "memory": given.memory},
         # Repeats are as long.
         requests=[plan.requests([(sample, 0) for sample in plan.samples]) for plan in plans],
         rendering=prompt_rendering(request.prompt),
@@ -241,10 +241,10 @@ def make_memory_plan(
         margin, notes = margin_for(request, model.identity.name, target)
         elsewhere = machine.is_cpu and target.memory is not None
         alone = planner.split(1, 1, 1, reserved=margin.bytes)
-        if isinstance(alone, Refused):
+        if isinstance(alone, str):
             advice = " Plan on a machine with such a GPU." if elsewhere else ""
             raise SettingsError(
-                f"vLLM cannot build '{model.identity.name}' here: {alone.reason.rstrip('.')}.{advice}"
+                f"vLLM cannot build '{model.identity.name}' here: {alone.rstrip('.')}.{advice}"
             )
         splits = [
             _measured(split, planner, alone, margin.bytes)
@@ -324,7 +324,7 @@ def _measured(
         vocabulary=length.vocabulary,
         layers=length.layers,
     )
-    return split.model_copy(update={"refused": rule or f"vLLM refuses it: {memory.reason}"})
+    return split.model_copy(update={"refused": rule or f"vLLM refuses it: {memory}"})
 
 
 def with_memory(split: SplitPlan, memory: SplitMemory, reserved: int) -> SplitPlan:

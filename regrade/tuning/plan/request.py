@@ -46,16 +46,11 @@ class PlanRequest(BenchmarkChoice):
     def _is_consistent(self) -> Self:
         if self.gpu is not None and self.gpu_memory is not None:
             raise ValueError("give the GPU's name (`gpu`) or its memory (`gpu_memory`), not both")
-        if self.max_model_len is not None and self.has_benchmarks:
+        if self.max_model_len is not None and self.names:
             raise ValueError(
                 "the benchmark's prompts decide the length: leave out `max_model_len`, or `benchmarks`"
             )
         return self
-
-    @property
-    def has_benchmarks(self) -> bool:
-        """The length is that of a benchmark's requests."""
-        return bool(self.names)
 
     @property
     def job(self) -> GenerationJob:

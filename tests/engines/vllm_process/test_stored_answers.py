@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,12 +141,10 @@ def tokens_of(text: str, **changes: Any) -> list[int] | str:
     def encode(texts: Sequence[str]) -> list[list[int]]:
         return [tokenizer.encode(text).ids for text in texts]
 
-    fields = {"text": text, "tokens": None, "completion_tokens": None, "stops": False} | changes
-    prompt = "Question: what?\nAnswer:"
-    [ids] = encode([prompt])
-    return answer_tokens(
-        prompt, ids, fields, encode=encode, encode_alone=encode, decode=tokenizer.decode
-    )
+    answer = asdict(StoredAnswer(text, None, False, None, None, False)) | changes
+    functions = {"encode": encode, "encode_alone": encode, "decode": tokenizer.decode}
+    _, tokens = answer_tokens("Question: what?\nAnswer:", answer, **functions)
+    return tokens
 
 
 def test_a_text_is_only_tokenised_again_if_the_number_of_its_tokens_fits() -> None:
