@@ -124,8 +124,6 @@ def test_questions_of_ruler_are_those_of_the_harness_and_scored_by_length(
     from lm_eval.tasks._factory import TaskFactory
 
     monkeypatch.setenv("DISABLE_MULTIPROC", "1")
-    # Its processes import transformers, as RULER's code does.
-    monkeypatch.setattr("regrade.scorers.lm_eval.Trial.endless", lambda *_: [])
     repository = LocalRepository(tmp_path / "answers")
     benchmark = made("ruler_vt", demo, metadata=[f"max_seq_lengths={lengths}"])
     publish_task(benchmark, repository, tmp_path)
