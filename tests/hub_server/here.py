@@ -4,7 +4,7 @@ from pathlib import Path
 
 import datasets.config
 import pytest
-from huggingface_hub import constants
+from huggingface_hub import HfFileSystem, constants
 
 
 def use_hub(
@@ -24,6 +24,7 @@ def use_hub(
         token: The token that the clients send; none if empty.
         offline: The clients send no request.
     """
+    HfFileSystem.clear_instance_cache()  # each keeps its address
     template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, endpoint)
     patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
     patch.setattr(constants, "ENDPOINT", endpoint)
