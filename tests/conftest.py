@@ -78,8 +78,9 @@ pytest_plugins = [
 
 TOGETHER = {
     "tests/packaging/": "the wheel, built and installed in 5 s",
-    "tests/lm_eval/": "the harness with its tasks, read in 5 s",
-    "tests/checkpoints/training/": "transformers, imported in 3 s",
+    **dict.fromkeys(
+        ("tests/lm_eval/", "tests/checkpoints/training/"), "transformers, imported in 4 s"
+    ),
 }
 """Folders and files of tests -> what they share. A lane takes all that share it, so that no other lane makes it again."""
 LONG = (
@@ -145,6 +146,12 @@ def pytest_collection_finish() -> None:
     """Keep imports and collected tests from the collector of garbage: they stay until the end."""
     gc.freeze()
     gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """Collect garbage once at the end: pytest then does it five times, which takes half a second each."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

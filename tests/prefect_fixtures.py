@@ -6,17 +6,18 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
-from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.objects import FlowRun, State
-from prefect.logging.handlers import APILogHandler, APILogWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from regrade.orchestration.server import protection, server_command
 from tests.prefect_login import LOGIN, Login
 from tests.server_process import free_port, server_process
+
+if TYPE_CHECKING:  # what hands out tests to lanes runs none
+    from prefect.client.orchestration import SyncPrefectClient
+    from prefect.client.schemas.objects import FlowRun, State
 
 
 @contextmanager
@@ -41,6 +42,8 @@ def running_server(home: Path) -> "Iterator[tuple[str, subprocess.Popen[bytes]]]
 @pytest.fixture(scope="session")
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """API address of a Prefect server."""
+    from prefect.logging.handlers import APILogWorker
+
     with running_server(tmp_path_factory.mktemp("prefect-server")) as (url, _):
         yield url
         APILogWorker.drain_all(timeout=5)  # what waits is sent while there is a server
@@ -49,20 +52,25 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def flows_on_server(prefect_server: str) -> Iterator[str]:
     """API address of the session's server, on which the flows run that the test calls."""
+    from prefect.logging.handlers import APILogHandler
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
     with temporary_settings({PREFECT_API_URL: prefect_server}):
         yield prefect_server
         APILogHandler().flush()  # while the address is still set
 
 
 @pytest.fixture
-def prefect_client(flows_on_server: str) -> Iterator[SyncPrefectClient]:
+def prefect_client(flows_on_server: str) -> "Iterator[SyncPrefectClient]":
     """Client of the session's server; flows of the test run there, too."""
+    from prefect.client.orchestration import get_client
+
     with get_client(sync_client=True) as client:
         yield client
 
 
 @pytest.fixture
-def client(prefect_client: SyncPrefectClient, prefect_api: str) -> SyncPrefectClient:
+def client(prefect_client: "SyncPrefectClient", prefect_api: str) -> "SyncPrefectClient":
     """The same client, and regrade's deployments on the server."""
     from regrade.cli.deploy import deploy
 
@@ -71,7 +79,7 @@ def client(prefect_client: SyncPrefectClient, prefect_api: str) -> SyncPrefectCl
     return prefect_client
 
 
-def state_of(client: SyncPrefectClient, run: FlowRun) -> State:
+def state_of(client: "SyncPrefectClient", run: "FlowRun") -> "State":
     state = client.read_flow_run(run.id).state
     assert state is not None
     return state

@@ -419,10 +419,11 @@ def test_a_read_only_folder_is_read_and_refused_for_writing(read_only: Path) -> 
 @pytest.mark.parametrize("links", [True, False], ids=["with hard links", "without hard links"])
 def test_processes_that_commit_at_once_lose_nothing(folder: Path, first: str, links: bool) -> None:
     # What other tests leave in this process, such as a Prefect flow's threads, is not copied into a new one.
-    spawning = multiprocessing.get_context("spawn")
-    together = spawning.Barrier(4)
+    forking = multiprocessing.get_context("forkserver")
+    forking.set_forkserver_preload([commit_in_turn.__module__])
+    together = forking.Barrier(4)
     processes = [
-        spawning.Process(target=commit_in_turn, args=(folder, MANIFEST, number, together, links))
+        forking.Process(target=commit_in_turn, args=(folder, MANIFEST, number, together, links))
         for number in range(1, 5)
     ]
     for process in processes:

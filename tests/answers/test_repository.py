@@ -2,16 +2,15 @@
 
 import hashlib
 import json
-import os
-import subprocess
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from runpy import run_path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from datasets import load_dataset
 
 from regrade.answers.base import Repository
 from regrade.answers.local import LocalRepository
@@ -20,7 +19,9 @@ from regrade.records import Completion, Sample
 from regrade.records.columns import ADDED_COLUMNS, GENERATION_SCHEMA, generation_row
 from regrade.settings.errors import HeadMovedError, RepositoryError
 from tests.answers.conftest import Opener
+from tests.command_line import ROOT
 from tests.hub_server.fixtures import Hub
+from tests.hub_server.here import use_hub
 
 FOLDER = "answers/gsm8k/org--model/0123456789abcdef"
 SHARD = f"{FOLDER}/part-00000-01234567.parquet"
@@ -201,21 +202,6 @@ def test_the_source_of_an_addition_is_neither_moved_nor_shared(
     assert read(opened(), SHARD, revision) == b"PAR1" * 10
 
 
-LOAD = """
-import json, sys
-from pathlib import Path
-from datasets import load_dataset
-example, repository, name = sys.argv[1:]
-exec(Path(example).read_text())
-rows = read(repository, "gsm8k")
-told = sorted(zip(rows["target"], rows["model"], rows["answer_set_id"]))
-if name:
-    plain = load_dataset(name, "gsm8k", split="train")
-    assert sorted(plain["target"]) == sorted(rows["target"])
-print(json.dumps([rows.column_names, told]))
-"""
-
-
 def shard(targets: list[str], schema: pa.Schema = GENERATION_SCHEMA) -> bytes:
     rows = [
         generation_row(
@@ -279,24 +265,14 @@ def test_the_documented_code_reads_the_rows_of_now_and_tells_their_model_and_ans
 
 
 def loaded(uri: str, hub: Hub | None, home: Path) -> tuple[list[str], list[list[str]]]:
-    """Columns that the example's code gives, and targets with model and answer set, in a process of its own."""
-    environment = {
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HOME": str(home / "home"),
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-    }
-    if hub is not None:
-        environment |= {"HF_ENDPOINT": hub.endpoint, "HF_TOKEN": hub.token}
-    example = Path(__file__).parents[2] / "examples" / "read_answers.py"
-    done = subprocess.run(
-        [sys.executable, "-c", LOAD, example, uri, hub.repo_id if hub else ""],
-        env=os.environ | environment,
-        cwd=home,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    columns, told = json.loads(done.stdout)
-    return columns, told
+    """Columns that the example's code gives, and targets with model and answer set."""
+    with pytest.MonkeyPatch.context() as patch:
+        if hub is not None:
+            use_hub(patch, hub.endpoint, home=home / "home", token=hub.token)
+        read_answers = run_path(str(ROOT / "examples" / "read_answers.py"))["read"]
+        rows = read_answers(uri, "gsm8k")
+        if hub is not None:
+            plain = load_dataset(hub.repo_id, "gsm8k", split="train")
+            assert sorted(plain["target"]) == sorted(rows["target"])
+    told = zip(rows["target"], rows["model"], rows["answer_set_id"], strict=True)
+    return rows.column_names, sorted(map(list, told))

@@ -14,6 +14,7 @@ from regrade.records import Sample
 from regrade.settings import PromptSettings
 from regrade.settings.errors import SourceError
 from tests.benchmarks.files import Rows, write_jsonl
+from tests.hub_server.here import use_hub
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry
 from tests.scorers.batches import batch_score, generations
@@ -202,15 +203,9 @@ def test_a_line_that_is_no_json_is_refused(tmp_path: Path) -> None:
         open_benchmark("bfcl", source=str(tmp_path)).samples()
 
 
-PROGRAM = """
-import json
-from regrade.benchmarks import open_benchmark
-benchmark = open_benchmark("bfcl")
-print(json.dumps([[sample.subset for sample in benchmark.samples()], benchmark.identity.model_dump()]))
-"""
-
-
-def test_the_files_are_read_from_the_hub_at_one_commit(tmp_path: Path) -> None:
+def test_the_files_are_read_from_the_hub_at_one_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     server = HubServer()
     server.start()
     try:
@@ -227,8 +222,10 @@ def test_the_files_are_read_from_the_hub_at_one_commit(tmp_path: Path) -> None:
             for path, rows in files("v3").items()
         }
         commit = repo.add("main", "questions", tree).oid
-        subsets, identity = server.asked_by("-c", PROGRAM, home=tmp_path)
+        use_hub(monkeypatch, server.endpoint, home=tmp_path)
+        benchmark = open_benchmark("bfcl")
+        subsets = [sample.subset for sample in benchmark.samples()]
     finally:
         server.stop()
     assert Counter(subsets) == dict.fromkeys((*CATEGORIES, "irrelevance"), 2)
-    assert identity["source_revision"] == commit
+    assert benchmark.identity.source_revision == commit

@@ -6,7 +6,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from regrade.benchmarks import open_benchmark
+from regrade.benchmarks.livecodebench import LiveCodeBench
+from regrade.settings.errors import SourceError
 from tests.benchmarks.programming import CONTEST_ROWS
+from tests.hub_server.here import use_hub
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Entry
 from tests.stored import table_bytes
@@ -18,24 +22,6 @@ configs:
   - split: test
     path: release_v6/test.parquet
 ---
-"""
-PROGRAM = """
-import json, sys
-from regrade.benchmarks import open_benchmark
-from regrade.benchmarks.livecodebench import LiveCodeBench
-from regrade.settings.errors import SourceError
-from regrade.records.specification import BenchmarkIdentity
-benchmark = open_benchmark("livecodebench")
-names = [sample.doc["question"] for sample in benchmark.samples()]
-known = benchmark.identity.model_dump()
-pinned = BenchmarkIdentity(**{**known, "source_revision": sys.argv[1]})
-cases = LiveCodeBench.cases_of(pinned, None)
-found = {name: [len(cases(name).cases), cases(name).function] for name in names}
-try:
-    cases("absent")
-except SourceError as error:
-    problem = str(error)
-print(json.dumps([names, found, problem]))
 """
 
 
@@ -59,13 +45,22 @@ def hub() -> Iterator[tuple[HubServer, str]]:
     server.stop()
 
 
-def test_tests_are_read_at_the_commit_of_the_questions(hub: tuple[HubServer, str], tmp_path: Path):
+def test_tests_are_read_at_the_commit_of_the_questions(
+    hub: tuple[HubServer, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     server, first = hub
-    names, found, problem = server.asked_by("-c", PROGRAM, first, home=tmp_path)
+    use_hub(monkeypatch, server.endpoint, home=tmp_path)
+    benchmark = open_benchmark("livecodebench")
+    names = [sample.doc["question"] for sample in benchmark.samples()]
     assert names == ["doubled", "doubled_2", "shifted"]
-    assert found == {
-        "doubled": [2, None],
-        "doubled_2": [2, None],
-        "shifted": [2, "Solution.shifted"],
+
+    pinned = benchmark.identity.model_copy(update={"source_revision": first})
+    cases = LiveCodeBench.cases_of(pinned, None)
+
+    assert {name: (len(cases(name).cases), cases(name).function) for name in names} == {
+        "doubled": (2, None),
+        "doubled_2": (2, None),
+        "shifted": (2, "Solution.shifted"),
     }
-    assert "it has no question 'absent'" in problem
+    with pytest.raises(SourceError, match="it has no question 'absent'"):
+        cases("absent")

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,9 @@ _BARE = re.compile(
 """Matches a setting outside of backticks."""
 
 
+@cache
 def arguments(command: str) -> ArgumentCollection:
+    """Arguments of a command, in tenths of a second."""
     app = command_line(command, helping=True, full=True)
     return app[command].assemble_argument_collection(parse_docstring=False)
 

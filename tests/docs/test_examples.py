@@ -38,6 +38,7 @@ from tests.command_line import ROOT, run_here
 from tests.docs import world
 from tests.docs.test_pages import PAGES, commands
 from tests.docs.world import Ids
+from tests.hub_server.here import use_hub
 from tests.hub_server.server import HubServer
 
 ON_PAGES = {str(page.relative_to(ROOT)): [*commands(page)] for page in PAGES}
@@ -178,7 +179,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     server = HubServer()
     server.start()
     with pytest.MonkeyPatch.context() as patch:
-        world.use_hub(server, patch)
+        use_hub(patch, server.endpoint)
         world.read_quickly(patch)
         world.serve_models(patch)
         stop_at_boundaries(patch)

@@ -11,8 +11,6 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-import datasets.config
-import huggingface_hub.constants
 import pyarrow as pa
 import pytest
 
@@ -123,16 +121,6 @@ def _put(server: HubServer, kind: str, name: str, tree: dict[str, Entry], *branc
     repo = server.store.repos[kind, name] = Repo(kind, name, "my-team", private=False)
     for branch in branches or ("main",):
         repo.add(branch, "made here", tree)
-
-
-def use_hub(server: HubServer, patch: pytest.MonkeyPatch) -> None:
-    """Let this process, whose libraries read the address of the Hub when they are imported, ask this one."""
-    constants = huggingface_hub.constants
-    template = constants.HUGGINGFACE_CO_URL_TEMPLATE.replace(constants.ENDPOINT, server.endpoint)
-    patch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-    patch.setattr(constants, "ENDPOINT", server.endpoint)
-    patch.setattr(datasets.config, "HF_ENDPOINT", server.endpoint)
-    patch.setenv("HF_ENDPOINT", server.endpoint)
 
 
 def read_quickly(patch: pytest.MonkeyPatch) -> None:

@@ -2,15 +2,11 @@
 
 import re
 import socket
-import sys
 import threading
 import time
-from pathlib import Path
-from typing import Any
 
 import uvicorn
 
-from tests.command_line import run
 from tests.hub_server.app import Routes
 from tests.hub_server.faults import Action, FaultLayer, Rule, Seen
 from tests.hub_server.store import Store
@@ -54,19 +50,6 @@ class HubServer:
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(START_SECONDS)
-
-    def asked_by(self, *arguments: str, home: Path, **environment: str) -> Any:
-        """Run Python, whose Hub this is, and return the JSON that it prints; a client reads the Hub's address only once.
-
-        Args:
-            arguments: Of the interpreter.
-            home: Folder of the client's cache.
-            environment: Further variables.
-        """
-        own = {"HF_ENDPOINT": self.endpoint, "HF_HOME": str(home)}
-        done = run([sys.executable, *arguments], 120, own | environment)
-        assert done.code == 0, done.err
-        return done.document
 
     def fail(
         self, method: str, path: str, action: Action, *, count: int = 1, after: int = 0

@@ -32,7 +32,8 @@ def test_the_file_follows_the_compose_specification():
 
 def test_no_variable_is_of_the_databases_and_the_servers_need_only_addresses_and_a_login():
     text = WORKER_FILE.read_text()
-    assert set(re.findall(r"\$\{([A-Z_]+):\?", text)) == set(ADDRESSES)
+    assert set(re.findall(r"\$\{([A-Z_]+):\?set \1 in infra/worker.env,", text)) == set(ADDRESSES)
+    assert text.count(":?") == len(ADDRESSES)
     assert not re.search("postgres|database", json.dumps(WORKER), re.IGNORECASE)
 
 
@@ -44,10 +45,9 @@ def test_docker_compose_starts_it_with_the_addresses_alone_and_passes_every_logi
     (worker,) = yaml.safe_load(done.out)["services"].values()
     assert worker["environment"].items() >= (ADDRESSES | optional).items()
     assert compose("config", file=WORKER_FILE, **ADDRESSES).code == 0
-    for name in ADDRESSES:
-        refused = compose("config", file=WORKER_FILE, **(ADDRESSES | {name: ""}))
-        assert refused.code != 0
-        assert f"set {name} in infra/worker.env" in refused.err + refused.out
+    refused = compose("config", file=WORKER_FILE, **(ADDRESSES | {"MLFLOW_TRACKING_URI": ""}))
+    assert refused.code != 0
+    assert "set MLFLOW_TRACKING_URI in infra/worker.env" in refused.err + refused.out
 
 
 def test_every_variable_of_the_file_is_explained_in_its_example():

@@ -6,6 +6,7 @@ A process of its own, because commands and flows are made of the jobs when they 
 
 import json
 import sys
+from functools import cache
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from inspect import signature
@@ -52,10 +53,16 @@ def declare(folder: Path) -> None:
 
 def of_flow(name: str, parameter: str = "mood") -> Any:
     """Return the field's input in the form of a flow; None if the flow has no such parameter."""
-    flow = getattr(import_module(f"flows.{name}"), name)
-    field = parameter_schema(flow).properties.get(parameter)
-    assert (parameter in signature(flow.fn).parameters) == (field is not None)
-    return field
+    names, form = _inputs(name)
+    assert (parameter in names) == (parameter in form)
+    return form.get(parameter)
+
+
+@cache
+def _inputs(flow_name: str) -> tuple[set[str], dict[str, Any]]:
+    """Parameters of a flow, and the inputs of its form."""
+    flow = getattr(import_module(f"flows.{flow_name}"), flow_name)
+    return {*signature(flow.fn).parameters}, parameter_schema(flow).properties
 
 
 def job_of(*words: str | Path, module: str = "run") -> Any:

@@ -28,6 +28,12 @@ def _undescribed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lm_eval.evaluator.add_env_info", lambda results: None)
 
 
+@pytest.fixture(autouse=True)
+def _untried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers are not tried first in processes that import the harness: tests/scorers/test_lm_eval.py and `score_elsewhere` do."""
+    monkeypatch.setattr("regrade.scorers.lm_eval.Trial.endless", lambda *_: [])
+
+
 @pytest.fixture
 def nltk_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """NLTK finds its data here and nowhere else, in processes that this one starts too."""

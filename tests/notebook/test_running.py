@@ -37,7 +37,9 @@ def test_answers_are_scored_within_a_running_event_loop(
     assert "1 scoring published" in capfd.readouterr().err
 
 
-def test_a_refusal_is_an_error_with_the_commands_message():
+def test_a_refusal_is_an_error_with_the_commands_message(monkeypatch: pytest.MonkeyPatch):
+    # A server of its own would import until the command ends.
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
     with pytest.raises(SettingsError, match="gsm8kk.*gsm8k"):
         regrade.evaluate("org/model", ["gsm8kk"])
     with pytest.raises(SettingsError, match="`regrade evaluate --follow` in a terminal"):

@@ -1,22 +1,25 @@
-"""Datasets of a Hub over HTTP, loaded in subprocesses because the client reads the Hub's address only once."""
+"""Datasets of a Hub over HTTP."""
 
 import itertools
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
+from regrade.benchmarks.base import Benchmark
+from regrade.benchmarks.questions import hub_source
+from regrade.hub.retries import RetryPolicy
+from regrade.lm_eval.index import entries_of
+from regrade.lm_eval.package import tasks_folder
+from regrade.settings import DatasetBenchmark, PromptSettings
+from regrade.settings.errors import RegradeError
 from tests.benchmarks.files import GSM8K_TEST, GSM8K_TRAIN, Rows
-from tests.command_line import ROOT
 from tests.hub_server.faults import Action, Answer, Drop
+from tests.hub_server.here import use_hub
 from tests.hub_server.server import HubServer
 from tests.hub_server.store import Commit, Entry, Repo
 from tests.stored import table_bytes
@@ -57,30 +60,15 @@ class Hub:
     newest: str
     token: str
 
-    def ask(self, *requests: dict[str, Any], **environment: str) -> Answers:
-        """Results of opening the requested benchmarks in a subprocess, one for all without variables; see `hub_client`."""
-        answers: Answers
-        if environment:
-            client = ("-m", "tests.benchmarks.hub_client", json.dumps(requests))
-            answers = self.server.asked_by(*client, home=self.home, **environment)
-            return answers
-        assert self.client.stdin is not None
-        assert self.client.stdout is not None
-        self.client.stdin.write(json.dumps(requests) + "\n")
-        self.client.stdin.flush()
-        answers = json.loads(self.client.stdout.readline())
-        return answers
-
-    @cached_property
-    def client(self) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
-            [sys.executable, "-m", "tests.benchmarks.hub_client"],
-            cwd=ROOT,
-            env=os.environ | {"HF_ENDPOINT": self.server.endpoint, "HF_HOME": str(self.home)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+    def ask(self, *requests: dict[str, Any], **surroundings: Any) -> Answers:
+        """Results of opening the requested benchmarks, in other surroundings than these: see `use_hub`."""
+        with pytest.MonkeyPatch.context() as patch:
+            use_hub(patch, **{"endpoint": self.server.endpoint, "home": self.home, **surroundings})
+            patch.setattr(hub_source, "RETRIES", RetryPolicy(attempts=3, first_wait=0.05))
+            # Of one task: to index all takes seconds.
+            tasks = {entry.name: entry for entry in entries_of(tasks_folder() / "gsm8k")}
+            patch.setattr("regrade.lm_eval.index._installed", lambda: tasks)
+            return [opened(request) for request in requests]
 
     def new(self) -> str:
         """Name of a dataset with the questions of GSM8K that no test has read."""
@@ -101,14 +89,34 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
     new = commit(repo, GSM8K_TEST)
     found = Hub(server, tmp_path_factory.mktemp("hf"), old.oid, new.oid, user.read_token)
     yield found
-    with found.client as client:
-        client.kill()
     server.stop()
+
+
+def opened(request: dict[str, Any]) -> dict[str, Any]:
+    """What a benchmark has, or the error of opening it."""
+    try:
+        if "task" in request:
+            benchmark: Benchmark = open_harness_task(
+                f"lm_eval:{request['task']}", prompt=PromptSettings(n_shots=1)
+            )
+        elif "n_shots" in request:
+            benchmark = open_benchmark("gsm8k", prompt=PromptSettings(**request))
+        else:
+            benchmark = open_dataset(DatasetBenchmark(**request))
+        samples = benchmark.samples()
+    except RegradeError as error:
+        retryable = getattr(error, "retryable", None)
+        return {"error": type(error).__name__, "message": str(error), "retryable": retryable}
+    return {
+        "identity": benchmark.identity.model_dump(),
+        "targets": [sample.target for sample in samples],
+        "prompt": benchmark.prompt(samples[0]),
+    }
 
 
 @pytest.fixture(scope="module")
 def answers(hub: Hub) -> dict[str, dict[str, Any]]:
-    """Results of all requests to a working Hub, from a single subprocess."""
+    """Results of all requests to a working Hub."""
     requests = {
         "gsm8k": GSM8K,
         "task": {"task": "gsm8k"},
@@ -186,7 +194,7 @@ def test_with_a_token_a_private_dataset_is_read_and_a_gated_one_names_the_page_w
     hub.server.fail("GET", "openai/gsm8k/resolve/", gate, count=100)
     hub.server.fail("HEAD", "openai/gsm8k/resolve/", gate, count=100)
 
-    gated, private = hub.ask(ANY, WRONG["private"], HF_TOKEN=hub.token, HF_HOME=str(tmp_path))
+    gated, private = hub.ask(ANY, WRONG["private"], token=hub.token, home=tmp_path)
     hub.server.forget()
 
     assert gated["error"] == "SourceError"
@@ -198,7 +206,7 @@ def test_with_a_token_a_private_dataset_is_read_and_a_gated_one_names_the_page_w
 def test_a_hub_without_a_connection_is_not_the_fault_of_the_source_and_is_asked_once(
     hub: Hub,
 ) -> None:
-    (answer,) = hub.ask(GSM8K, HF_ENDPOINT="http://127.0.0.1:9")
+    (answer,) = hub.ask(GSM8K, endpoint="http://127.0.0.1:9")
 
     assert (answer["error"], answer["retryable"]) == ("HubError", False)
     assert "while asking for its revision" in answer["message"]
@@ -245,7 +253,7 @@ def test_another_commit_in_the_cache_is_never_used_instead(
 ) -> None:
     assert answers["old"]["targets"] == ["9"]  # so that something is in the cache
 
-    (answer,) = hub.ask({**ANY, "revision": "0" * 40}, HF_HUB_OFFLINE="1")
+    (answer,) = hub.ask({**ANY, "revision": "0" * 40}, offline=True)
 
     assert answer["error"] == "HubError"
     assert "the Hub did not return this commit, and the cache holds" in answer["message"]
