@@ -1,5 +1,6 @@
 """Set before anything is imported: nothing reaches beyond this machine, and nothing of the user's is touched."""
 
+import atexit
 import gc
 import os
 import signal
@@ -152,6 +153,7 @@ def pytest_unconfigure() -> None:
     """Collect garbage once at the end: pytest then does it five times, which takes half a second each."""
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # else triton's binding takes what is left for leaked, and says so
 
 
 @pytest.fixture(autouse=True)

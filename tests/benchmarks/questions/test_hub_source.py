@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from regrade.benchmarks import open_benchmark, open_dataset, open_harness_task
+from regrade.benchmarks import open_benchmark, open_dataset
 from regrade.benchmarks.base import Benchmark
 from regrade.benchmarks.questions import hub_source
 from regrade.hub.retries import RetryPolicy
@@ -96,7 +96,7 @@ def opened(request: dict[str, Any]) -> dict[str, Any]:
     """What a benchmark has, or the error of opening it."""
     try:
         if "task" in request:
-            benchmark: Benchmark = open_harness_task(
+            benchmark: Benchmark = open_benchmark(
                 f"lm_eval:{request['task']}", prompt=PromptSettings(n_shots=1)
             )
         elif "n_shots" in request:
