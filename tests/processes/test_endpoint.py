@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -106,13 +107,27 @@ def test_a_page_that_reaches_it_by_dns_rebinding_reads_nothing(
         assert httpx.get(address, headers={"Host": f"{name}:{port}"}).status_code == 200
 
 
+@contextmanager
+def two_taken() -> Iterator[int]:
+    """Take two ports, the second of which follows the first, which is returned; other tests take ports, too."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except OSError:
+                continue
+            first.listen()
+            second.listen()
+            yield port
+            return
+
+
 def test_a_port_that_is_taken_is_told_and_of_a_range_the_next_is_used(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
-    with socket.socket() as taken, socket.socket() as next_one:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
+    with two_taken() as port:
         monkeypatch.setenv(endpoint.PORT_VARIABLE, str(port))
         with pytest.raises(SettingsError, match=f"127.0.0.1:{port}"):
             endpoint.show(lambda: [STATE])
@@ -121,8 +136,6 @@ def test_a_port_that_is_taken_is_told_and_of_a_range_the_next_is_used(
         assert endpoint.show(lambda: [STATE]) is not None
         endpoint.stop()
 
-        next_one.bind(("127.0.0.1", port + 1))
-        next_one.listen()
         monkeypatch.setenv(endpoint.PORT_VARIABLE, f"{port}-{port + 1}")
         assert endpoint.show(lambda: [STATE]) is None
         assert "are taken" in caplog.text
