@@ -99,6 +99,18 @@ def test_scores_of_an_older_hash_are_stale_and_stay_beside_the_new_ones(tmp_path
         assert {score["scorer"] for score in new["scores"]} == {SCORERS[old["benchmark"]]}
 
 
+@pytest.mark.usefixtures("mlflow_database")
+def test_scores_of_a_version_that_misread_are_stale_and_the_answers_are_read_again(
+    tmp_path: Path,
+) -> None:
+    folder = copy_of("format-3/letters-of-commands", tmp_path)
+    scored = regrade("score", "--stale", "--answers", folder, "--json")
+    assert scored.code == 0, scored.err
+    [answers] = regrade("list", "--answers", folder, "--json").document["answer_sets"]
+    found = {(score["version"], score["stale"], score["accuracy"]) for score in answers["scores"]}
+    assert found == {(3, True, 1.0), (4, False, 0.5)}
+
+
 def test_a_folder_with_a_log_goes_on_with_a_file_for_each_commit(tmp_path: Path) -> None:
     """Older versions of regrade then refuse the folder: they would not see what follows."""
     complete = copy_of("format-2/complete", tmp_path)
