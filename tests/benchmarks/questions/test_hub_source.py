@@ -93,7 +93,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hub]:
 
 
 def opened(request: dict[str, Any]) -> dict[str, Any]:
-    """What a benchmark has, or the error of opening it."""
+    """Return what a benchmark has, or the error of opening it."""
     try:
         if "task" in request:
             benchmark: Benchmark = open_benchmark(
