@@ -1,6 +1,5 @@
 """Run `vllm serve` on 127.0.0.1 while a script runs."""
 
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -9,16 +8,10 @@ from contextlib import contextmanager, suppress
 from perf.measuring import log_file
 from regrade.engines.vllm_process.process import EngineProcess
 from regrade.hub.http_client import NoResponseError, send
+from regrade.processes.supervised import free_port
 
 NAME = "demo"
 """Name of the served model."""
-
-
-def free_port() -> int:
-    """Find an unused port of 127.0.0.1."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

@@ -27,9 +27,10 @@ from pathlib import Path
 import psutil
 
 from perf.measuring import RESULTS, Ran, arguments_of, python, report, spread
-from perf.serving import free_port, wait_until_up
+from perf.serving import wait_until_up
 from perf.synthetic import write_answers
 from perf.workloads import ENGINE_OPTIONS, evaluate_options, write_questions
+from regrade.processes.supervised import free_port
 
 REGRADE = ("-m", "regrade.cli.main")
 GOALS = {
